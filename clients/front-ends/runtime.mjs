@@ -4,7 +4,7 @@ import { HttpAgent, runHttpRequest, transformHttpEventStream } from "@ag-ui/clie
 import { AgentRunner, CopilotRuntime } from "@copilotkit/runtime/v2";
 import { createCopilotNodeListener } from "@copilotkit/runtime/v2/node";
 
-/** Runs agents and joins threads at Holdpoint. It stores nothing, so that a restart loses nothing. */
+/** Runs agents and joins threads of Holdpoint. It has no state, so that a restart loses no data. */
 class HoldpointRunner extends AgentRunner {
     constructor(url) {
         super();
@@ -29,7 +29,10 @@ class HoldpointRunner extends AgentRunner {
     }
 }
 
-/** Returns a request listener for these agents. `keyOf(request)` returns the key of the user who sent the request, if there is one. */
+/**
+ * Returns a request listener for these agents. `keyOf(request)` returns the key of the user who sent the request, if
+ * there is one.
+ */
 export function createRuntime({ url, agents, keyOf, basePath, runner = new HoldpointRunner(url) }) {
     const agent = (name, key) => new HttpAgent({ url: `${url}/${name}`, headers: { Authorization: `Bearer ${key}` } });
     const runtime = new CopilotRuntime({

@@ -1,9 +1,9 @@
-"""What both published clients can do: the same story, told by each under the names of its package."""
+"""Tests of the features that both published clients have."""
 
 import uuid
 
 
-class Stories:
+class CommonTests:
     """A mixin for a test case with `client` (a client of the package) and `package` (its module)."""
 
     def start(self, workflow, **options):
@@ -14,10 +14,10 @@ class Stories:
         return self.package.ResolveInterruptRequest(resumeValue={"action": "accept"})
 
     def token_of(self, run):
-        """The token in the snapshot, which the clients' own types leave out."""
+        """Returns the token of the snapshot, which the types of the clients leave out."""
         return self.client._request_json("GET", f"/v1/runs/{run}")["interrupt"]["interruptToken"]
 
-    def test_discovery(self):
+    def test_the_server_describes_its_capabilities_paths_and_workflows(self):
         found = self.client.discovery_capabilities()
         self.assertTrue(found.protocolVersion.startswith("1."))
         self.assertIn("clarification.request", found.supportedEnvelopes)
@@ -25,7 +25,7 @@ class Stories:
         self.assertIn("/v1/runs", document["paths"])
         self.assertEqual(self.client.workflows_get("gated")["id"], "gated")
 
-    def test_create_resolve_stream_and_poll(self):
+    def test_a_run_completes_after_the_answer_and_its_events_are_streamed_and_polled(self):
         run = self.start("gated", inputs={"title": "Hello"}, tags=["eu"])
         self.wait_for(self.client, run, "interrupt.requested")
         self.assertEqual(self.client.runs_get(run).status, "waiting-approval")
@@ -42,7 +42,7 @@ class Stories:
             self.client.interrupts_resolve_by_run(run, "gate", self.accept())
         self.assertEqual((late.exception.status, late.exception.envelope.error), (409, "interrupt_already_resolved"))
 
-    def test_forks(self):
+    def test_a_run_is_forked_as_a_replay_and_as_a_branch(self):
         run = self.start("gated")
         self.client.interrupts_resolve_by_run(run, "gate", self.accept())
         replay = self.client.runs_fork(run, self.package.ForkRunRequest(fromSeq=0, mode="replay"))
@@ -53,7 +53,7 @@ class Stories:
             self.client.runs_fork(run, self.package.ForkRunRequest(fromSeq=100_000, mode="branch"))
         self.assertEqual(beyond.exception.status, 422)
 
-    def test_tokens(self):
+    def test_a_token_answers_its_interrupt_once_and_a_forged_token_is_rejected(self):
         run = self.start("gated")
         token = self.token_of(run)
         shown = self.client.interrupts_inspect_by_token(token)
@@ -67,7 +67,7 @@ class Stories:
             self.client.interrupts_inspect_by_token(token[:-4] + "AAAA")
         self.assertEqual((forged.exception.status, forged.exception.envelope.error), (404, "interrupt_not_found"))
 
-    def test_cancel_and_idempotency(self):
+    def test_an_idempotency_key_creates_one_run_and_a_run_is_cancelled(self):
         key = str(uuid.uuid4())
         body = self.package.CreateRunRequest(workflowId="gated")
         first = self.client.runs_create(body, idempotency_key=key)
@@ -77,11 +77,11 @@ class Stories:
         self.assertEqual(cancelled.status, "cancelled")
         self.assertEqual(self.client.runs_get(first.runId).status, "cancelled")
 
-    def test_errors(self):
+    def test_unknown_runs_and_unknown_keys_are_rejected(self):
         with self.assertRaises(self.package.WopError) as unknown:
             self.client.runs_get("no-such-run")
         self.assertEqual((unknown.exception.status, unknown.exception.envelope.error), (404, "not_found"))
-        stranger = type(self.client)(self.url, "no-key-of-ours")
+        unknown_key = type(self.client)(self.url, "no-key-of-ours")
         with self.assertRaises(self.package.WopError) as refused:
-            stranger.runs_get("no-such-run")
+            unknown_key.runs_get("no-such-run")
         self.assertEqual((refused.exception.status, refused.exception.envelope.error), (401, "unauthenticated"))

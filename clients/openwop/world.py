@@ -1,4 +1,4 @@
-"""A server of its own for each test class, the workflows of the stories, and a receiver of webhooks."""
+"""A server for each test class, the workflows of the tests, and a receiver of webhooks."""
 
 import http.server
 import json
@@ -17,8 +17,8 @@ def node(name, type_id, config):
     return {"id": name, "typeId": type_id, "name": name, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}}
 
 
-def line(name, *nodes):
-    """A workflow whose nodes follow each other."""
+def sequence(name, *nodes):
+    """Returns a workflow with a sequence of nodes."""
     edges = [
         {"id": f"{a['id']}-{b['id']}", "sourceNodeId": a["id"], "targetNodeId": b["id"]}
         for a, b in zip(nodes, nodes[1:])
@@ -27,18 +27,18 @@ def line(name, *nodes):
     return {"id": name, "name": name, "version": "1", "nodes": list(nodes), "edges": edges, **rest}
 
 
-GATED = line(
+GATED = sequence(
     "gated",
     node("before", "core.noop", {}),
     node("gate", "core.approvalGate", {"title": "Go on?", "actions": ["accept", "reject"]}),
     node("after", "core.noop", {}),
 )
-NAP = line("nap", node("nap", "core.delay", {"durationMs": 1500}), node("after", "core.noop", {}))
+NAP = sequence("nap", node("nap", "core.delay", {"durationMs": 1500}), node("after", "core.noop", {}))
 WORKFLOWS = (GATED, NAP)
 
 
-class Served(unittest.TestCase):
-    """A server with the workflows above. Its webhooks may lead to this machine."""
+class ServerTestCase(unittest.TestCase):
+    """A test case with a server and the workflows above. The server accepts webhooks to private addresses."""
 
     @classmethod
     def setUpClass(cls):
@@ -75,32 +75,32 @@ class Served(unittest.TestCase):
         request = urllib.request.Request(
             cls.url + path, data=json.dumps(body).encode(), headers=headers, method="PUT"
         )
-        with urllib.request.urlopen(request) as answer:
-            return answer.status
+        with urllib.request.urlopen(request) as response:
+            return response.status
 
     def wait_for(self, client, run, kind):
         """Polls the log of a run until it has an event of this type, and returns the types up to there."""
         seen = []
         while kind not in seen:
             page = client.runs_poll_events(run, last_sequence=len(seen) - 1, timeout_seconds=30)
-            self.assertTrue(page.events, f"nothing came after {seen}")
+            self.assertTrue(page.events, f"no events after {seen}")
             seen.extend(event.type for event in page.events)
         return seen
 
 
 class Receiver:
-    """Takes deliveries: their headers and their bodies as they came."""
+    """Receives deliveries with their headers and bodies."""
 
     def __init__(self):
         self.deliveries = queue.Queue()
-        taken = self.deliveries
+        deliveries = self.deliveries
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
                 self.send_response(204)
                 self.end_headers()
-                taken.put((dict(self.headers), body))
+                deliveries.put((dict(self.headers), body))
 
             def log_message(self, *_):
                 pass
@@ -110,7 +110,7 @@ class Receiver:
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
-    def take(self):
+    def next_delivery(self):
         return self.deliveries.get(timeout=30)
 
     def close(self):

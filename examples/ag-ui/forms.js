@@ -1,6 +1,6 @@
-//! What an interrupt looks like: buttons where it can be decided, and fields where its schema asks for something.
+//! Shows interrupts: buttons for a decision, and fields for the members of the response schema.
 
-/** Shows all of them. Answers are given together, when the last one is chosen, because a resume must cover all. */
+/** Shows all interrupts. The answers are sent together after the last one is chosen, because a resume must cover all. */
 export function showInterrupts(place, interrupts, answer) {
     const entries = new Map();
     const choose = (card, interrupt, entry) => {
@@ -30,7 +30,7 @@ function controls(interrupt, resolve, cancel) {
     return form(schema, {}, "Submit", resolve, giveUp);
 }
 
-/** A decision; where changes are offered, all arguments are sent back as they then are. */
+/** Returns the controls of an approval. If changes are allowed, all arguments are sent back with their new values. */
 function approval(interrupt, schema, resolve, giveUp) {
     const proposed = interrupt.metadata?.holdpoint?.toolCall?.arguments ?? {};
     const deny = button("Deny", "no", () => resolve({ approved: false }));
@@ -80,7 +80,7 @@ function valueOf(input, property) {
     return ["number", "integer"].includes(property.type) ? Number(input.value) : input.value;
 }
 
-/** Of alternatives the one with most to say. */
+/** Returns the alternative that is an object, or else the first one. */
 function objectOf(schema) {
     const choices = schema.anyOf ?? schema.oneOf;
     return choices?.find(({ type }) => type === "object") ?? choices?.[0] ?? schema;

@@ -1,5 +1,5 @@
-//! A page for one thread. It keeps the connection and the thread's name, and nothing else: after a reload the server says
-//! what was said, what the state is and what it waits for.
+//! A page for one thread. It stores only the connection and the id of the thread: after a reload the server returns the
+//! messages, the state and the open interrupts.
 
 import { HttpAgent } from "@ag-ui/client";
 import { element, showInterrupts } from "./forms.js";
@@ -7,10 +7,10 @@ import { element, showInterrupts } from "./forms.js";
 const find = (selector) => document.querySelector(selector);
 const connection = find("#connection");
 const fields = connection.elements;
-const kept = sessionStorage;
+const storage = sessionStorage;
 let agent;
 
-for (const name of ["server", "key"]) fields[name].value = kept.getItem(name) ?? fields[name].value;
+for (const name of ["server", "key"]) fields[name].value = storage.getItem(name) ?? fields[name].value;
 
 connection.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -28,22 +28,22 @@ find("#say").addEventListener("submit", (event) => {
         return run({});
     });
 });
-if (kept.getItem("thread")) attempt(connect);
+if (storage.getItem("thread")) attempt(connect);
 
 async function connect() {
-    for (const name of ["server", "key"]) kept.setItem(name, fields[name].value);
+    for (const name of ["server", "key"]) storage.setItem(name, fields[name].value);
     const { agents } = await get("/v1/agents");
     const ids = [...agents.map(({ agentId }) => agentId), "sample-approval"];
     fields.agent.replaceChildren(...ids.map((id) => element("option", {}, id)));
-    const last = kept.getItem("agent");
+    const last = storage.getItem("agent");
     fields.agent.value = ids.includes(last) ? last : ids[0];
-    await open(fields.agent.value, kept.getItem("thread") ?? crypto.randomUUID());
+    await open(fields.agent.value, storage.getItem("thread") ?? crypto.randomUUID());
 }
 
-/** A thread as the server knows it; one that it does not know is new. */
+/** Opens a thread with the data of the server. A thread that the server does not have is new. */
 async function open(agentId, threadId) {
-    kept.setItem("agent", agentId);
-    kept.setItem("thread", threadId);
+    storage.setItem("agent", agentId);
+    storage.setItem("thread", threadId);
     const thread = await get(`/ag-ui/${encodeURIComponent(agentId)}/threads/${encodeURIComponent(threadId)}`, 404);
     agent = new HttpAgent({
         url: `${fields.server.value}/ag-ui/${encodeURIComponent(agentId)}`,
@@ -68,11 +68,11 @@ async function run(parameters) {
         onStateChanged: ({ state }) => showState(state),
         onRunErrorEvent: ({ event }) => void (failed = event),
     });
-    // After an error what was open is still open.
+    // After an error, open interrupts stay open.
     show(agent.pendingInterrupts ?? []);
     if (failed) {
         notice(`${failed.code ?? "error"}: ${failed.message}`, true);
-        const thread = await get(`/ag-ui/${encodeURIComponent(kept.getItem("agent"))}/threads/${encodeURIComponent(agent.threadId)}`, 404);
+        const thread = await get(`/ag-ui/${encodeURIComponent(storage.getItem("agent"))}/threads/${encodeURIComponent(agent.threadId)}`, 404);
         show(thread?.interrupts ?? []);
     }
 }
@@ -82,7 +82,7 @@ function show(interrupts) {
     showState(agent.state);
     showInterrupts(find("#interrupts"), interrupts, (resume) => attempt(() => run({ resume })));
     find("#say button").disabled = interrupts.length > 0;
-    notice(interrupts.length > 0 ? "The run waits for you. It waits without this page, too." : "");
+    notice(interrupts.length > 0 ? "The run waits for your answer. You can close this page and answer later." : "");
 }
 
 function showMessages(messages) {
@@ -108,7 +108,7 @@ function headers() {
     return { Authorization: `Bearer ${fields.key.value}` };
 }
 
-/** Nothing where the server answers with a status that is expected. */
+/** Returns the JSON of a response, or undefined for the expected status. */
 async function get(path, expected) {
     const response = await fetch(fields.server.value + path, { headers: headers() });
     if (response.status === expected) return undefined;

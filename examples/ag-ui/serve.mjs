@@ -1,5 +1,5 @@
-//! Serves this page, and the published client as it was installed: node examples/ag-ui/serve.mjs [PORT]
-//! No build step. The browser finds the client and what it needs by an import map, which is made from the packages.
+//! Serves this page and the installed AG-UI client: node examples/ag-ui/serve.mjs [PORT]
+//! No build step. The browser finds the client and its dependencies by an import map, generated from the packages.
 
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
@@ -11,7 +11,7 @@ const page = dirname(fileURLToPath(import.meta.url));
 const packages = resolve(page, "../../clients/ag-ui/node_modules");
 const kinds = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".json": "application/json" };
 
-/** Where the browser finds what the client imports by name. */
+/** Returns the import map: the URLs of the modules that the client imports by name. */
 function importMap() {
     const client = "client-v1";
     const map = { imports: { "@ag-ui/client": entry(client, "") } };
@@ -27,7 +27,7 @@ function importMap() {
     return JSON.stringify(map, null, 2);
 }
 
-/** The module of a package that a browser can take. */
+/** Returns the URL of the module of a package that a browser can load. */
 function entry(folder, path) {
     const { exports = {}, module, main } = JSON.parse(readFileSync(join(packages, folder, "package.json"), "utf8"));
     const listed = exports[`.${path}`] ?? (path === "" ? exports : undefined);
@@ -44,7 +44,7 @@ function chosen(value) {
     return undefined;
 }
 
-async function answer(path) {
+async function load(path) {
     if (path === "/" || path === "/index.html") {
         const text = await readFile(join(page, "index.html"), "utf8");
         return { kind: "text/html", body: text.replace("/* import map */", importMap()) };
@@ -52,18 +52,18 @@ async function answer(path) {
     const inPackages = path.startsWith("/packages/");
     const root = inPackages ? packages : page;
     const wanted = normalize(join(root, inPackages ? path.slice("/packages".length) : path));
-    // Some packages leave the ending out when they import their own files.
+    // Some packages omit the file extension when they import their own files.
     const file = [wanted, `${wanted}.js`, join(wanted, "index.js")].find((one) => existsSync(one) && statSync(one).isFile());
     const kind = file && kinds[extname(file)];
     if (!kind || !realpathSync(file).startsWith(realpathSync(root) + sep)) return undefined;
     return { kind, body: await readFile(file) };
 }
 
-/** Listens on the loopback address; resolves to where that is. */
+/** Listens on the loopback address. Resolves to the URL and a function that closes the server. */
 export function serve(port) {
     if (!existsSync(packages)) throw new Error("the client is not installed; run scripts/ag-ui-clients --install");
     const server = createServer(async (request, response) => {
-        const found = await answer(decodeURIComponent(new URL(request.url, "http://page").pathname)).catch(() => undefined);
+        const found = await load(decodeURIComponent(new URL(request.url, "http://page").pathname)).catch(() => undefined);
         response.writeHead(found ? 200 : 404, { "Content-Type": `${found?.kind ?? "text/plain"}; charset=utf-8`, "Cache-Control": "no-store" });
         response.end(found?.body ?? "not found\n");
     });
@@ -75,5 +75,5 @@ export function serve(port) {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
     const { url } = await serve(Number(process.argv[2] ?? 8585));
-    console.log(`the page is at ${url}; its server must allow it: holdpoint serve --demo --cors-origin ${url}`);
+    console.log(`the page is at ${url}; start the server with: holdpoint serve --demo --cors-origin ${url}`);
 }

@@ -1,17 +1,17 @@
-"""What the fuzzer holds every answer to: the one envelope of errors, and that every operation was reached."""
+"""Checks of the fuzzer beyond the OpenAPI document: the envelope of errors, and a success of every operation."""
 
 import json
 
 import schemathesis
 
 
-def name_of(case):
+def operation_id(case):
     return case.operation.definition.raw.get("operationId")
 
 
 @schemathesis.check
-def envelope(ctx, response, case):
-    """Whatever is not a success is `{error, message, details?}` and nothing else."""
+def error_envelope(ctx, response, case):
+    """Checks that every response without success has the body `{error, message, details?}`."""
     if response.status_code < 300 or case.method == "HEAD" or case.formatted_path.startswith("/v1/packs"):
         return
     try:
@@ -27,19 +27,19 @@ def envelope(ctx, response, case):
 
 
 @schemathesis.check
-class Reached:
-    """A fuzzer that never gets past the door finds nothing: every operation must have succeeded at least once."""
+class OperationCoverage:
+    """Checks that every operation succeeded at least once. Otherwise the fuzzer tests only its rejections."""
 
-    def __init__(self, never=()):
-        self.never = set(never)
+    def __init__(self, exempt=()):
+        self.exempt = set(exempt)
         self.tested = set()
-        self.reached = set()
+        self.succeeded = set()
 
     def after_response(self, ctx, response, case):
-        self.tested.add(name_of(case))
+        self.tested.add(operation_id(case))
         if 200 <= response.status_code < 300:
-            self.reached.add(name_of(case))
+            self.succeeded.add(operation_id(case))
 
     def after_run(self, ctx):
-        missing = self.tested - self.reached - self.never
+        missing = self.tested - self.succeeded - self.exempt
         assert not missing, "never succeeded: " + ", ".join(sorted(missing))

@@ -1,5 +1,5 @@
-"""Fills a fresh server with workflows, and runs in every state that stays as it is until somebody acts, and writes their
-ids beside the configuration of the fuzzer: requests with made-up ids would all end at the same 404."""
+"""Creates workflows, runs in every stable status, threads, links, holds and webhooks on a new server, and writes their
+ids for the fuzzer: requests with generated ids would all return status 404."""
 
 import json
 import os
@@ -17,135 +17,137 @@ def main(folder, seconds):
     for workflow in WORKFLOWS:
         call("PUT", f"/v1/workflows/{workflow['id']}", workflow)
     runs = []
-    # Some of them are cancelled, forked and answered with every second that the fuzzer has.
+    # The fuzzer cancels, forks and answers some of the runs in each second, so a longer test needs more runs.
     for _ in range(10 + seconds // 10):
-        runs += [start(workflow["id"]) for workflow in WORKFLOWS]
-        runs.append(start("sample-approval"))
-        for verb in ["pause", "cancel"]:
-            stopped = start("fuzz-waits")
-            settled(stopped)
-            call("POST", f"/v1/runs/{stopped}{'/cancel' if verb == 'cancel' else ':' + verb}", {})
+        runs += [start_run(workflow["id"]) for workflow in WORKFLOWS]
+        runs.append(start_run("sample-approval"))
+        for action in ["pause", "cancel"]:
+            stopped = start_run("fuzz-waits")
+            wait_until_settled(stopped)
+            call("POST", f"/v1/runs/{stopped}{'/cancel' if action == 'cancel' else ':' + action}", {})
             runs.append(stopped)
     states = {}
     for run in runs:
-        states.setdefault(settled(run), []).append(run)
-    missing = WANTED - set(states)
+        states.setdefault(wait_until_settled(run), []).append(run)
+    missing = REQUIRED_STATUSES - set(states)
     if missing:
-        sys.exit(f"no run is in one of these states, so the fuzzer would not see them: {missing}; there are {states}")
+        sys.exit(f"no run has these statuses, so the fuzzer cannot test them: {missing}; the runs are {states}")
     children = [child["runId"] for run in runs for child in call("GET", f"/v1/runs/{run}").get("childRuns", [])]
     dispatches = []
     for run in runs:
         rows = call("GET", f"/v1/threads/{run}/dispatches")["dispatches"]
         dispatches += [row["dispatchId"] for row in rows]
-    threads = talk(20 + seconds // 5)
-    talks = [[one, call("GET", f"/v1/threads/{one}/runs/latest")["runId"]] for one in threads]
-    for _, run in talks:
-        settled(run)
-    # In some of them nothing is changed, for those who only look: no change finds the way to them.
-    looks, talks = talks[:5], talks[5:]
-    write(folder, "runs", runs + children + [run for _, run in talks])
-    write(folder, "threads", threads[5:] * 3 + runs)
-    deliveries = tell()
-    write(folder, "agents", ["fuzz-agent"])
-    write(folder, "dispatches", dispatches)
-    write(folder, "artifacts", [f"{run}:{node}" for run in runs for node in ("made", "review")])
-    write(folder, "workflows", [workflow["id"] for workflow in WORKFLOWS] + ["sample-approval"])
-    write(folder, "nodes", ["waits", "asks", "made", "calls", "review", "sleeps"])
-    # Questions beside a decision, some of them for every second of fuzzing.
-    doubted = [run for run in runs if settled(run) == "waiting-approval" and "waits" in nodes_of(run)][::3]
-    asks = [[run, "waits", ask(run)] for run in doubted]
+    threads = start_threads(20 + seconds // 5)
+    open_threads = [[one, call("GET", f"/v1/threads/{one}/runs/latest")["runId"]] for one in threads]
+    for _, run in open_threads:
+        wait_until_settled(run)
+    # No dictionary contains the first threads, so that only operations that read use them.
+    read_only, open_threads = open_threads[:5], open_threads[5:]
+    write_dictionary(folder, "runs", runs + children + [run for _, run in open_threads])
+    write_dictionary(folder, "threads", threads[5:] * 3 + runs)
+    deliveries = create_deliveries()
+    write_dictionary(folder, "agents", ["fuzz-agent"])
+    write_dictionary(folder, "dispatches", dispatches)
+    write_dictionary(folder, "artifacts", [f"{run}:{node}" for run in runs for node in ("made", "review")])
+    write_dictionary(folder, "workflows", [workflow["id"] for workflow in WORKFLOWS] + ["sample-approval"])
+    write_dictionary(folder, "nodes", ["waits", "asks", "made", "calls", "review", "sleeps"])
+    # Side questions, more of them for a longer test.
+    asked = [run for run in runs if wait_until_settled(run) == "waiting-approval" and "waits" in nodes_of(run)][::3]
+    asks = [[run, "waits", ask_side_question(run)] for run in asked]
     (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"] if key["principal"] == "bootstrap"]
-    left_alone = {run for _, run in looks}
-    waiting = [one for one in call("GET", "/v1/interrupts?limit=200")["interrupts"] if one["runId"] not in left_alone]
+    excluded = {run for _, run in read_only}
+    pending = [one for one in call("GET", "/v1/interrupts?limit=200")["interrupts"] if one["runId"] not in excluded]
     links = [
         [call("POST", f"/v1/runs/{one['runId']}/interrupts/{one['nodeId']}/tokens", {})["token"], ANSWERS[one["kind"]]]
-        for one in waiting
+        for one in pending
     ]
-    write(folder, "tokens", [token for token, _ in links])
-    questions = [
+    write_dictionary(folder, "tokens", [token for token, _ in links])
+    open_interrupts = [
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
-        for one in waiting
+        for one in pending
     ]
-    # Made last: what they ask is not among the questions above.
+    # Created last, so that the list of open interrupts above does not contain their interrupts.
     holds = [call("POST", "/v1/holds", {"title": "Go on?"})["holdId"] for _ in range(20 + seconds // 5)]
     sessions = [call("POST", "/v1/session", {"key": KEY})["sessionId"] for _ in range(20 + seconds // 5)]
     chats = [f"fuzz-chat-{number}" for number in range(10 + seconds // 10)]
     for key in chats:
         call("POST", "/api/v1/ai/chat", {"graph": "native:fuzz-waits", "stateKey": key, "input": {}})
-    write(folder, "chats", chats)
+    write_dictionary(folder, "chats", chats)
     world = {
-        "kept": keep(20), "holds": holds, "sessions": sessions, "asks": asks, "links": links, "ownKey": own,
-        "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries,
-        "chats": chats, "talks": talks, "looks": looks, "workflows": WORKFLOWS,
+        "preparedRequests": prepare_requests(20), "holds": holds, "sessions": sessions, "sideQuestions": asks,
+        "links": links, "ownKey": own, "runs": runs + children, "runsByStatus": states, "agent": AGENT,
+        "openInterrupts": open_interrupts, "deliveries": deliveries, "chats": chats, "openThreads": open_threads,
+        "readOnlyThreads": read_only, "workflows": WORKFLOWS,
     }
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
 
 
-def keep(count):
-    """For operations that use up what they are about, or are hard to guess: requests that succeed (once). What they name
-    is in no dictionary, so that nobody else's change finds the way to it."""
-    pools = {operation: [make() for _ in range(count)] for operation, make in KEPT.items()}
-    hooks = [subscribed("holdpoint.ask.answered") for _ in range(5)]
-    pools |= {operation: [kept(body, webhookId=hook) for hook in hooks] for operation, body in OF_HOOKS.items()}
+def prepare_requests(count):
+    """Returns requests that succeed (once) for operations that consume their object or need values that cannot be
+    generated. No dictionary contains these objects, so that no other operation changes them."""
+    pools = {operation: [make() for _ in range(count)] for operation, make in PREPARED_REQUESTS.items()}
+    hooks = [create_webhook("holdpoint.ask.answered") for _ in range(5)]
+    for operation, body in WEBHOOK_REQUESTS.items():
+        pools[operation] = [describe_request(body, webhookId=hook) for hook in hooks]
     return pools
 
 
-def kept(body=None, **path):
+def describe_request(body=None, **path):
     return {"path": path, "body": body}
 
 
-def waiting():
-    run = start("fuzz-waits")
-    settled(run)
+def start_waiting_run():
+    run = start_run("fuzz-waits")
+    wait_until_settled(run)
     return run
 
 
-def paused():
-    run = waiting()
+def start_paused_run():
+    run = start_waiting_run()
     call("POST", f"/v1/runs/{run}:pause", {})
     return run
 
 
-def linked(run):
+def create_link(run):
     return call("POST", f"/v1/runs/{run}/interrupts/waits/tokens", {})["token"]
 
 
-def talking():
-    """A run of the agent, alone in its thread, whose call waits."""
+def start_agent_run():
+    """Starts a run of the agent, alone in its thread, and waits until its tool call needs a decision."""
     started = call("POST", f"/v1/agents/{AGENT['agentId']}/runs", {"message": "Hello"})
-    settled(started["runId"])
+    wait_until_settled(started["runId"])
     return started
 
 
-def doubted():
-    run = waiting()
-    return kept(runId=run, nodeId="waits", askId=str(ask(run)))
+def prepare_side_question():
+    run = start_waiting_run()
+    return describe_request(runId=run, nodeId="waits", askId=str(ask_side_question(run)))
 
 
-def made():
-    run = waiting()
-    return kept(runId=run, artifactId=f"{run}:made")
+def prepare_artifact():
+    run = start_waiting_run()
+    return describe_request(runId=run, artifactId=f"{run}:made")
 
 
-def tell():
-    """What a subscriber that nobody is was told of."""
-    hook = subscribed("run.started")
-    start("fuzz-waits")
+def create_deliveries():
+    """Returns the deliveries of a webhook on whose address no server listens."""
+    hook = create_webhook("run.started")
+    start_run("fuzz-waits")
     for _ in range(100):
-        told = call("GET", f"/v1/webhooks/{hook}/deliveries")["deliveries"]
-        if told:
-            return [[hook, one["deliveryId"]] for one in told]
+        deliveries = call("GET", f"/v1/webhooks/{hook}/deliveries")["deliveries"]
+        if deliveries:
+            return [[hook, one["deliveryId"]] for one in deliveries]
         time.sleep(0.1)
-    sys.exit("nobody was told that a run has started, so the fuzzer would not see deliveries")
+    sys.exit("no delivery of run.started was created, so the fuzzer cannot test deliveries")
 
 
-def subscribed(event):
+def create_webhook(event):
     return call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/", "events": [event], "durable": False})["webhookId"]
 
 
-def talk(count):
-    """Threads in which somebody has said something to an agent."""
+def start_threads(count):
+    """Starts threads, each with one message to the agent."""
     call("PUT", f"/v1/agents/{AGENT['agentId']}", AGENT)
     threads = [f"fuzz-thread-{number}" for number in range(count)]
     for thread in threads:
@@ -157,7 +159,7 @@ def nodes_of(run):
     return call("GET", f"/v1/runs/{run}")["nodeStates"]
 
 
-def ask(run):
+def ask_side_question(run):
     question = {"action": "ask", "question": "Why?"}
     return call("POST", f"/v1/runs/{run}/interrupts/waits", {"resumeValue": question})["askId"]
 
@@ -167,19 +169,19 @@ def call(method, path, body=None):
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     request = urllib.request.Request(URL + path, data, headers, method=method)
     try:
-        # The server is on this machine; no proxy is asked.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
-            return json.load(answer)
+        # Requests to this machine must not use a proxy.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as response:
+            return json.load(response)
     except urllib.error.HTTPError as error:
         sys.exit(f"{method} {path}: {error.code} {error.read().decode()}")
 
 
-def start(workflow):
+def start_run(workflow):
     return call("POST", "/v1/runs", {"workflowId": workflow, "inputs": {}, "tags": ["fuzz"]})["runId"]
 
 
-def settled(run):
-    """The status in which the run stays: over, waiting, paused, or asleep for hours."""
+def wait_until_settled(run):
+    """Waits until the status of a run is stable (ended, waiting, paused, or asleep for hours), and returns it."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         shown = call("GET", f"/v1/runs/{run}")
@@ -187,11 +189,11 @@ def settled(run):
         if asleep or shown["status"] not in ("pending", "running"):
             return shown["status"]
         time.sleep(0.02)
-    sys.exit(f"the run {run} does not settle: {shown}")
+    sys.exit(f"the run {run} did not reach a stable status: {shown}")
 
 
-def write(folder, name, values):
-    """A dictionary as the fuzzer reads it: one quoted value a line."""
+def write_dictionary(folder, name, values):
+    """Writes a dictionary for the fuzzer: one quoted value per line."""
     lines = [json.dumps(value) for value in values]
     (folder / f"{name}.dict").write_text("\n".join(lines) + "\n")
 
@@ -214,21 +216,21 @@ def workflow(name, *nodes, **more):
     }
 
 
-def granted():
-    """Returns the grant of a run that was just approved."""
-    return call("POST", f"/v1/runs/{waiting()}/interrupts/waits", {"resumeValue": ACCEPT})["grantId"]
+def create_grant():
+    """Approves a run and returns its grant."""
+    return call("POST", f"/v1/runs/{start_waiting_run()}/interrupts/waits", {"resumeValue": ACCEPT})["grantId"]
 
 
-def consumable():
-    grant = granted()
-    return kept({"digest": call("GET", f"/v1/grants/{grant}")["digest"]}, grantId=grant)
+def prepare_grant():
+    grant = create_grant()
+    return describe_request({"digest": call("GET", f"/v1/grants/{grant}")["digest"]}, grantId=grant)
 
 
 def node(name, kind, extra=None, **config):
     return (name, kind, config, extra or {})
 
 
-# It wants to call a tool, and waits until somebody lets it; nothing is where the call would go.
+# Calls a tool that needs a decision. No server exists at the address of the tool.
 AGENT = {
     "agentId": "fuzz-agent", "name": "fuzz-agent", "instructions": "Be brief.",
     "model": {"provider": "scripted", "steps": [
@@ -240,48 +242,48 @@ AGENT = {
     }],
     "permissions": {"rules": [{"tool": "send", "behavior": "ask"}]},
 }
-MADE = node("made", "core.identity", {"artifactType": "text", "inputs": {"text": {"type": "static", "value": "Hello"}}})
-WAITS = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept", "ask"])
+ARTIFACT = node("made", "core.identity", {"artifactType": "text", "inputs": {"text": {"type": "static", "value": "Hello"}}})
+APPROVAL = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept", "ask"])
 WORKFLOWS = [
-    workflow("fuzz-waits", MADE, WAITS, node("after", "core.noop")),
+    workflow("fuzz-waits", ARTIFACT, APPROVAL, node("after", "core.noop")),
     workflow("fuzz-asks", node("asks", "core.clarificationGate", questions=[{"id": "q1", "question": "Which?"}])),
-    workflow("fuzz-sleeps", MADE, node("sleeps", "core.delay", ms=36_000_000)),
-    workflow("fuzz-ends", MADE, node("says", "core.channelWrite", channelName="said", reducer="append", value="Hello")),
-    workflow("fuzz-fails", MADE, node("fails", "core.fail", code="out_of_paper", message="There is no paper.")),
+    workflow("fuzz-sleeps", ARTIFACT, node("sleeps", "core.delay", ms=36_000_000)),
+    workflow("fuzz-ends", ARTIFACT, node("says", "core.channelWrite", channelName="said", reducer="append", value="Hello")),
+    workflow("fuzz-fails", ARTIFACT, node("fails", "core.fail", code="out_of_paper", message="There is no paper.")),
     workflow("fuzz-calls", node("calls", "core.subWorkflow", workflowId="fuzz-waits", waitForCompletion=True)),
 ]
 ANSWERS = {"approval": {"action": "accept"}, "clarification": {"answers": {"q1": "this one"}}}
 ACCEPT, ALLOW = ANSWERS["approval"], {"toolCallId": "c1", "action": "resume"}
-KEPT = {
-    "resolveInterrupt": lambda: kept({"resumeValue": ACCEPT}, runId=waiting(), nodeId="waits"),
-    "resolveApproval": lambda: kept(ACCEPT, runId=waiting(), nodeId="waits"),
-    "resolveByToken": lambda: kept({"resumeValue": ACCEPT}, token=linked(waiting())),
-    "mintToken": lambda: kept({}, runId=waiting(), nodeId="waits"),
-    "answerAsk": doubted,
-    "deleteWebhook": lambda: kept(webhookId=subscribed("holdpoint.ask.answered")),
-    "interruptThread": lambda: kept({}, threadId=talking()["threadId"]),
-    "forkRun": lambda: kept({"mode": "branch", "fromSeq": 1}, runId=waiting()),
-    "cancelRun": lambda: kept({}, runId=waiting()),
-    "putWorkflow": lambda: kept({**WORKFLOWS[0], "id": "fuzz-kept"}, workflowId="fuzz-kept"),
-    "getArtifact": made,
-    "pauseRun": lambda: kept({}, runId=waiting()),
-    "resumeRun": lambda: kept({}, runId=paused()),
-    "tellRun": lambda: kept({"message": "Go on"}, runId=talking()["runId"]),
-    "decideCall": lambda: kept(ALLOW, runId=talking()["runId"]),
-    "decideInThread": lambda: kept(ALLOW, threadId=talking()["threadId"]),
-    "cancelThread": lambda: kept({}, threadId=talking()["threadId"]),
-    "revokeKey": lambda: kept(keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
-    "getGrant": lambda: kept(grantId=granted()),
-    "consumeGrant": consumable,
-    "getWorkflowGrants": lambda: kept(workflowId="fuzz-waits"),
-    "rotateKey": lambda: kept({}, keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
+PREPARED_REQUESTS = {
+    "resolveInterrupt": lambda: describe_request({"resumeValue": ACCEPT}, runId=start_waiting_run(), nodeId="waits"),
+    "resolveApproval": lambda: describe_request(ACCEPT, runId=start_waiting_run(), nodeId="waits"),
+    "resolveByToken": lambda: describe_request({"resumeValue": ACCEPT}, token=create_link(start_waiting_run())),
+    "mintToken": lambda: describe_request({}, runId=start_waiting_run(), nodeId="waits"),
+    "answerAsk": prepare_side_question,
+    "deleteWebhook": lambda: describe_request(webhookId=create_webhook("holdpoint.ask.answered")),
+    "interruptThread": lambda: describe_request({}, threadId=start_agent_run()["threadId"]),
+    "forkRun": lambda: describe_request({"mode": "branch", "fromSeq": 1}, runId=start_waiting_run()),
+    "cancelRun": lambda: describe_request({}, runId=start_waiting_run()),
+    "putWorkflow": lambda: describe_request({**WORKFLOWS[0], "id": "fuzz-kept"}, workflowId="fuzz-kept"),
+    "getArtifact": prepare_artifact,
+    "pauseRun": lambda: describe_request({}, runId=start_waiting_run()),
+    "resumeRun": lambda: describe_request({}, runId=start_paused_run()),
+    "tellRun": lambda: describe_request({"message": "Go on"}, runId=start_agent_run()["runId"]),
+    "decideCall": lambda: describe_request(ALLOW, runId=start_agent_run()["runId"]),
+    "decideInThread": lambda: describe_request(ALLOW, threadId=start_agent_run()["threadId"]),
+    "cancelThread": lambda: describe_request({}, threadId=start_agent_run()["threadId"]),
+    "revokeKey": lambda: describe_request(keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
+    "getGrant": lambda: describe_request(grantId=create_grant()),
+    "consumeGrant": prepare_grant,
+    "getWorkflowGrants": lambda: describe_request(workflowId="fuzz-waits"),
+    "rotateKey": lambda: describe_request({}, keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
 }
-EVER = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}
-OF_HOOKS = {
-    "pauseWebhook": {}, "resumeWebhook": {}, "replayDeliveries": EVER, "getWebhook": None, "listDeadLetters": None,
+ALL_TIME = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}
+WEBHOOK_REQUESTS = {
+    "pauseWebhook": {}, "resumeWebhook": {}, "replayDeliveries": ALL_TIME, "getWebhook": None, "listDeadLetters": None,
     "listDeliveries": None, "listWebhookEvents": None,
 }
-WANTED = {"waiting-approval", "waiting-input", "running", "paused", "completed", "failed", "cancelled"}
+REQUIRED_STATUSES = {"waiting-approval", "waiting-input", "running", "paused", "completed", "failed", "cancelled"}
 
 if __name__ == "__main__":
     main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))

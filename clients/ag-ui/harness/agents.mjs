@@ -1,6 +1,6 @@
-//! Agents of the tests' own, with scripts for what the demo agents do not show: tools of the client, and slowness.
+//! Agents of the tests, for cases that the demo agents do not cover: client tools and slow replies.
 
-/** Calls a tool that only the client has, and says what came of it. */
+/** Calls a tool that only the client has, and replies with its result. */
 export const picker = {
     agentId: "picker",
     model: {
@@ -19,13 +19,13 @@ export const pickColor = {
     parameters: { type: "object", properties: { of: { type: "string" } } },
 };
 
-/** Speaks piece by piece, with a wait before each of them. */
+/** Replies in pieces, with a delay before each piece. */
 export const slow = {
     agentId: "slow",
     model: { provider: "scripted", steps: [{ pieces: ["one ", "two ", "three ", "four ", "five ", "six"], delayMs: 250 }] },
 };
 
-/** Asks, and then takes a while to do it. */
+/** Returns an agent that asks before a slow tool call. */
 export const slowTool = ({ agentId, idempotent, delayMs = 1500 }) => ({
     agentId,
     model: {

@@ -1,5 +1,4 @@
-//! Chromium without a window, told what to do in its own words through a pipe: nothing has to be installed for that but
-//! the browser.
+//! Controls headless Chromium with the DevTools protocol over a pipe. It requires only the browser.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -24,12 +23,12 @@ export class Browser {
         const options = [
             "--headless=new", "--remote-debugging-pipe", `--user-data-dir=${this.profile}`, "--no-first-run", "--disable-gpu",
             "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--window-size=1200,850",
-            // Chromium has no sandbox for root, which is what checks run as in containers.
+            // Chromium has no sandbox for root, and checks run as root in containers.
             ...(process.getuid() === 0 ? ["--no-sandbox"] : []),
         ];
         this.child = spawn(process.env.CHROMIUM ?? "chromium", options, {
             stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
-            // A group of its own, so that what it has started ends with it.
+            // A separate process group, so that its child processes end with it.
             detached: true,
         });
         this.ended = new Promise((resolve) => this.child.once("exit", resolve));
@@ -39,12 +38,12 @@ export class Browser {
         });
         gone.catch(() => {});
         this.gone = gone;
-        process.on("exit", () => this.#forget());
+        process.on("exit", () => this.#removeProfile());
         this.child.stdio[3].on("error", () => {});
-        this.child.stdio[4].on("data", (text) => this.#hear(String(text)));
+        this.child.stdio[4].on("data", (text) => this.#receive(String(text)));
     }
 
-    /** A page, and what went wrong in it. */
+    /** Opens a page that records its errors. */
     async open(url) {
         const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
         const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
@@ -61,7 +60,7 @@ export class Browser {
         return Promise.race([answer, this.gone]);
     }
 
-    #hear(text) {
+    #receive(text) {
         const frames = (this.#rest + text).split("\0");
         this.#rest = frames.pop();
         for (const { id, result, error, method, params, sessionId } of frames.map((frame) => JSON.parse(frame))) {
@@ -76,18 +75,18 @@ export class Browser {
     async close() {
         this.#kill();
         await this.ended;
-        this.#forget();
+        this.#removeProfile();
     }
 
     #kill() {
         try {
             process.kill(-this.child.pid, "SIGKILL");
         } catch {
-            // It has ended by itself.
+            // The process has already ended.
         }
     }
 
-    #forget() {
+    #removeProfile() {
         this.#kill();
         rmSync(this.profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
     }
@@ -95,16 +94,16 @@ export class Browser {
 
 class Page {
     constructor(browser, sessionId, targetId) {
-        Object.assign(this, { browser, sessionId, targetId, complaints: [] });
+        Object.assign(this, { browser, sessionId, targetId, problems: [] });
         browser.listen = (method, params, from) => {
             if (from !== sessionId) return;
-            if (method === "Runtime.exceptionThrown") this.complaints.push(params.exceptionDetails.exception?.description);
+            if (method === "Runtime.exceptionThrown") this.problems.push(params.exceptionDetails.exception?.description);
             if (method === "Runtime.consoleAPICalled" && ["error", "warning", "assert"].includes(params.type)) {
-                this.complaints.push(params.args.map(({ value, description }) => value ?? description).join(" "));
+                this.problems.push(params.args.map(({ value, description }) => value ?? description).join(" "));
             }
-            // A thread that is not there yet is asked for, and that is what the browser reports.
+            // The page requests its thread before the thread exists; the browser reports the 404.
             const missing = params.entry?.source === "network" && /404/.test(params.entry.text) && /\/threads\//.test(params.entry.url);
-            if (method === "Log.entryAdded" && params.entry.level === "error" && !missing) this.complaints.push(params.entry.text);
+            if (method === "Log.entryAdded" && params.entry.level === "error" && !missing) this.problems.push(params.entry.text);
         };
     }
 
@@ -117,7 +116,7 @@ class Page {
         await this.sees("the page has loaded", `location.href !== "about:blank" && document.readyState === "complete"`);
     }
 
-    /** As if somebody had pressed F5. */
+    /** Reloads the page. */
     async reload() {
         await this.evaluate("window.isOld = true");
         await this.send("Page.reload");
@@ -130,13 +129,13 @@ class Page {
         return result.value;
     }
 
-    /** Looks until it is so. A page that is being replaced cannot be asked for a moment. */
+    /** Waits until the expression is true. During a navigation the expression cannot be evaluated and is retried. */
     async sees(what, expression) {
         try {
             return await until(what, () => this.evaluate(expression).catch(() => undefined), 20_000);
         } catch (error) {
             const shown = await this.evaluate("document.body.innerText");
-            throw new Error(`${error.message}\n${shown}\n${this.complaints.join("\n")}`);
+            throw new Error(`${error.message}\n${shown}\n${this.problems.join("\n")}`);
         }
     }
 
@@ -166,7 +165,7 @@ class Page {
         writeFileSync(file, Buffer.from(data, "base64"));
     }
 
-    checkQuiet() {
-        assert.deepEqual(this.complaints, [], "the page has nothing to complain about");
+    checkNoErrors() {
+        assert.deepEqual(this.problems, [], "the page reports no errors");
     }
 }

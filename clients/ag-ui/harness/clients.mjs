@@ -1,5 +1,5 @@
-//! Front ends made of the published clients. Whatever a client complains about, in its console or by throwing, fails
-//! the test; so does whatever it would have dropped without a word.
+//! Front ends with the published clients. A test fails if a client reports a warning or an error, throws, or drops an
+//! event silently.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -15,7 +15,7 @@ export const clients = [
 ];
 export const [modern, old] = clients;
 
-/** The same test with each of the clients. */
+/** Defines the same test for each client. */
 export function withBoth(name, check) {
     for (const client of clients) one(`${name} (client ${client.name})`, () => check(client));
 }
@@ -24,9 +24,9 @@ export function one(name, check) {
     test(name, { timeout: 120_000 }, check);
 }
 
-const complaints = [];
+const problems = [];
 for (const level of ["warn", "error"]) {
-    console[level] = (...words) => complaints.push(words.map(String).join(" "));
+    console[level] = (...words) => problems.push(words.map(String).join(" "));
 }
 
 /** A front end of one thread, as an application would have it. */
@@ -35,8 +35,8 @@ export class Front {
         Object.assign(this, { server, client, agentId, threadId });
         const url = `${server.url}/ag-ui/${agentId}`;
         const headers = { Authorization: `Bearer ${KEY}` };
-        const listen = (address, request) => this.#listen(address, request);
-        this.agent = new client.HttpAgent({ url, headers, threadId, initialMessages: messages, fetch: listen });
+        const recordedFetch = (address, request) => this.#fetch(address, request);
+        this.agent = new client.HttpAgent({ url, headers, threadId, initialMessages: messages, fetch: recordedFetch });
     }
 
     get pending() {
@@ -55,7 +55,7 @@ export class Front {
         return this.messages.filter(({ role, content }) => role === "assistant" && content).map(({ content }) => content);
     }
 
-    /** The contents of tool messages, parsed where they are JSON. */
+    /** Returns the contents of tool messages, parsed if they are JSON. */
     get results() {
         return this.messages.filter(({ role }) => role === "tool").map(({ toolCallId, content }) => ({ toolCallId, ...parsed(content) }));
     }
@@ -65,43 +65,43 @@ export class Front {
         return this.run(parameters);
     }
 
-    /** Answers everything that is pending with the payloads, in their order; `"cancel"` cancels. */
+    /** Answers all pending interrupts with the payloads, in their order; `"cancel"` cancels. */
     answer(...payloads) {
         return this.run({ resume: resume(this.pending, payloads) });
     }
 
-    /** One run, with everything that was heard of it. */
+    /** Executes one run, and returns its events and outcome. */
     async run(parameters = {}) {
         const seen = [];
         const subscriber = {
             onEvent: ({ event }) => void seen.push(structuredClone(event)),
-            onMessagesSnapshotEvent: ({ event, messages }) => void checkTold(messages, event.messages),
+            onMessagesSnapshotEvent: ({ event, messages }) => void checkMessages(messages, event.messages),
         };
-        complaints.length = 0;
+        problems.length = 0;
         await this.agent.runAgent(parameters, subscriber);
-        assert.deepEqual(complaints, [], "the client has nothing to complain about");
-        const all = events(await this.heard);
+        assert.deepEqual(problems, [], "the client reports no problems");
+        const all = events(await this.streamText);
         const { threadId } = this;
         checkRun(all, { threadId, runId: this.sent.runId, modern: this.client.modern });
         // Runtimes of front ends keep the events of each run in this form.
         v0.compactEvents(structuredClone(all));
-        assert.deepEqual(seen.map(understood), all.map(understood), "the client takes every event, with all its members");
+        assert.deepEqual(seen.map(withoutVersion), all.map(withoutVersion), "the client accepts every event with all its members");
         const ids = this.messages.map(({ id }) => id);
-        assert.equal(new Set(ids).size, ids.length, `no message is there twice: ${ids}`);
+        assert.equal(new Set(ids).size, ids.length, `no message is duplicated: ${ids}`);
         if (all.at(-2).type === "MESSAGES_SNAPSHOT") {
-            assert.deepEqual(ids, all.at(-2).messages.map(({ id }) => id), "the client has them in our order");
+            assert.deepEqual(ids, all.at(-2).messages.map(({ id }) => id), "the client has the messages in the order of the server");
         }
         return outcome(all);
     }
 
-    async #listen(address, request) {
+    async #fetch(address, request) {
         this.sent = JSON.parse(request.body);
         assert.equal("protocolVersion" in this.sent, this.client.modern);
         const response = await fetch(address, request);
         if (!response.ok) return response;
         const [mine, theirs] = response.body.tee();
-        this.heard = new Response(mine).text();
-        this.heard.catch(() => {});
+        this.streamText = new Response(mine).text();
+        this.streamText.catch(() => {});
         return new Response(theirs, { status: response.status, headers: response.headers });
     }
 }
@@ -114,7 +114,7 @@ export function resume(interrupts, payloads) {
     });
 }
 
-/** An input that the client itself would refuse to send. The answer is read by the client all the same. */
+/** Sends an input that the client itself would reject. The client still reads the response. */
 export async function post(server, agentId, input, { client = modern } = {}) {
     const body = { runId: `run-${randomUUID()}`, messages: [], tools: [], context: [], forwardedProps: {}, state: {}, ...input };
     if (client.modern) body.protocolVersion = "1.0";
@@ -128,17 +128,17 @@ export async function post(server, agentId, input, { client = modern } = {}) {
     return { status: response.status, ...(await read(text, body, client)) };
 }
 
-/** What a stream says, once the client has read it as well: with its schemas, and its idea of order. */
+/** Returns the outcome of a stream after the client has validated it with its schemas and its order rules. */
 export async function read(text, { threadId, runId }, client = modern) {
     const all = events(text);
     checkRun(all, { threadId, runId, modern: client.modern });
     const headers = { "Content-Type": "text/event-stream" };
     const agent = new client.HttpAgent({ url: "http://nowhere.test", threadId, fetch: async () => new Response(text, { headers }) });
     const seen = [];
-    complaints.length = 0;
+    problems.length = 0;
     await agent.runAgent({ runId }, { onEvent: ({ event }) => void seen.push(structuredClone(event)) });
-    assert.deepEqual(complaints, []);
-    assert.deepEqual(seen.map(understood), all.map(understood));
+    assert.deepEqual(problems, []);
+    assert.deepEqual(seen.map(withoutVersion), all.map(withoutVersion));
     return outcome(all);
 }
 
@@ -158,27 +158,27 @@ function outcome(all) {
 }
 
 /**
- * What the stream made of the messages is what the snapshot says they are. Two things are put right by it: results of the
- * client's own tools, which have another name here, and the order of a client that had forgotten something.
+ * Checks that the messages from the stream equal those of the snapshot. The snapshot corrects two cases: results of
+ * client tools, which have another id on the server, and the order of a client without the whole history.
  */
-function checkTold(told, snapshot) {
+function checkMessages(received, snapshot) {
     const known = new Map(snapshot.map((message) => [message.id, message]));
     const answered = new Set(snapshot.map(({ toolCallId }) => toolCallId));
-    for (const message of snapshot.length === 0 ? [] : told) {
+    for (const message of snapshot.length === 0 ? [] : received) {
         if (message.role === "tool" && !known.has(message.id) && answered.has(message.toolCallId)) continue;
         assert.ok(known.has(message.id), `the snapshot keeps ${message.role} ${message.id}`);
-        assert.deepEqual(plain(message), plain(known.get(message.id)), "and says the same of it");
+        assert.deepEqual(plain(message), plain(known.get(message.id)), "the message is the same");
     }
 }
 
-/** An absent member and one without a value are the same to a reader. */
+/** Adds the defaults of absent members, so that messages can be compared. */
 function plain(message) {
     const { content = "", toolCalls = [], ...rest } = JSON.parse(JSON.stringify(message));
     return { content, toolCalls, ...rest };
 }
 
-/** The older client takes no notice of the version. */
-function understood(event) {
+/** Removes the version, which the older client ignores. */
+function withoutVersion(event) {
     const { protocolVersion, ...rest } = event;
     return rest;
 }

@@ -1,5 +1,5 @@
-//! A server of its own for each file of tests: with the demo agents, on a free port, with a data folder that survives
-//! its death and not the tests.
+//! Starts a server for each test file: with the demo agents, on a free port, with a data folder that survives restarts
+//! of the server and is removed after the tests.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -11,9 +11,9 @@ import assert from "node:assert/strict";
 export const KEY = "hp_test_for_the_ag_ui_clients_only";
 
 const program = process.env.HOLDPOINT_BIN;
-if (!program) throw new Error("HOLDPOINT_BIN must name the server; scripts/ag-ui-clients does that");
+if (!program) throw new Error("HOLDPOINT_BIN must name the server; scripts/ag-ui-clients sets it");
 
-/** A server for all tests of a file. At its end it must go down by itself, and have nothing to complain about. */
+/** Returns the server for all tests of a file. At the end it must shut down without errors. */
 export function serving({ options = [], agents = [] } = {}) {
     const server = new Server(options);
     before(async () => {
@@ -42,24 +42,24 @@ class Server {
         this.child = spawn(program, [...arguments_, ...this.options], { env, stdio: ["ignore", "pipe", "pipe"] });
         this.ended = new Promise((resolve) => this.child.once("exit", (code, signal) => resolve({ code, signal })));
         this.child.stderr.on("data", (text) => (this.log += text));
-        this.url = await this.#greeting();
-        // The same place after a restart, as it is for clients of real servers.
+        this.url = await this.#readAddress();
+        // A restart uses the same address.
         this.listen = this.url.slice("http://".length);
     }
 
-    #greeting() {
+    #readAddress() {
         return new Promise((resolve, reject) => {
-            let said = "";
+            let output = "";
             this.child.stdout.on("data", (text) => {
-                said += text;
-                const found = /is ready on (http:\S+)/.exec(said);
+                output += text;
+                const found = /is ready on (http:\S+)/.exec(output);
                 if (found) resolve(found[1]);
             });
             this.ended.then((how) => reject(new Error(`the server ended with ${JSON.stringify(how)}: ${this.log}`)));
         });
     }
 
-    /** Nothing is finished, nothing is said good-bye to. */
+    /** Kills the server without a shutdown. */
     async kill() {
         this.child.kill("SIGKILL");
         await this.ended;
@@ -77,7 +77,7 @@ class Server {
         assert.doesNotMatch(this.log, /ERROR|panicked/);
     }
 
-    /** Any request, with the key. The body of the answer is parsed where it is JSON. */
+    /** Sends a request with the key. Parses the body of a JSON response. */
     async request(method, path, body) {
         const response = await fetch(this.url + path, {
             method,
@@ -101,13 +101,13 @@ class Server {
     }
 }
 
-/** Looks again until it is so. Nothing here waits for a fixed time. */
+/** Repeats `look` until it returns a value. The tests do not wait for fixed times. */
 export async function until(what, look, most_ms = 30_000) {
     const last = Date.now() + most_ms;
     for (;;) {
         const found = await look();
         if (found) return found;
-        if (Date.now() > last) throw new Error(`this did not happen in ${most_ms} ms: ${what}`);
+        if (Date.now() > last) throw new Error(`timeout after ${most_ms} ms: ${what}`);
         await new Promise((resolve) => setTimeout(resolve, 20));
     }
 }

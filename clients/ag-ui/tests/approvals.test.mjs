@@ -1,4 +1,4 @@
-//! Calls that wait for somebody: allowed, denied, changed, cancelled, several at once and one after the other.
+//! Tool calls that need an approval: approved, denied, edited, cancelled, in parallel and one after the other.
 
 import assert from "node:assert/strict";
 import { Front, withBoth } from "../harness/clients.mjs";
@@ -7,7 +7,7 @@ import { serving } from "../harness/server.mjs";
 const server = serving();
 const original = { to: "old@example.test", subject: "original subject", body: "original body" };
 
-withBoth("an agent that asks nobody answers and is done", async (client) => {
+withBoth("an agent without approvals replies and completes", async (client) => {
     const front = new Front(server, client, "echo");
     const { types, outcome } = await front.say("good morning");
     assert.equal(outcome, "success");
@@ -17,7 +17,7 @@ withBoth("an agent that asks nobody answers and is done", async (client) => {
     assert.deepEqual(front.texts, ["You said: good morning", "You said: and good night"]);
 });
 
-withBoth("a call that was proposed is carried out when it is allowed, under the name it had", async (client) => {
+withBoth("an approved call is executed with its original id", async (client) => {
     const front = new Front(server, client, "approve");
     const proposed = await front.say("please write to them");
     assert.equal(proposed.outcome, "interrupt");
@@ -31,7 +31,7 @@ withBoth("a call that was proposed is carried out when it is allowed, under the 
     assert.ok(interrupt.message);
     const { properties, required } = interrupt.responseSchema;
     assert.deepEqual([properties.approved.type, required], ["boolean", ["approved"]]);
-    assert.ok(!("editedArgs" in properties), "changes are not offered");
+    assert.ok(!("editedArgs" in properties), "edits are not offered");
 
     const resumed = await front.answer({ approved: true });
     assert.equal(resumed.outcome, "success");
@@ -47,27 +47,27 @@ withBoth("a call that was proposed is carried out when it is allowed, under the 
     assert.match(front.texts.at(-1), /^Sent: /);
 });
 
-withBoth("a call that is denied is not carried out, and the run goes on", async (client) => {
+withBoth("a denied call is not executed, and the run continues", async (client) => {
     const front = new Front(server, client, "approve");
     await front.say("please write to them");
     const [{ toolCallId }] = front.pending;
     const resumed = await front.answer({ approved: false, reason: "not to this customer" });
     assert.equal(resumed.outcome, "success");
     assertNotProposedAgain(resumed);
-    assertNotCarriedOut(front, toolCallId);
+    assertNotExecuted(front, toolCallId);
     assert.equal(front.texts.at(-1), "Then I do not send it.");
 });
 
-withBoth("a call that is cancelled is not carried out, and the run goes on", async (client) => {
+withBoth("a cancelled call is not executed, and the run continues", async (client) => {
     const front = new Front(server, client, "approve");
     await front.say("please write to them");
     const [{ toolCallId }] = front.pending;
     const resumed = await front.answer("cancel");
     assert.equal(resumed.outcome, "success");
-    assertNotCarriedOut(front, toolCallId);
+    assertNotExecuted(front, toolCallId);
 });
 
-withBoth("arguments that were changed replace all of the original ones", async (client) => {
+withBoth("edited arguments replace all original arguments", async (client) => {
     const front = new Front(server, client, "edit");
     await front.say("please write to them");
     const [interrupt] = front.pending;
@@ -81,16 +81,16 @@ withBoth("arguments that were changed replace all of the original ones", async (
     assert.equal(front.state.executions, 1);
 });
 
-withBoth("changed arguments are not merged with the original ones", async (client) => {
+withBoth("edited arguments are not merged with the original ones", async (client) => {
     const front = new Front(server, client, "edit");
     await front.say("please write to them");
     await front.answer({ approved: true, editedArgs: { to: "new@example.test" } });
-    // Subject and body are required: had the original ones been merged in, the mail would have been sent.
+    // Subject and body are required: with merged arguments the mail would have been sent.
     assert.equal(front.state.executions ?? 0, 0);
     assert.deepEqual(front.results.filter(({ status }) => status === "sent"), []);
 });
 
-withBoth("what offers no changes takes none", async (client) => {
+withBoth("an interrupt without edits rejects edited arguments", async (client) => {
     const front = new Front(server, client, "approve");
     await front.say("please write to them");
     const refused = await front.answer({ approved: true, editedArgs: { ...original, to: "mine@example.test" } });
@@ -100,7 +100,7 @@ withBoth("what offers no changes takes none", async (client) => {
     assert.deepEqual(front.results[0].arguments, original);
 });
 
-withBoth("of three calls two are allowed and one is cancelled, in one go", async (client) => {
+withBoth("two of three calls are approved and one is cancelled in one resume", async (client) => {
     const front = new Front(server, client, "parallel");
     const proposed = await front.say("write to all of them");
     const calls = proposed.of("TOOL_CALL_START").map(({ toolCallId }) => toolCallId);
@@ -116,7 +116,7 @@ withBoth("of three calls two are allowed and one is cancelled, in one go", async
     assert.equal(front.state.executions, 2);
 });
 
-withBoth("what is asked next is asked in the resumed run", async (client) => {
+withBoth("the next interrupt opens in the resumed run", async (client) => {
     const front = new Front(server, client, "chain");
     await front.say("both of them");
     const first = front.pending[0];
@@ -131,7 +131,7 @@ withBoth("what is asked next is asked in the resumed run", async (client) => {
     assert.deepEqual(front.results.map((result) => result.arguments.subject), ["first mail", "second mail"]);
 });
 
-withBoth("a conversation goes on after a decision, and counts on", async (client) => {
+withBoth("a thread continues after a decision and keeps its state", async (client) => {
     const front = new Front(server, client, "approve");
     for (const times of [1, 2]) {
         await front.say("please write to them");
@@ -145,12 +145,12 @@ withBoth("a conversation goes on after a decision, and counts on", async (client
 });
 
 function assertNotProposedAgain({ types }) {
-    const told = types.filter((type) => ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"].includes(type));
-    assert.deepEqual(told, []);
+    const repeated = types.filter((type) => ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"].includes(type));
+    assert.deepEqual(repeated, []);
 }
 
-function assertNotCarriedOut(front, toolCallId) {
+function assertNotExecuted(front, toolCallId) {
     assert.equal(front.state.executions ?? 0, 0);
-    const told = front.results.filter((result) => result.toolCallId === toolCallId);
-    assert.ok(told.every(({ status, token }) => status !== "sent" && token === undefined));
+    const results = front.results.filter((result) => result.toolCallId === toolCallId);
+    assert.ok(results.every(({ status, token }) => status !== "sent" && token === undefined));
 }

@@ -1,4 +1,4 @@
-//! Tools that the page has and the server has not: their calls end a run, and their results begin the next one.
+//! Client tools: their calls end a run, and their results start the next one.
 
 import assert from "node:assert/strict";
 import { Front, withBoth } from "../harness/clients.mjs";
@@ -8,10 +8,10 @@ import { serving } from "../harness/server.mjs";
 const server = serving({ agents: [picker] });
 const tools = [pickColor];
 
-withBoth("a call of the page's own tool ends the run as a success, and its result is heard in the next", async (client) => {
+withBoth("a call of a client tool ends the run with success, and its result reaches the next run", async (client) => {
     const front = new Front(server, client, "picker");
     const { finish, outcome, of } = await front.say("a color, please", { tools });
-    assert.equal(outcome, "success", "it is no interrupt");
+    assert.equal(outcome, "success", "it is not an interrupt");
     const [{ toolCallId, toolCallName }] = of("TOOL_CALL_START");
     assert.equal(toolCallName, "pickColor");
     assert.deepEqual(finish.outcome, client.modern ? { type: "success", pendingToolCallIds: [toolCallId] } : { type: "success" });
@@ -27,7 +27,7 @@ withBoth("a call of the page's own tool ends the run as a success, and its resul
     assert.deepEqual((await server.thread("picker", front.threadId)).pendingToolCallIds, []);
 });
 
-withBoth("a call whose result never comes is taken back by what is said next", async (client) => {
+withBoth("a call without a result is withdrawn by the next message", async (client) => {
     const front = new Front(server, client, "picker");
     const { of } = await front.say("a color, please", { tools });
     const [{ toolCallId }] = of("TOOL_CALL_START");

@@ -16,7 +16,7 @@ after(async () => {
     await browser.close();
 });
 
-one("a mail is approved in the page, and sent once", async () => {
+one("an approved mail is sent once", async () => {
     const page = await connected("approve");
     await say(page, "please write to them");
     await page.press("Approve");
@@ -24,19 +24,19 @@ one("a mail is approved in the page, and sent once", async () => {
     assert.equal(await executions(page), 1);
     assert.match(await page.text("#messages .tool"), /"status":"sent"/);
     await picture(page, "approved");
-    page.checkQuiet();
+    page.checkNoErrors();
 });
 
-one("a mail is denied in the page, and not sent", async () => {
+one("a denied mail is not sent", async () => {
     const page = await connected("approve");
     await say(page, "please write to them");
     await page.press("Deny");
-    await page.sees("the agent knows", has("#messages", "Then I do not send it."));
+    await page.sees("the agent replies to the denial", has("#messages", "Then I do not send it."));
     assert.equal(await executions(page), 0);
-    page.checkQuiet();
+    page.checkNoErrors();
 });
 
-one("a mail is changed in the page, and sent as it then is", async () => {
+one("an edited mail is sent with the edits", async () => {
     const page = await connected("edit");
     await say(page, "please write to them");
     await page.fill(".interrupt input[name=to]", "new@example.test");
@@ -47,28 +47,28 @@ one("a mail is changed in the page, and sent as it then is", async () => {
     const { arguments: sent } = JSON.parse((await page.text("#messages .tool")).slice(2));
     assert.deepEqual(sent, { to: "new@example.test", subject: "new subject", body: "original body" });
     assert.equal(await executions(page), 1);
-    page.checkQuiet();
+    page.checkNoErrors();
 });
 
-one("a page that is reloaded between question and answer has both", async () => {
+one("a page that is reloaded before the answer keeps the messages and the interrupt", async () => {
     const page = await connected("approve");
     await say(page, "please write to them");
-    await page.sees("there is a question", "document.querySelectorAll('.interrupt').length === 1");
+    await page.sees("there is an interrupt", "document.querySelectorAll('.interrupt').length === 1");
     const before = await page.text("#messages");
     await page.reload();
-    await page.sees("the question is back", "document.querySelectorAll('.interrupt').length === 1");
+    await page.sees("the interrupt is back", "document.querySelectorAll('.interrupt').length === 1");
     assert.equal(await page.text("#messages"), before);
     await page.press("Approve");
     await page.sees("the mail is sent", has("#messages", "Sent: "));
     assert.equal(await executions(page), 1);
     assert.deepEqual(await roles(page), ["user", "assistant", "tool", "assistant"]);
     await page.reload();
-    await page.sees("what was said is back", has("#messages", "Sent: "));
+    await page.sees("the messages are back", has("#messages", "Sent: "));
     assert.deepEqual(await roles(page), ["user", "assistant", "tool", "assistant"]);
-    page.checkQuiet();
+    page.checkNoErrors();
 });
 
-one("a form is made from its schema", async () => {
+one("a form is created from its schema", async () => {
     const page = await connected("form");
     await say(page, "file it");
     await page.fill(".interrupt [name=quarter]", "Q3");
@@ -79,18 +79,18 @@ one("a form is made from its schema", async () => {
     await page.sees("it is filed", has("#messages", "Filed: "));
     const { filing } = JSON.parse((await page.text("#messages .tool")).slice(2));
     assert.deepEqual(filing, { quarter: "Q3", year: 2026, revenue: 4200000.5 });
-    page.checkQuiet();
+    page.checkNoErrors();
 });
 
-one("of three questions at once each has its own buttons, and all answers go together", async () => {
+one("three parallel interrupts have their own buttons, and all answers are sent together", async () => {
     const page = await connected("parallel");
     await say(page, "write to all of them");
     await page.press("Approve");
     await page.press("Approve");
     await page.press("Cancel");
-    await page.sees("the agent goes on", has("#messages", "That was all of them."));
+    await page.sees("the agent continues", has("#messages", "That was all of them."));
     assert.equal(await executions(page), 2);
-    page.checkQuiet();
+    page.checkNoErrors();
 });
 
 async function connected(agent) {
@@ -102,7 +102,7 @@ async function connected(agent) {
     await page.sees("there is a thread", `document.querySelector("#thread").textContent !== ""`);
     const first = await page.text("#thread");
     await page.fill("[name=agent]", agent);
-    await page.sees("there is a thread of its own", `document.querySelector("#thread").textContent !== "${first}"`);
+    await page.sees("there is a new thread", `document.querySelector("#thread").textContent !== "${first}"`);
     return page;
 }
 
@@ -124,7 +124,7 @@ function roles(page) {
     return page.evaluate(`[...document.querySelectorAll("#messages li")].map((one) => one.className)`);
 }
 
-/** For looking at it: PICTURES=FOLDER keeps some. */
+/** Saves a picture of the page if PICTURES names a folder. */
 async function picture(page, name) {
     if (process.env.PICTURES) await page.screenshot(`${process.env.PICTURES}/${name}.png`);
 }

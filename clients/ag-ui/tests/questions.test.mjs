@@ -1,4 +1,4 @@
-//! Questions that are bound to no call: forms, yes or no, workflows. And what agents say of themselves.
+//! Interrupts without a tool call: forms, confirmations, workflows. And the capabilities of agents.
 
 import assert from "node:assert/strict";
 import { Front, one, withBoth } from "../harness/clients.mjs";
@@ -7,13 +7,13 @@ import { serving } from "../harness/server.mjs";
 const server = serving();
 const filing = { quarter: "Q1", year: 2026, revenue: 4200000 };
 
-withBoth("a form comes with its schema, refuses what does not fit, and stays open", async (client) => {
+withBoth("a form has its schema, and stays open after an invalid answer", async (client) => {
     const front = new Front(server, client, "form");
     assert.equal((await front.say("file it")).outcome, "interrupt");
     const [{ reason, message, responseSchema, ...rest }] = front.pending;
     assert.equal(reason, "input_required");
     assert.ok(message);
-    assert.ok(!("toolCallId" in rest), "it is bound to no call");
+    assert.ok(!("toolCallId" in rest), "it has no tool call");
     assert.deepEqual(responseSchema, {
         type: "object",
         properties: {
@@ -34,7 +34,7 @@ withBoth("a form comes with its schema, refuses what does not fit, and stays ope
     assert.equal(front.state.executions, 1);
 });
 
-withBoth("a form that is cancelled files nothing", async (client) => {
+withBoth("a cancelled form is not filed", async (client) => {
     const front = new Front(server, client, "form");
     await front.say("file it");
     assert.equal((await front.answer("cancel")).outcome, "success");
@@ -42,7 +42,7 @@ withBoth("a form that is cancelled files nothing", async (client) => {
     assert.equal(front.texts.at(-1), "Then nothing is filed.");
 });
 
-withBoth("yes goes on", async (client) => {
+withBoth("a confirmation continues the run", async (client) => {
     const front = new Front(server, client, "confirm");
     await front.say("do it");
     const [{ reason, responseSchema, ...rest }] = front.pending;
@@ -53,7 +53,7 @@ withBoth("yes goes on", async (client) => {
     assert.match(front.texts.at(-1), /^Done: /);
 });
 
-withBoth("no leaves it", async (client) => {
+withBoth("a declined confirmation does not execute the call", async (client) => {
     const front = new Front(server, client, "confirm");
     await front.say("do it");
     assert.equal((await front.answer(false)).outcome, "success");
@@ -61,7 +61,7 @@ withBoth("no leaves it", async (client) => {
     assert.equal(front.texts.at(-1), "Then I leave it.");
 });
 
-withBoth("a workflow asks and goes on like an agent", async (client) => {
+withBoth("a workflow opens an interrupt and continues like an agent", async (client) => {
     for (const payload of [{ approved: true }, true, { approved: true, feedback: "well done" }]) {
         const front = new Front(server, client, "sample-approval");
         const begun = await front.say("publish it");
@@ -76,7 +76,7 @@ withBoth("a workflow asks and goes on like an agent", async (client) => {
     }
 });
 
-withBoth("a workflow in which somebody says no, or gives up, ends with an error and publishes nothing", async (client) => {
+withBoth("a rejected or cancelled workflow ends with an error and does not publish", async (client) => {
     for (const payload of [{ approved: false, feedback: "not like this" }, false, "cancel"]) {
         const front = new Front(server, client, "sample-approval");
         await front.say("publish it");
@@ -87,7 +87,7 @@ withBoth("a workflow in which somebody says no, or gives up, ends with an error 
     }
 });
 
-one("agents and workflows say what they can do", async () => {
+one("agents and workflows return their capabilities", async () => {
     const { status, body } = await server.request("GET", "/ag-ui/edit/capabilities");
     assert.equal(status, 200);
     assert.equal(body.identity.type, "agent");
@@ -95,5 +95,5 @@ one("agents and workflows say what they can do", async () => {
     assert.deepEqual([body.state.snapshots, body.tools.clientProvided], [true, true]);
     assert.deepEqual([body.humanInTheLoop.interrupts, body.humanInTheLoop.approveWithEdits], [true, true]);
     assert.equal((await server.request("GET", "/ag-ui/sample-approval/capabilities")).body.identity.type, "workflow");
-    assert.equal((await server.request("GET", "/ag-ui/nobody/capabilities")).status, 404);
+    assert.equal((await server.request("GET", "/ag-ui/unknown/capabilities")).status, 404);
 });

@@ -1,5 +1,5 @@
-//! The rules of the contract, from the side of those who break them: nothing is done, nothing is used up, and the stream
-//! says why. The client keeps most of these rules itself, so that the inputs are sent without it.
+//! Violations of the contract: the server changes no state, and the stream has the error. The clients prevent most of
+//! these violations, so the inputs are sent without them.
 
 import assert from "node:assert/strict";
 import { Front, one, post, resume, withBoth } from "../harness/clients.mjs";
@@ -8,11 +8,11 @@ import { KEY, serving } from "../harness/server.mjs";
 const server = serving();
 const yes = { approved: true };
 
-withBoth("a resume in another thread finds nothing there", async (client) => {
+withBoth("a resume in another thread is rejected", async (client) => {
     const front = await asked(client, "approve");
     const other = await asked(client, "approve");
     const entries = resume(front.pending, [yes]);
-    for (const threadId of ["a thread that nobody began", other.threadId]) {
+    for (const threadId of ["an-unknown-thread", other.threadId]) {
         await assertRefused(client, "approve", { threadId, resume: entries }, "UNKNOWN_INTERRUPT_ID");
     }
     await assertStillOpen(front);
@@ -30,7 +30,7 @@ withBoth("a resume must name an interrupt of the thread", async (client) => {
     await assertStillOpen(front);
 });
 
-withBoth("a resume covers everything that is open, or nothing is done", async (client) => {
+withBoth("a resume that does not cover all open interrupts is rejected", async (client) => {
     const front = await asked(client, "parallel");
     const entries = resume(front.pending, [yes]);
     for (const part of [entries.slice(0, 1), entries.slice(1), [entries[2], entries[0]]]) {
@@ -43,39 +43,39 @@ withBoth("a resume covers everything that is open, or nothing is done", async (c
     assert.equal(front.state.executions, 3);
 });
 
-withBoth("one bad entry refuses all of them", async (client) => {
+withBoth("one invalid entry rejects the whole resume", async (client) => {
     const front = await asked(client, "parallel");
     const entries = resume(front.pending, [yes, yes, { approved: "certainly" }]);
     await assertRefused(client, "parallel", { threadId: front.threadId, resume: entries }, "INVALID_PAYLOAD");
     await assertStillOpen(front, 3);
 });
 
-withBoth("what is open blocks new input", async (client) => {
+withBoth("an open interrupt blocks new input", async (client) => {
     const front = await asked(client, "approve");
     const messages = [{ id: "a-new-one", role: "user", content: "something else" }];
     for (const input of [{ messages }, { messages: [] }, { messages, resume: [] }]) {
         const refused = await assertRefused(client, "approve", { threadId: front.threadId, ...input }, "PENDING_INTERRUPTS");
-        assert.ok(refused.error.message.includes(front.pending[0].id), "the error names what is open");
+        assert.ok(refused.error.message.includes(front.pending[0].id), "the error names the open interrupt");
     }
     const { messages: kept } = await assertStillOpen(front);
     assert.ok(!kept.some(({ id }) => id === "a-new-one"));
     assert.equal((await front.answer(yes)).outcome, "success");
 });
 
-withBoth("an answer that is missing or does not fit is an error, and can be given again", async (client) => {
+withBoth("a missing or invalid answer is an error, and a valid answer can follow", async (client) => {
     const front = await asked(client, "approve");
     const [{ id: interruptId }] = front.pending;
     for (const payload of [{}, { approved: "yes" }, { approved: 1 }, "yes", [], undefined]) {
         const refused = await front.run({ resume: [{ interruptId, status: "resolved", payload }] });
         assert.equal(refused.error?.code, "INVALID_PAYLOAD", JSON.stringify(payload));
-        assert.equal(front.pending.length, 1, "the client still has it");
+        assert.equal(front.pending.length, 1, "the client still has the interrupt");
     }
     await assertStillOpen(front);
     assert.equal((await front.answer(yes)).outcome, "success");
     assert.equal(front.state.executions, 1);
 });
 
-withBoth("an answer that was given can be sent again, and nothing is done twice", async (client) => {
+withBoth("a repeated answer is accepted and executed once", async (client) => {
     const front = await asked(client, "approve");
     const entries = resume(front.pending, [yes]);
     await front.run({ resume: entries });
@@ -83,12 +83,12 @@ withBoth("an answer that was given can be sent again, and nothing is done twice"
     for (const again of [entries, [{ payload: { approved: true }, status: "resolved", interruptId: entries[0].interruptId }]]) {
         const replayed = await front.run({ resume: again });
         assert.equal(replayed.outcome, "success");
-        assert.equal(replayed.of("TOOL_CALL_RESULT").length, 0, "it is not told a second time");
+        assert.equal(replayed.of("TOOL_CALL_RESULT").length, 0, "the result is not sent again");
         assert.deepEqual([front.state.executions, front.results.length, front.results[0].token], [1, 1, token]);
     }
 });
 
-withBoth("all answers of several interrupts can be sent again", async (client) => {
+withBoth("the answers of several interrupts can be repeated", async (client) => {
     const front = await asked(client, "parallel");
     const entries = resume(front.pending, [yes, yes, "cancel"]);
     await front.run({ resume: entries });
@@ -96,7 +96,7 @@ withBoth("all answers of several interrupts can be sent again", async (client) =
     assert.deepEqual([replayed.outcome, front.state.executions], ["success", 2]);
 });
 
-withBoth("an answer that was given in an earlier run of the thread can be sent again", async (client) => {
+withBoth("an answer of an earlier run of the thread can be repeated", async (client) => {
     const front = await asked(client, "approve");
     const entries = resume(front.pending, [yes]);
     await front.run({ resume: entries });
@@ -106,7 +106,7 @@ withBoth("an answer that was given in an earlier run of the thread can be sent a
     assert.deepEqual([replayed.outcome, front.state.executions], ["success", 2]);
 });
 
-withBoth("another answer to what was answered is an error", async (client) => {
+withBoth("a different answer to an answered interrupt is an error", async (client) => {
     const front = await asked(client, "approve");
     const [entry] = resume(front.pending, [yes]);
     await front.run({ resume: [entry] });
@@ -122,7 +122,7 @@ withBoth("another answer to what was answered is an error", async (client) => {
     assert.equal((await server.thread("approve", front.threadId)).state.executions, 1);
 });
 
-withBoth("what cannot be meant is refused before there is a stream", async (client) => {
+withBoth("an invalid input is rejected before the stream starts", async (client) => {
     for (const input of [
         { threadId: "" },
         { threadId: "t", runId: "" },
@@ -136,21 +136,21 @@ withBoth("what cannot be meant is refused before there is a stream", async (clie
     }
 });
 
-withBoth("a client is told when its key does not fit or there is no such agent", async (client) => {
+withBoth("an invalid key and an unknown agent are rejected", async (client) => {
     const url = `${server.url}/ag-ui/approve`;
     const stranger = new client.HttpAgent({ url, headers: { Authorization: `Bearer ${KEY}no` } });
     await assert.rejects(stranger.runAgent(), /HTTP 401/);
-    const lost = new client.HttpAgent({ url: `${server.url}/ag-ui/nobody`, headers: { Authorization: `Bearer ${KEY}` } });
+    const lost = new client.HttpAgent({ url: `${server.url}/ag-ui/unknown`, headers: { Authorization: `Bearer ${KEY}` } });
     await assert.rejects(lost.runAgent(), /HTTP 404/);
 });
 
-withBoth("members that nobody here knows are tolerated", async (client) => {
+withBoth("unknown members are ignored", async (client) => {
     const input = { threadId: `t-${client.name}`, messages: [{ id: "m", role: "user", content: "hi", mood: "good" }], parentRunId: "p", novelty: {} };
-    const heard = await post(server, "echo", input, { client });
-    assert.equal(heard.outcome, "success");
+    const received = await post(server, "echo", input, { client });
+    assert.equal(received.outcome, "success");
 });
 
-one("only what is required must be there", async () => {
+one("optional members can be left out", async () => {
     const response = await fetch(`${server.url}/ag-ui/echo`, {
         method: "POST",
         headers: { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" },

@@ -1,4 +1,5 @@
-//! Words beside answers, and words of a second tab: they are heard, and both tabs end with the thread in its order.
+//! Messages that are sent with answers, and messages of a second tab: the agent gets them, and both tabs have the
+//! order of the thread.
 
 import assert from "node:assert/strict";
 import { Front, resume, withBoth } from "../harness/clients.mjs";
@@ -8,16 +9,16 @@ import { slowTool } from "../harness/agents.mjs";
 const slow = { ...slowTool({ agentId: "slow-mail", idempotent: true }), permissions: { default: "allow" } };
 const server = serving({ agents: [slow] });
 
-withBoth("a second tab speaks to a run at work, and both tabs show the thread in its order", async (client) => {
+withBoth("a second tab sends a message to an active run, and both tabs show the order of the thread", async (client) => {
     const first = new Front(server, client, "slow-mail");
     const { threadId } = first;
-    const told = first.say("from the first tab");
-    await until("the run is at work", async () => {
+    const pending = first.say("from the first tab");
+    await until("the run is active", async () => {
         const { status, body } = await server.request("GET", `/ag-ui/slow-mail/threads/${threadId}`);
         return status === 200 && body.running && body.messages.length === 2;
     });
     const second = new Front(server, client, "slow-mail", { threadId });
-    const [one, two] = await Promise.all([told, second.say("from the second tab")]);
+    const [one, two] = await Promise.all([pending, second.say("from the second tab")]);
     assert.deepEqual([one.outcome, two.outcome], ["success", "success"]);
     const { messages } = await server.thread("slow-mail", threadId);
     const roles = messages.map(({ role }) => role);
@@ -27,14 +28,14 @@ withBoth("a second tab speaks to a run at work, and both tabs show the thread in
     assert.deepEqual(second.messages.map(({ id }) => id), order, "the second tab");
 });
 
-withBoth("words beside cancelled interrupts are heard at once, and words beside answers behind them", async (client) => {
+withBoth("a message with cancelled interrupts or with answers follows their results", async (client) => {
     for (const [payload, reply, executions] of [["cancel", "Then I do not send it.", 0], [{ approved: true }, "Sent: ", 1]]) {
         const front = new Front(server, client, "approve");
         await front.say("please write to them");
         front.agent.addMessage({ id: `beside-${front.threadId}`, role: "user", content: "and tell me the time" });
-        const told = await front.run({ resume: resume(front.pending, [payload]) });
-        assert.equal(told.outcome, "success");
-        assert.deepEqual(told.of("CUSTOM"), []);
+        const resumed = await front.run({ resume: resume(front.pending, [payload]) });
+        assert.equal(resumed.outcome, "success");
+        assert.deepEqual(resumed.of("CUSTOM"), []);
         assert.deepEqual(front.messages.map(({ role }) => role), ["user", "assistant", "tool", "user", "assistant"]);
         assert.ok(front.texts.at(-1).startsWith(reply), front.texts.at(-1));
         assert.equal(front.state.executions, executions);

@@ -1,4 +1,4 @@
-//! Threads that outlive their clients: reloads, other devices, other versions, answers that were given elsewhere.
+//! Threads with several clients: reloads, other devices, other versions, answers over other interfaces.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -8,7 +8,7 @@ import { serving, until } from "../harness/server.mjs";
 const server = serving();
 const yes = { approved: true };
 
-withBoth("after a reload the thread has everything that was there", async (client) => {
+withBoth("after a reload the thread has its messages, interrupts and state", async (client) => {
     const front = await asked(client, "parallel");
     const thread = await server.thread("parallel", front.threadId);
     assert.deepEqual(thread.interrupts, front.pending);
@@ -24,14 +24,14 @@ withBoth("after a reload the thread has everything that was there", async (clien
     assert.deepEqual(after.messages, JSON.parse(JSON.stringify(reloaded.messages)));
 });
 
-one("a thread that nobody began is not there", async () => {
+one("an unknown thread is not found", async () => {
     assert.equal((await server.request("GET", "/ag-ui/approve/threads/nowhere")).status, 404);
-    // A front end joins its thread before anything was said there.
+    // A front end joins its thread before the first message.
     const { status, body } = await server.request("GET", "/ag-ui/approve/threads/nowhere/stream");
     assert.deepEqual([status, body], [200, ""]);
 });
 
-withBoth("a client that lost its memory resumes with no messages at all", async (client) => {
+withBoth("a client without messages can resume", async (client) => {
     const front = await asked(client, "approve");
     const forgetful = new Front(server, client, "approve", { threadId: front.threadId });
     const resumed = await forgetful.run({ resume: resume(front.pending, [yes]) });
@@ -41,7 +41,7 @@ withBoth("a client that lost its memory resumes with no messages at all", async 
     assert.deepEqual([forgetful.state.executions, forgetful.results[0].status], [1, "sent"]);
 });
 
-withBoth("a client that lost its memory goes on with the thread", async (client) => {
+withBoth("a client without messages can continue the thread", async (client) => {
     const front = new Front(server, client, "echo");
     await front.say("one");
     await front.say("two");
@@ -54,7 +54,7 @@ withBoth("a client that lost its memory goes on with the thread", async (client)
 });
 
 for (const [first, second] of [[modern, old], [old, modern]]) {
-    one(`client ${first.name} begins and client ${second.name} goes on in the same thread`, async () => {
+    one(`client ${first.name} starts a thread and client ${second.name} continues it`, async () => {
         const front = await asked(first, "approve");
         const { threadId } = front;
         const other = new Front(server, second, "approve", { threadId, messages: front.messages });
@@ -67,39 +67,39 @@ for (const [first, second] of [[modern, old], [old, modern]]) {
     });
 }
 
-withBoth("four identical resumes at once are carried out once", async (client) => {
+withBoth("four concurrent identical resumes are executed once", async (client) => {
     for (const agentId of ["approve", "parallel"]) {
         const front = await asked(client, agentId);
         const { threadId, pending } = front;
         const entries = resume(pending, [yes]);
         const fronts = [1, 2, 3, 4].map((n) => post(server, agentId, { threadId, runId: `${threadId}-${n}`, resume: entries }, { client }));
-        const heard = await Promise.all(fronts);
-        assert.deepEqual(heard.map(({ outcome, error }) => error?.code ?? outcome), Array(4).fill("success"));
+        const received = await Promise.all(fronts);
+        assert.deepEqual(received.map(({ outcome, error }) => error?.code ?? outcome), Array(4).fill("success"));
         const thread = await server.thread(agentId, threadId);
         assert.equal(thread.state.executions, pending.length);
-        for (const { state, messages } of heard) {
-            assert.deepEqual([state, messages], [thread.state, thread.messages], "all of them end with the same");
+        for (const { state, messages } of received) {
+            assert.deepEqual([state, messages], [thread.state, thread.messages], "all resumes end with the same state");
         }
         const tokens = thread.messages.filter(({ role }) => role === "tool").map(({ content }) => JSON.parse(content).token);
         assert.equal(new Set(tokens).size, pending.length);
-        const told = heard.filter(({ of }) => of("TOOL_CALL_RESULT").length > 0);
-        assert.equal(told.length, 1, "one of them tells how it went");
+        const executed = received.filter(({ of }) => of("TOOL_CALL_RESULT").length > 0);
+        assert.equal(executed.length, 1, "one of them has the result");
     }
 });
 
-withBoth("of contrary answers at once one counts", async (client) => {
+withBoth("one of several concurrent different answers is accepted", async (client) => {
     const { threadId, pending } = await asked(client, "approve");
     const answers = [yes, { approved: false }, yes, { approved: false }];
-    const heard = await Promise.all(answers.map((payload) => post(server, "approve", { threadId, resume: resume(pending, [payload]) }, { client })));
+    const received = await Promise.all(answers.map((payload) => post(server, "approve", { threadId, resume: resume(pending, [payload]) }, { client })));
     const thread = await server.thread("approve", threadId);
     const won = thread.state.executions === 1;
-    heard.forEach(({ error, outcome }, at) => {
+    received.forEach(({ error, outcome }, at) => {
         if (answers[at].approved === won) assert.equal(outcome, "success");
         else assert.equal(error?.code, "ALREADY_ANSWERED");
     });
 });
 
-withBoth("a resume may have the name of the run that was interrupted", async (client) => {
+withBoth("a resume may have the run id of the interrupted run", async (client) => {
     const front = new Front(server, client, "approve");
     const runId = `run-${randomUUID()}`;
     await front.say("please write to them", { runId });
@@ -109,7 +109,7 @@ withBoth("a resume may have the name of the run that was interrupted", async (cl
     assert.deepEqual([again.outcome, front.state.executions], ["success", 1]);
 });
 
-withBoth("an input that is sent twice is heard once", async (client) => {
+withBoth("an input that is sent twice is processed once", async (client) => {
     const threadId = `thread-${randomUUID()}`;
     const messages = [{ id: "only-once", role: "user", content: "hello" }];
     const first = await post(server, "echo", { threadId, messages }, { client });
@@ -118,18 +118,18 @@ withBoth("an input that is sent twice is heard once", async (client) => {
     assert.equal(second.outcome, "success");
 });
 
-withBoth("what was decided elsewhere shows in the next run", async (client) => {
+withBoth("a decision over another interface appears in the next run", async (client) => {
     for (const decide of [byRun, byDecision]) {
         const front = await asked(client, "approve");
         await decide(front);
-        await until("the run has gone on", async () => {
+        await until("the run has continued", async () => {
             const { running, interrupts } = await server.thread("approve", front.threadId);
             return !running && interrupts.length === 0;
         });
         const reloaded = await server.thread("approve", front.threadId);
         assert.equal(reloaded.state.executions, 1);
         assert.equal(reloaded.messages.filter(({ role }) => role === "tool").length, 1);
-        // This client still believes that it has to answer, and says the same.
+        // This client still has the interrupt, and sends the same answer.
         const late = await front.answer(yes);
         assert.deepEqual([late.outcome, front.state.executions, front.results.length], ["success", 1, 1]);
         const next = await front.say("and once more");
@@ -138,7 +138,7 @@ withBoth("what was decided elsewhere shows in the next run", async (client) => {
     }
 });
 
-one("what somebody else decided otherwise is told, and the thread goes on", async () => {
+one("a different decision over another interface is an error for the late answer, and the thread continues", async () => {
     for (const client of clients) {
         const front = await asked(client, "approve");
         await byRun(front, "reject");
@@ -158,7 +158,7 @@ async function asked(client, agentId) {
     return front;
 }
 
-/** Its one interrupt, by the run that has waited. */
+/** Returns the id of the interrupt of the first run. */
 function resumedId(front) {
     return `${front.messages[1].id.split(":")[0]}:i1`;
 }

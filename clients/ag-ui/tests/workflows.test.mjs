@@ -1,5 +1,5 @@
-//! Workflows with questions of other kinds: reasons of their own, clarifications, events from outside. And runs that end
-//! because somebody cancels them, in the words that each version knows.
+//! Workflows with other kinds of interrupts: custom reasons and clarifications. And cancelled runs, with the outcome
+//! that each version knows.
 
 import assert from "node:assert/strict";
 import { Front, withBoth } from "../harness/clients.mjs";
@@ -7,7 +7,7 @@ import { serving } from "../harness/server.mjs";
 
 const server = serving();
 
-withBoth("a question with a reason of its own is asked as it is", async (client) => {
+withBoth("a custom interrupt keeps its reason and schema", async (client) => {
     const answerSchema = { type: "object", properties: { table: { type: "string" } }, required: ["table"] };
     await register("custom", {
         typeId: "core.interrupt",
@@ -21,7 +21,7 @@ withBoth("a question with a reason of its own is asked as it is", async (client)
     assert.equal((await front.answer({ table: "users" })).outcome, "success");
 });
 
-withBoth("a clarification asks for input, by a schema that is made from its questions", async (client) => {
+withBoth("a clarification has a schema from its questions", async (client) => {
     const questions = [{ id: "color", question: "Which color?" }];
     await register("clarify", { typeId: "core.clarificationGate", config: { questions } });
     const front = new Front(server, client, "clarify");
@@ -32,7 +32,7 @@ withBoth("a clarification asks for input, by a schema that is made from its ques
     assert.equal((await front.answer({ color: "blue" })).outcome, "success");
 });
 
-withBoth("giving up on what cannot be declined ends the run, in words that the client knows", async (client) => {
+withBoth("cancelling a clarification cancels the run, with an outcome that the client knows", async (client) => {
     await register("clarify", { typeId: "core.clarificationGate", config: { questions: [{ id: "color", question: "Which color?" }] } });
     const front = new Front(server, client, "clarify");
     await front.say("paint it");
@@ -42,7 +42,7 @@ withBoth("giving up on what cannot be declined ends the run, in words that the c
     assert.deepEqual([status, interrupts], ["cancelled", []]);
 });
 
-withBoth("a run that was cancelled elsewhere says so, and the thread goes on", async (client) => {
+withBoth("a run that was cancelled over another interface has this outcome, and the thread continues", async (client) => {
     const front = new Front(server, client, "approve");
     await front.say("please write to them");
     const { runId } = await server.thread("approve", front.threadId);
@@ -60,7 +60,7 @@ function assertCancelled(client, { outcome, error }) {
     else assert.equal(error?.code, "cancelled");
 }
 
-/** A workflow of one node. */
+/** Registers a workflow of one node. */
 async function register(id, node) {
     const asked = { id: "ask", name: "Ask", inputs: {}, position: { x: 0, y: 0 }, ...node };
     const workflow = {

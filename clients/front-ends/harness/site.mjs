@@ -1,4 +1,4 @@
-//! The pages of this folder, bundled, on a free port.
+//! Bundles the pages of this folder and serves them on a free port.
 
 import { build } from "esbuild";
 import { randomUUID } from "node:crypto";
@@ -19,7 +19,7 @@ export async function serve(pages, routes) {
     const scripts = new Map(outputFiles.map(({ path, contents }) => [`/${basename(path)}`, contents]));
     const html = (page) => `<!doctype html><meta charset="utf-8"><title>${page}</title><div id="root"></div>
         <script type="module" src="/${page}.js"></script>`;
-    // The cookie of a user who has signed in.
+    // The cookie of a signed-in user.
     const cookie = `session=${randomUUID()}`;
     const site = createServer((request, response) => {
         const listener = routes[request.url.split("/")[1]];
@@ -29,7 +29,7 @@ export async function serve(pages, routes) {
         response.writeHead(200, { "Content-Type": type, "Set-Cookie": `${cookie}; HttpOnly; SameSite=Strict` }).end(body);
     });
     await new Promise((resolve) => site.listen(0, "127.0.0.1", resolve));
-    // The process of a test that fails early ends with its tests.
+    // The open server must not keep the process of a failed test alive.
     site.unref();
     return { url: `http://127.0.0.1:${site.address().port}`, cookie, close: () => site.close() };
 }

@@ -34,7 +34,9 @@ function showInterrupts(messages, interrupts) {
     });
 }
 
-/** Every open interrupt has a card. The answers are sent together: assistant-ui sends no part of them. */
+/**
+ * Every open interrupt has a card. The answers are sent together, because assistant-ui does not send a part of them.
+ */
 function Interrupts({ onError }) {
     const interrupts = useAgUiInterrupts();
     const submit = useAgUiSubmitInterruptResponses();

@@ -1,8 +1,11 @@
-//! One interrupt as a card: what is asked, a form for what may be changed or must be given, and buttons.
+//! One interrupt as a card: its message, a form for editable or required values, and buttons.
 
 const labels = { tool_call: ["Approve", "Deny"], confirmation: ["Approve", "Deny"] };
 
-/** `answer(payload)` answers the interrupt, `cancel()` declines it. The browser submits a form only if it fits its schema. */
+/**
+ * `answer(payload)` answers the interrupt, `cancel()` declines it. The browser submits a form only if it matches its
+ * schema.
+ */
 export function Card({ interrupt, answer, cancel }) {
     const { schema, first, shown, payload } = formOf(interrupt);
     const [yes, no] = labels[interrupt.reason] ?? ["Submit", undefined];
@@ -29,13 +32,16 @@ export function Card({ interrupt, answer, cancel }) {
     );
 }
 
-/** Returns the schema of the form, the values that it begins with, what is shown instead of a form, and the function that makes the payload. */
+/**
+ * Returns the schema of the form, its initial values, the data shown instead of a form, and the function that builds
+ * the payload.
+ */
 function formOf({ reason, responseSchema, metadata }) {
     const { toolCall, artifact, data } = metadata?.holdpoint ?? {};
     const edited = responseSchema?.properties?.editedArgs;
     if (edited) {
         const first = toolCall.arguments;
-        // Arguments without a field stay as they are.
+        // Arguments without a field do not change.
         const others = Object.fromEntries(Object.entries(first).filter(([name]) => !(name in (edited.properties ?? {}))));
         return { schema: edited, first, payload: (values) => ({ approved: true, editedArgs: { ...others, ...values } }) };
     }

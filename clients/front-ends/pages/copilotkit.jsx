@@ -37,7 +37,7 @@ function Interrupts({ agentId }) {
     });
 }
 
-/** Words instead of answers: every interrupt is cancelled, and the agent hears them. */
+/** A message instead of answers: cancels every interrupt and sends the message to the agent. */
 function SayInstead({ say }) {
     const submit = (event) => {
         event.preventDefault();
@@ -55,7 +55,7 @@ function State({ agentId }) {
     return <pre id="state">{JSON.stringify(agent.state)}</pre>;
 }
 
-/** The page has the key of its user, or else only the address of the runtime. */
+/** Returns the connection: with the key of the user, or only with the address of the runtime. */
 function connection({ agent, server, key, runtime }) {
     if (runtime) return { runtimeUrl: runtime };
     const headers = { Authorization: `Bearer ${key}` };

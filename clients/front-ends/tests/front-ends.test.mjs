@@ -46,7 +46,7 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("a call is denied, and not made", async (open) => {
+    one("a denied call is not executed", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.press("Deny");
@@ -54,7 +54,7 @@ for (const way of ways) {
         assert.equal(await executions(page), 0);
     });
 
-    one("arguments are edited in a form made of the tool's schema", async (open) => {
+    one("arguments are edited in a form from the schema of the tool", async (open) => {
         const page = await open("edit");
         await say(page, "please write to them");
         await page.fill(".interrupt input[name=to]", "new@example.test");
@@ -63,7 +63,7 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("a form that its schema does not allow is not sent", async (open) => {
+    one("an invalid form is not sent", async (open) => {
         const page = await open("edit");
         await say(page, "please write to them");
         await page.fill(".interrupt input[name=to]", "");
@@ -75,7 +75,7 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("a form is made of its schema", async (open) => {
+    one("a form is created from its schema", async (open) => {
         const page = await open("form");
         await say(page, "file it");
         await fillIn(page);
@@ -83,7 +83,7 @@ for (const way of ways) {
         await sees(page, "4200000.5");
     });
 
-    one("three interrupts at once are answered one by one and sent together", async (open) => {
+    one("three parallel interrupts are answered one by one and sent together", async (open) => {
         const page = await open("parallel");
         await say(page, "write to all of them");
         await page.sees("three cards", "document.querySelectorAll('.interrupt').length === 3");
@@ -95,7 +95,7 @@ for (const way of ways) {
         await executed(page, 2);
     });
 
-    one("two interrupts come one after the other", async (open) => {
+    one("two interrupts open one after the other", async (open) => {
         const page = await open("chain");
         await say(page, "write twice");
         await page.press("Approve");
@@ -104,7 +104,7 @@ for (const way of ways) {
         await executed(page, 2);
     });
 
-    one("a page that is reloaded has the history and the interrupt", async (open) => {
+    one("a reloaded page has the history and the interrupt", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.sees("a card", "document.querySelectorAll('.interrupt').length === 1");
@@ -116,7 +116,7 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("words instead of an answer are heard, and stay in the page", async (open) => {
+    one("a message instead of an answer reaches the agent and stays in the page", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.fill(".instead input", "rather tell me the time");
@@ -125,19 +125,19 @@ for (const way of ways) {
         await sees(page, "rather tell me the time");
         assert.equal(await executions(page), 0);
         const { messages } = await server.thread("approve", page.thread);
-        assert.ok(messages.some(({ content }) => content === "rather tell me the time"), "the thread has them");
+        assert.ok(messages.some(({ content }) => content === "rather tell me the time"), "the thread has the message");
     });
 }
 
-// The default runner shows what went through it before, and nothing else.
+// The default runner shows only messages that passed through it.
 for (const way of ways.filter(({ runtime }) => runtime !== "default")) {
-    withPage(way, "an answer that the server refuses leaves the interrupt open", async (open) => {
+    withPage(way, "a rejected answer leaves the interrupt open", async (open) => {
         const page = await open("form");
         await say(page, "file it");
         await page.fill(".interrupt [name=quarter]", "Q3");
         await page.evaluate("document.querySelector('.interrupt').noValidate = true");
         await page.press("Submit");
-        await page.sees("the refusal", "document.querySelector('#error').textContent.includes('does not fit')");
+        await page.sees("the refusal", "document.querySelector('#error').textContent.includes('invalid payload')");
         await page.sees("the card is gone", "document.querySelector('.interrupt') === null");
         await page.reload();
         await fillIn(page);
@@ -145,7 +145,7 @@ for (const way of ways.filter(({ runtime }) => runtime !== "default")) {
         await sees(page, "4200000.5");
     });
 
-    withPage(way, "a thread that began elsewhere has its history and its interrupt", async (open) => {
+    withPage(way, "a thread of another client has its history and its interrupt", async (open) => {
         const thread = `thread-${randomUUID()}`;
         const messages = [{ id: randomUUID(), role: "user", content: "write to them from elsewhere" }];
         const { status } = await server.request("POST", "/ag-ui/approve", { threadId: thread, runId: randomUUID(), messages });
@@ -175,7 +175,7 @@ test("the runtime rejects requests without a session and ignores keys of the bro
     assert.equal((await ask("threads", { Cookie: site.cookie })).status, 422, "the threads of other users are not listed");
 });
 
-/** A test with a page, which `check` opens. */
+/** Defines a test with a page, which `check` opens. */
 function withPage(way, name, check) {
     test(`${name} (${way.name})`, { timeout: 60_000 }, async () => {
         let page;
@@ -197,7 +197,7 @@ function runtimeAt(basePath, runner) {
     };
 }
 
-/** Creates a key that may do what the pages do, and nothing else. */
+/** Creates a key with only the scopes that the pages need. */
 async function createKey() {
     const scopes = ["runs:create", "runs:read", "approvals:respond"];
     const { status, body } = await server.request("POST", "/v1/keys", { principal: "user", scopes });
@@ -217,7 +217,7 @@ async function say(page, text) {
     await page.sees("the chat", `${area} !== null`);
     await page.sees("the chat has joined its thread", `performance.getEntriesByType("resource").some(({ name, responseStatus }) =>
         /\\/connect$|\\/threads\\//.test(name) && [200, 404].includes(responseStatus))`);
-    // React replaces the setter of an element's own value, and hears nothing of what is set through it.
+    // React replaces the value setter of the element and does not notice values that are set through it.
     await page.evaluate(`
         Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(${area}, ${JSON.stringify(text)});
         ${area}.dispatchEvent(new Event("input", { bubbles: true }));
@@ -232,12 +232,12 @@ async function fillIn(page) {
 }
 
 function sees(page, text) {
-    return page.sees(`the page says ${text}`, `document.body.innerText.includes(${JSON.stringify(text)})`);
+    return page.sees(`the page shows ${text}`, `document.body.innerText.includes(${JSON.stringify(text)})`);
 }
 
-/** What the page shows as the state may come behind the words. */
+/** Waits for the state: the page may show it after the messages. */
 function executed(page, times) {
-    return page.sees(`${times} were made`, `JSON.parse(document.querySelector("#state").textContent).executions === ${times}`);
+    return page.sees(`${times} executions`, `JSON.parse(document.querySelector("#state").textContent).executions === ${times}`);
 }
 
 function executions(page) {

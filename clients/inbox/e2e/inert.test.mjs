@@ -1,18 +1,18 @@
-//! Texts that want to be more than text, in every field that somebody else can fill, in a real browser.
+//! Injection payloads in every untrusted field, in a real browser.
 
 import { story } from "../harness/browser.mjs";
 import { checkInert, openAll } from "../harness/inert.mjs";
-import { onEach } from "../harness/server.mjs";
-import { gate, interrupt, questions } from "../harness/workflows.mjs";
+import { onEachDatabase } from "../harness/server.mjs";
+import { gate, interruptNode, questions } from "../harness/workflows.mjs";
 import { PAYLOADS } from "../unit/payloads.mjs";
 
-// Half a character cannot be sent as JSON at all.
+// Unpaired surrogates cannot be sent as JSON.
 const evil = PAYLOADS.filter((one) => Buffer.from(one).toString() === one).map((one) => one.replaceAll("alert(1)", "window.hit=1"));
 const some = `<img src=x onerror="window.hit=1"><script>window.hit=1</script><svg onload="window.hit=1"><a href="javascript:window.hit=1">press</a><style>*{display:none}</style>`;
 
-onEach("untrusted texts", (server) => {
-    story("are inert in the list, in approvals of every look, in decisions and in the timeline", async (arrives) => {
-        const ann = await arrives(server);
+onEachDatabase("untrusted texts", (server) => {
+    story("untrusted texts are inert in approvals of every type, in decisions and in the timeline", async (openBrowser) => {
+        const ann = await openBrowser(server);
         await ann.go("/inbox");
         const artifacts = [
             ["as-markdown", evil.join("\n\n"), "text/markdown"],
@@ -24,28 +24,28 @@ onEach("untrusted texts", (server) => {
             const config = { title: `${id} ${some}`, description: `**${some}** ${evil.join(" ")}`, actions: ["accept", "reject", "edit-accept", "refine"] };
             const flow = { ...gate(id, config, artifact, type), name: some, description: some };
             flow.nodes[0].name = some;
-            const pause = await server.asks(flow);
-            await ann.moves(pause.path);
+            const interrupt = await server.openInterrupt(flow);
+            await ann.navigate(interrupt.path);
             await ann.button("Accept").waitFor();
             await openAll(ann);
             await checkInert(ann, id);
             await ann.press("Edit and accept");
             await ann.button("Review the change").waitFor();
             await checkInert(ann, `${id}, edited`);
-            await server.answer(pause, { action: "reject", feedback: evil.join("\n") });
-            await ann.moves(pause.path);
-            await ann.sees(/rejected this/);
+            await server.answer(interrupt, { action: "reject", feedback: evil.join("\n") });
+            await ann.navigate(interrupt.path);
+            await ann.waitForText(/rejected this/);
             await openAll(ann);
             await checkInert(ann, `${id}, decided`);
-            await ann.moves(`/inbox/runs/${pause.runId}`);
+            await ann.navigate(`/inbox/runs/${interrupt.runId}`);
             await ann.page.locator(".event-list li").first().waitFor();
             await openAll(ann);
             await checkInert(ann, `${id}, timeline`);
         }
     });
 
-    story("are inert in lists, forms, names and tags", async (arrives) => {
-        const boss = await arrives(server);
+    story("untrusted texts are inert in lists, forms, names and tags", async (openBrowser) => {
+        const boss = await openBrowser(server);
         await boss.go("/inbox");
         const resumeSchema = {
             type: "object", title: some, description: some, required: ["a"],
@@ -55,23 +55,23 @@ onEach("untrusted texts", (server) => {
                 c: { oneOf: [{ const: 1, title: some }], description: some },
             },
         };
-        const pauses = [
-            await server.asks(gate("titled", { title: some })),
-            await server.asks(interrupt("evil-form", { kind: "custom", data: { customKind: some, message: some, description: some, more: evil }, resumeSchema })),
-            await server.asks(questions("evil-questions", [{ id: "q", question: some }])),
-            await server.asks(interrupt("evil-event", { kind: "external-event", data: { eventType: some, correlation: { [some]: some } } })),
+        const interrupts = [
+            await server.openInterrupt(gate("titled", { title: some })),
+            await server.openInterrupt(interruptNode("evil-form", { kind: "custom", data: { customKind: some, message: some, description: some, more: evil }, resumeSchema })),
+            await server.openInterrupt(questions("evil-questions", [{ id: "q", question: some }])),
+            await server.openInterrupt(interruptNode("evil-event", { kind: "external-event", data: { eventType: some, correlation: { [some]: some } } })),
         ];
-        await server.hold({ title: some, description: evil.join("\n\n"), tags: ["<img-src=x>"], data: { [some]: evil } });
-        for (const pause of pauses) {
-            await boss.moves(pause.path);
+        await server.createHold({ title: some, description: evil.join("\n\n"), tags: ["<img-src=x>"], data: { [some]: evil } });
+        for (const interrupt of interrupts) {
+            await boss.navigate(interrupt.path);
             await boss.page.locator(".decide").waitFor();
             await openAll(boss);
-            await checkInert(boss, pause.kind);
+            await checkInert(boss, interrupt.kind);
         }
-        await boss.moves("/inbox?whose=all");
+        await boss.navigate("/inbox?whose=all");
         await boss.page.locator(".item-title").nth(4).waitFor();
         await checkInert(boss, "list");
-        const { url } = await server.does("POST", `/v1/runs/${pauses[0].runId}/interrupts/ask/tokens`, {});
+        const { url } = await server.call("POST", `/v1/runs/${interrupts[0].runId}/interrupts/ask/tokens`, {});
         await boss.go(new URL(url).pathname);
         await boss.button("Accept").waitFor();
         await checkInert(boss, "link");

@@ -1,5 +1,5 @@
-//! Debian's Chromium without a window, one for each file of tests. Whatever a page complains about fails its test: what the
-//! content security policy stops, errors in the console, exceptions, dialogs that nobody has asked for.
+//! Headless Chromium, one for each test file. A test fails if its page reports an error: a violation of the content
+//! security policy, an error in the console, an exception, or an unexpected dialog.
 
 import { readFileSync, existsSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,18 +10,18 @@ import { chromium } from "playwright-core";
 import { KEY } from "./server.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-/** A folder of the page's files that are used instead of those inside the server, to try changes without a build. */
+/** A folder with page files that replace those of the server, to test changes without a build. */
 const page_folder = process.env.HOLDPOINT_PAGE_FOLDER;
 const pictures = process.env.HOLDPOINT_SCREENSHOTS;
 const TIMEOUT_MS = 10_000;
 const PHONE = { width: 375, height: 720 };
 
 let browser = null;
-/** Profiles that nobody uses now: they have the files of the page already, which takes most of the time of a visit. */
+/** Unused browser contexts. They have the page files in their cache, which saves most of the time of a visit. */
 const idle = new Map();
 
 async function theBrowser() {
-    // Chromium has no sandbox for root, which is what checks run as in containers.
+    // Chromium has no sandbox for root, and checks run as root in containers.
     const args = ["--disable-dev-shm-usage", ...(process.getuid() === 0 ? ["--no-sandbox"] : [])];
     browser ??= chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
     return browser;
@@ -29,31 +29,31 @@ async function theBrowser() {
 
 after(async () => (await browser)?.close());
 
-/** A test with people in browsers of their own. What their pages complained about is judged at its end. */
-export function story(name, tell) {
+/** Defines a test whose users have their own browser contexts. Errors of their pages fail the test at its end. */
+export function story(name, body) {
     test(name, { timeout: 60_000 }, async () => {
         const people = [];
-        const join_in = async (server, options) => {
-            const person = await Person.arrive(server, options);
+        const openBrowser = async (server, options) => {
+            const person = await Person.open(server, options);
             people.push(person);
             return person;
         };
         try {
-            await tell(join_in);
-            for (const person of people) person.checkQuiet();
+            await body(openBrowser);
+            for (const person of people) person.checkNoErrors();
         } catch (error) {
             const seen = await Promise.all(people.map(({ page }) => page.locator("body").innerText({ timeout: 500 }).catch(() => "")));
-            const said = people.flatMap(({ complaints }) => complaints);
-            throw new Error([error.stack, ...said, ...seen].join("\n---\n"));
+            const errors = people.flatMap(({ errors: own }) => own);
+            throw new Error([error.stack, ...errors, ...seen].join("\n---\n"));
         } finally {
-            await Promise.all(people.map((person) => person.leave()));
+            await Promise.all(people.map((person) => person.close()));
         }
     });
 }
 
 class Person {
-    /** @param {{key?: string | null, scheme?: "light" | "dark", isPhone?: boolean}} options without a key: not signed in */
-    static async arrive(server, { key = KEY, scheme = "light", isPhone = false } = {}) {
+    /** @param {{key?: string | null, scheme?: "light" | "dark", isPhone?: boolean}} options without a key, the user is not signed in */
+    static async open(server, { key = KEY, scheme = "light", isPhone = false } = {}) {
         const profile = [server.url, scheme, isPhone].join(" ");
         const context = idle.get(profile)?.pop() ?? (await newContext(server, scheme, isPhone));
         const page = await context.newPage();
@@ -64,23 +64,23 @@ class Person {
     }
 
     constructor(server, context, page) {
-        Object.assign(this, { server, context, page, complaints: [], expected: [] });
-        page.on("pageerror", (error) => this.complaints.push(`exception: ${error.stack}`));
+        Object.assign(this, { server, context, page, errors: [], expected: [] });
+        page.on("pageerror", (error) => this.errors.push(`exception: ${error.stack}`));
         page.on("console", (message) => {
-            if (["error", "warning"].includes(message.type())) this.complaints.push(`${message.text()} (${message.location().url})`);
+            if (["error", "warning"].includes(message.type())) this.errors.push(`${message.text()} (${message.location().url})`);
         });
         page.on("dialog", (dialog) => {
-            this.complaints.push(`dialog: ${dialog.message()}`);
+            this.errors.push(`dialog: ${dialog.message()}`);
             dialog.dismiss();
         });
         page.on("request", (request) => {
             const isOurs = request.url().startsWith(server.url) || request.url().startsWith("data:");
-            if (!isOurs) this.complaints.push(`asks elsewhere: ${request.url()}`);
+            if (!isOurs) this.errors.push(`request to another server: ${request.url()}`);
         });
     }
 
-    /** Leaves nothing behind that the next one could be somebody by. */
-    async leave() {
+    /** Closes the page, and removes the session and the storage, so that the context can be reused. */
+    async close() {
         await this.page.evaluate(() => localStorage.clear()).catch(() => {});
         await this.page.close();
         if (this.hasOwnClock) return this.context.close();
@@ -88,17 +88,17 @@ class Person {
         idle.set(this.profile, [...(idle.get(this.profile) ?? []), this.context]);
     }
 
-    /** From now on this browser has a clock of its own, by which `passes` lets time pass at once. Before anything is opened. */
-    async takesClock() {
+    /** Gives this browser its own clock, which `advanceClock` moves. Call it before the first page is opened. */
+    async installClock() {
         this.hasOwnClock = true;
         await this.page.clock.install();
     }
 
-    passes(ms) {
+    advanceClock(ms) {
         return this.page.clock.fastForward(ms);
     }
 
-    /** A session as the sign-in makes one. */
+    /** Creates a session. */
     async signIn(key) {
         const answer = await this.context.request.post("/v1/session", { data: { key } });
         assert.equal(answer.status(), 201, await answer.text());
@@ -108,8 +108,8 @@ class Person {
         return this.page.goto(path);
     }
 
-    /** As if a link within the page was followed: nothing is loaded again but what the view needs. */
-    async moves(path) {
+    /** Opens a view like a link within the page: only the data of the view is loaded. */
+    async navigate(path) {
         await this.page.evaluate((to) => {
             history.pushState(null, "", to);
             dispatchEvent(new PopStateEvent("popstate"));
@@ -117,14 +117,14 @@ class Person {
         await this.page.locator("main:not([aria-busy])").waitFor();
     }
 
-    /** The browser reports answers that are no success as errors; those that belong to the story are named. */
-    expects(pattern) {
+    /** Declares an expected error. The browser reports error responses as errors. */
+    expectError(pattern) {
         this.expected.push(pattern);
     }
 
-    checkQuiet() {
-        const left = this.complaints.filter((words) => !this.expected.some((pattern) => pattern.test(words)));
-        assert.deepEqual(left, [], "the page has nothing to complain about");
+    checkNoErrors() {
+        const left = this.errors.filter((words) => !this.expected.some((pattern) => pattern.test(words)));
+        assert.deepEqual(left, [], "the page reports no errors");
     }
 
     button(name) {
@@ -135,8 +135,8 @@ class Person {
         return this.button(name).click();
     }
 
-    /** Waits for words to be there to read. What readers of the screen are told comes earlier, and does not count. */
-    sees(words) {
+    /** Waits for visible text. The announcements for screen readers come earlier and do not count. */
+    waitForText(words) {
         return this.page.locator("body > :not(#announce)").getByText(words).first().waitFor();
     }
 
@@ -144,14 +144,14 @@ class Person {
         return this.page.getByLabel(label);
     }
 
-    /** Nothing serious that keeps somebody out, by the rules of axe. */
+    /** Asserts that axe finds no serious accessibility problems. */
     async checkAccess(what) {
         await this.page.evaluate(axe);
         const found = await this.page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
         const bad = found.violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
-        const told = bad.flatMap(({ id, nodes }) => nodes.map((node) => `${what}: ${id} at ${node.target} ${node.failureSummary}`));
-        assert.deepEqual(told, []);
-        assert.ok(found.passes.length > 0, "axe has looked");
+        const problems = bad.flatMap(({ id, nodes }) => nodes.map((node) => `${what}: ${id} at ${node.target} ${node.failureSummary}`));
+        assert.deepEqual(problems, []);
+        assert.ok(found.passes.length > 0, "axe has run its rules");
     }
 
     async checkWidth(what) {

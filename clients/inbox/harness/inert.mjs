@@ -1,8 +1,8 @@
-//! Whether a page has taken texts for more than texts.
+//! Checks that a page shows untrusted texts as text.
 
 import assert from "node:assert/strict";
 
-/** Nothing of it has become an element, an attribute or a request, and nothing has run. */
+/** Asserts that no text became an element, an attribute or an address, and that no script of it was executed. */
 export async function checkInert(person, what, words = /<img src=x onerror=/) {
     const found = await person.page.evaluate(() => {
         const all = [...document.querySelectorAll("body *")];
@@ -17,10 +17,10 @@ export async function checkInert(person, what, words = /<img src=x onerror=/) {
         };
     });
     assert.deepEqual(found, { hit: null, elements: [], handlers: [], styles: [], addresses: [] }, what);
-    assert.match(await person.page.locator("main").innerText(), words, `${what}: it is there to read`);
+    assert.match(await person.page.locator("main").innerText(), words, `${what}: the text is visible`);
 }
 
-/** Everything that can be opened is open, and everything that can be hovered is. */
+/** Opens all details elements, and hovers over the first untrusted content. */
 export async function openAll(person) {
     await person.page.evaluate(() => document.querySelectorAll("main details").forEach((one) => (one.open = true)));
     const first = person.page.locator("main .untrusted").first();

@@ -1,4 +1,4 @@
-//! Workflows that ask one thing each.
+//! Workflows with one interrupt each.
 
 const plain = { version: "1", edges: [], variables: [], triggers: [], settings: {}, metadata: {} };
 
@@ -6,21 +6,21 @@ function only(id, node) {
     return { ...plain, id, name: id, nodes: [{ id: "ask", name: "Ask", config: {}, inputs: {}, ...node }] };
 }
 
-/** An approval of something. */
+/** Returns a workflow with an approval. */
 export function gate(id, config = {}, artifact = "A text.", artifactType = "text") {
     return only(id, {
         typeId: "core.approvalGate", artifactType, config: { title: `Is ${id} good?`, ...config }, inputs: { artifact: { type: "static", value: artifact } },
     });
 }
 
-/** An approval by whoever holds what the gate wants. */
+/** Returns a workflow with a governed approval. */
 export function governed(id, config) {
     return only(id, {
         typeId: "core.openwop.governance.approvalGate", config: { title: `May ${id} go on?`, ...config }, inputs: { artifact: { type: "static", value: "A text." } },
     });
 }
 
-/** An approval that is asked again, with another text, when somebody wishes for changes. */
+/** Returns a workflow with an approval that is opened again with another text after a change request. */
 export function refined(id) {
     const text = { type: "variable", variableName: "text" };
     return {
@@ -46,7 +46,7 @@ export function questions(id, list) {
     return only(id, { typeId: "core.clarificationGate", config: { questions: list } });
 }
 
-export function interrupt(id, config) {
+export function interruptNode(id, config) {
     return only(id, { typeId: "core.interrupt", config });
 }
 

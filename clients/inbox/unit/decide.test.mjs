@@ -1,4 +1,4 @@
-//! A pause: what kind it is, which ways it offers, what they send, and what is said when the server says no.
+//! Interrupts: their variants, the answers they offer, the requests, and the messages for refusals.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,13 +13,13 @@ import {
     fromRun,
     pick,
     siblings,
-    sortOf,
-    standing,
-    versionBefore,
+    variantOf,
+    eligibility,
+    previousVersion,
 } from "../../../crates/holdpoint/src/inbox/page/decide/model.js";
 import { feedbackOf, itemsSchema, sectionSchema } from "../../../crates/holdpoint/src/inbox/page/decide/refine.js";
-import { refusal, saidBy } from "../../../crates/holdpoint/src/inbox/page/decide/refusals.js";
-import { keyring, requestFor } from "../../../crates/holdpoint/src/inbox/page/decide/sending.js";
+import { refusal, problemText } from "../../../crates/holdpoint/src/inbox/page/decide/refusals.js";
+import { createIdempotencyKeys, requestFor } from "../../../crates/holdpoint/src/inbox/page/decide/requests.js";
 import { argumentsSchema } from "../../../crates/holdpoint/src/inbox/page/decide/tool_call.js";
 import { form } from "../../../crates/holdpoint/src/inbox/page/form/schema.js";
 import { h } from "../../../crates/holdpoint/src/inbox/page/dom.js";
@@ -80,11 +80,11 @@ const EVERY_KIND = {
     unknown: asked("of-tomorrow", { a: 1 }),
 };
 
-for (const [sort, pause] of Object.entries(EVERY_KIND)) {
-    test(`a pause to ${sort} is known as such, shown and answered`, () => {
-        assert.equal(sortOf(pause), sort);
-        const kind = kindFor(pause);
-        assertInert(h("div", {}, kind.content({ now: NOW, pauses: [pause] })));
+for (const [variant, interrupt] of Object.entries(EVERY_KIND)) {
+    test(`an interrupt of the variant ${variant} is recognized, shown and answerable`, () => {
+        assert.equal(variantOf(interrupt), variant);
+        const kind = kindFor(interrupt);
+        assertInert(h("div", {}, kind.content({ now: NOW, interrupts: [interrupt] })));
         const ways = kind.ways(tools);
         assert.ok(ways.length > 0);
         for (const way of ways.filter(({ fields }) => fields)) {
@@ -93,12 +93,12 @@ for (const [sort, pause] of Object.entries(EVERY_KIND)) {
     });
 }
 
-const way = (pause, id) =>
-    kindFor(pause)
+const way = (interrupt, id) =>
+    kindFor(interrupt)
         .ways(tools)
         .find((entry) => entry.id === id);
 
-test("only what a gate offers can be chosen, and edit is called edit-accept", () => {
+test("only the actions of the gate are offered, and edit means edit-accept", () => {
     const ids = (actions) =>
         kindFor(asked("approval", { actions }))
             .ways(tools)
@@ -107,7 +107,7 @@ test("only what a gate offers can be chosen, and edit is called edit-accept", ()
     assert.deepEqual(ids(["edit", "ask", "dance"]), ["edit-accept", "ask"]);
 });
 
-test("each way sends what the API wants", () => {
+test("each answer builds the body that the API expects", () => {
     const { approval, governed, tool, toolQuestion, clarification, event, confidence } = EVERY_KIND;
     assert.deepEqual(way(approval, "accept").build(), { action: "accept" });
     assert.deepEqual(way(approval, "reject").build({ feedback: "" }), { action: "reject" });
@@ -129,43 +129,43 @@ test("each way sends what the API wants", () => {
     assert.deepEqual(way(confidence, "ratify").build(), { go: "north" });
 });
 
-test("a provider's call is edited in the provider's words", () => {
-    const pause = asked("approval", {
+test("an edited call of a provider keeps the format of the provider", () => {
+    const interrupt = asked("approval", {
         actions: ["edit-accept"],
         artifactType: "tool.call",
         artifactData: { tool: "Bash", input: { command: "ls" } },
     });
-    assert.deepEqual(way(pause, "edit-accept").build({ command: "pwd" }), {
+    assert.deepEqual(way(interrupt, "edit-accept").build({ command: "pwd" }), {
         action: "edit-accept",
         editedArtifactData: { tool: "Bash", input: { command: "pwd" } },
     });
 });
 
-test("a call that nobody knows the outcome of can be made again, or its result told", () => {
-    const pause = asked("approval", {
+test("a call with an unknown outcome can be repeated, or its result can be entered", () => {
+    const interrupt = asked("approval", {
         actions: ["accept", "edit-accept", "reject"],
         artifactType: "tool.call",
         toolCall: { name: "pay", arguments: {} },
         suspension: { action: "tool:OutcomeUnknown" },
     });
-    assert.equal(way(pause, "accept").label, "Call it again");
-    assert.deepEqual(way(pause, "edit-accept").build("paid"), { action: "edit-accept", editedArtifactData: { result: "paid" } });
+    assert.equal(way(interrupt, "accept").label, "Call again");
+    assert.deepEqual(way(interrupt, "edit-accept").build("paid"), { action: "edit-accept", editedArtifactData: { result: "paid" } });
 });
 
-test("an edit that changes nothing is not sent", () => {
+test("an edit without changes is not sent", () => {
     const edit = way(EVERY_KIND.approval, "edit-accept");
-    assert.equal(edit.isEmptyHanded({ text: "a" }), true);
-    assert.equal(edit.isEmptyHanded({ text: "b" }), false);
+    assert.equal(edit.isUnchanged({ text: "a" }), true);
+    assert.equal(edit.isUnchanged({ text: "b" }), false);
 });
 
-test("an answer that is a choice of actions has a button for each, and constants go along", () => {
+test("a schema with a choice of actions has one button per action, and the answer includes the constants", () => {
     const resumeSchema = {
         type: "object",
         required: ["action"],
         properties: { action: { enum: ["approve", "revise"] }, draft: { type: "string" }, revision: { const: 3 } },
     };
-    const pause = asked("custom", { customKind: "content_review", data: { draft: "old", revision: 3 } }, { resumeSchema });
-    const ways = kindFor(pause).ways(tools);
+    const interrupt = asked("custom", { customKind: "content_review", data: { draft: "old", revision: 3 } }, { resumeSchema });
+    const ways = kindFor(interrupt).ways(tools);
     assert.deepEqual(
         ways.map(({ label, key }) => [label, key]),
         [
@@ -175,17 +175,17 @@ test("an answer that is a choice of actions has a button for each, and constants
     );
     assert.deepEqual(ways[0].build({ draft: "old" }), { action: "approve", revision: 3 });
     assert.deepEqual(ways[1].build({ draft: "new" }), { action: "revise", draft: "new", revision: 3 });
-    assert.deepEqual(choiceShape(pause, "action").present, { draft: "old" });
+    assert.deepEqual(choiceShape(interrupt, "action").present, { draft: "old" });
 });
 
-test("what a resume schema wants beside an action is asked with it", () => {
+test("members that the resume schema requires in addition to the action have fields", () => {
     const resumeSchema = { type: "object", required: ["ticket"], properties: { action: {}, ticket: { type: "string" } } };
     const accept = way(asked("approval", { actions: ["accept"] }, { resumeSchema }), "accept");
     assert.ok(accept.fields);
     assert.deepEqual(accept.build({ ticket: "T-1" }), { action: "accept", ticket: "T-1" });
 });
 
-test("sections and items to refine are offered where they can be told", () => {
+test("the sections and items of the artifact are offered for change requests", () => {
     assert.deepEqual(
         sectionSchema("# One\ntext\n## Two ##").oneOf.map(({ const: name }) => name),
         ["One", "Two"],
@@ -199,13 +199,13 @@ test("sections and items to refine are offered where they can be told", () => {
     assert.deepEqual(feedbackOf("items", { itemIds: ["a"], text: "", tags: [] }), { scope: "items", itemIds: ["a"] });
 });
 
-test("arguments have a field each where they are flat, and are JSON otherwise", () => {
+test("flat arguments have one field each, other arguments are edited as JSON", () => {
     assert.deepEqual(argumentsSchema({ to: "a", count: 2 }).properties, { to: { type: "string" }, count: { type: "number" } });
     assert.deepEqual(argumentsSchema({ to: ["a"] }), {});
     assert.deepEqual(argumentsSchema({}), {});
 });
 
-test("several forms are one, and errors find the form they belong to", () => {
+test("a composite form passes each error to its part", () => {
     const part = (name) => ({ name, form: form({ type: "string", minLength: 1 }, { id: name }) });
     const fields = composite([part("a"), part("b/c")]);
     const described = fields.describe({ errors: { "/b~1c": "wrong here" } });
@@ -215,7 +215,7 @@ test("several forms are one, and errors find the form they belong to", () => {
     assert.deepEqual(Object.keys(fields.read().errors), ["/a", "/b~1c"]);
 });
 
-test("the question that waits at the node is meant, unless one is named", () => {
+test("the open interrupt of the node is selected, unless another one is named", () => {
     const list = [
         asked("approval", {}, { interruptId: "r:i1", status: "answered" }),
         asked("approval", {}, { interruptId: "r:i2" }),
@@ -230,45 +230,45 @@ test("the question that waits at the node is meant, unless one is named", () => 
     assert.equal(pick([], { nodeId: "gate" }), undefined);
 });
 
-test("the version before is that of the same artifact", () => {
+test("the previous version belongs to the same artifact", () => {
     const version = (id, artifactId, status) => asked("approval", { artifactId }, { interruptId: id, status });
     const list = [version("1", "x", "answered"), version("2", "y", "answered"), version("3", "x", "open")];
-    assert.equal(versionBefore(list, list[2]).interruptId, "1");
-    assert.equal(versionBefore(list, list[0]), undefined);
+    assert.equal(previousVersion(list, list[2]).interruptId, "1");
+    assert.equal(previousVersion(list, list[0]), undefined);
 });
 
-test("a requester is told when another person must decide", () => {
-    const pause = asked("approval", { requesterMayNotApprove: true });
+test("a requester is not eligible if another person must decide", () => {
+    const interrupt = asked("approval", { requesterMayNotApprove: true });
     const run = { owner: { principal: "ann" }, forkedBy: ["bob"], requestedBy: ["dora"] };
-    assert.equal(standing(pause, { principal: "dora" }, run), "requester");
-    assert.equal(standing(pause, { principal: "ann" }, run), "requester");
-    assert.equal(standing(pause, { principal: "bob" }, run), "requester");
-    assert.equal(standing(pause, { principal: "cy" }, run), "may");
-    assert.equal(standing(pause, { principal: "cy", scopes: ["runs:read"] }, run), "noScope");
-    assert.equal(standing({ ...pause, votes: [{ decidedBy: "cy" }] }, { principal: "cy" }, run), "voted");
-    assert.equal(standing({ ...pause, assignees: ["role:x"] }, { principal: "cy" }, run), "unnamed");
+    assert.equal(eligibility(interrupt, { principal: "dora" }, run), "requester");
+    assert.equal(eligibility(interrupt, { principal: "ann" }, run), "requester");
+    assert.equal(eligibility(interrupt, { principal: "bob" }, run), "requester");
+    assert.equal(eligibility(interrupt, { principal: "cy" }, run), "may");
+    assert.equal(eligibility(interrupt, { principal: "cy", scopes: ["runs:read"] }, run), "noScope");
+    assert.equal(eligibility({ ...interrupt, votes: [{ decidedBy: "cy" }] }, { principal: "cy" }, run), "voted");
+    assert.equal(eligibility({ ...interrupt, assignees: ["role:x"] }, { principal: "cy" }, run), "unnamed");
 });
 
-test("a link tells whom its gate lists, and the deadline of the question apart from its own", () => {
-    const pause = fromLink({
+test("a link has the assignees of its gate, and separate deadlines of the interrupt and of itself", () => {
+    const interrupt = fromLink({
         kind: "approval",
         data: { approversList: ["ada"], approverRoleRefs: ["x"] },
         expiresAt: "L",
         interruptExpiresAt: "D",
     });
-    assert.deepEqual(pause.assignees, ["ada", "role:x"]);
-    assert.deepEqual([pause.expiresAt, pause.linkExpiresAt], ["D", "L"]);
+    assert.deepEqual(interrupt.assignees, ["ada", "role:x"]);
+    assert.deepEqual([interrupt.expiresAt, interrupt.linkExpiresAt], ["D", "L"]);
 });
 
-test("the same answer goes under the same key, another one under another", () => {
+test("equal answers have the same idempotency key, different answers have different keys", () => {
     let count = 0;
-    const keyFor = keyring(() => `k${(count += 1)}`);
+    const keyFor = createIdempotencyKeys(() => `k${(count += 1)}`);
     assert.equal(keyFor({ a: 1 }), "k1");
     assert.equal(keyFor({ a: 1 }), "k1");
     assert.equal(keyFor({ a: 2 }), "k2");
 });
 
-test("an answer names the interrupt that was shown", () => {
+test("an answer names the shown interrupt", () => {
     const value = { action: "reject", feedback: "no" };
     assert.deepEqual(requestFor({ ...EVERY_KIND.tool, interruptId: "r:i2" }, value), {
         path: "/v1/runs/r/interrupts/gate",
@@ -276,35 +276,35 @@ test("an answer names the interrupt that was shown", () => {
     });
 });
 
-test("what somebody did is said in a sentence, and only a yes looks like a success", () => {
-    const said = (pause, id, result) => {
-        const box = outcome(result, { way: way(pause, id) });
+test("an answer is confirmed in a sentence, and only an acceptance looks like a success", () => {
+    const confirmation = (interrupt, id, result) => {
+        const box = outcome(result, { way: way(interrupt, id) });
         return [words(find(box, "h2")[0]), find(box, "p").map(words).filter(Boolean).join(" "), box.attrs.class.includes("notice-good")];
     };
     const { approval, tool, event } = EVERY_KIND;
-    assert.deepEqual(said(approval, "accept", { outcome: "resolved", status: "completed" }), ["You accepted this.", "The run has completed.", true]);
-    const failed = (errorCode) => said(approval, "reject", { outcome: "resolved", status: "failed", errorCode });
-    assert.deepEqual(failed("approval_rejected"), ["You rejected this.", "The run ended with that.", false]);
-    assert.deepEqual(failed("node_failed"), ["You rejected this.", "The run has failed.", false], "something else broke after the no");
-    assert.deepEqual([failed(null)[1], failed(undefined)[1]], ["The run has failed.", ""], "why is not said where it is not known");
-    assert.deepEqual(said(approval, "refine", { outcome: "resolved", status: "running" }), ["You asked for changes.", "The run goes on.", false]);
-    assert.deepEqual(said(approval, "accept", { outcome: "voted" }), ["You accepted this.", "Your vote counts; others must still speak.", true]);
-    assert.equal(said(tool, "reject", {})[0], "You did not allow the call.");
-    assert.equal(said(event, "event", {})[0], "You sent the event.");
-    const ways = Object.values(EVERY_KIND).flatMap((pause) => kindFor(pause).ways(tools)).filter(({ id }) => id !== "ask");
+    assert.deepEqual(confirmation(approval, "accept", { outcome: "resolved", status: "completed" }), ["You accepted this.", "The run has completed.", true]);
+    const failed = (errorCode) => confirmation(approval, "reject", { outcome: "resolved", status: "failed", errorCode });
+    assert.deepEqual(failed("approval_rejected"), ["You rejected this.", "The run has ended.", false]);
+    assert.deepEqual(failed("node_failed"), ["You rejected this.", "The run has failed.", false], "the run failed for another reason than the rejection");
+    assert.deepEqual([failed(null)[1], failed(undefined)[1]], ["The run has failed.", ""], "an unknown reason is not shown");
+    assert.deepEqual(confirmation(approval, "refine", { outcome: "resolved", status: "running" }), ["You requested changes.", "The run continues.", false]);
+    assert.deepEqual(confirmation(approval, "accept", { outcome: "voted" }), ["You accepted this.", "Your vote was counted. More votes are required.", true]);
+    assert.equal(confirmation(tool, "reject", {})[0], "You rejected the call.");
+    assert.equal(confirmation(event, "event", {})[0], "You sent the event.");
+    const ways = Object.values(EVERY_KIND).flatMap((interrupt) => kindFor(interrupt).ways(tools)).filter(({ id }) => id !== "ask");
     assert.deepEqual(ways.filter((one) => /^You answered: /.test(words(find(outcome({}, { way: one }), "h2")[0]))).map(({ label }) => label), []);
     assert.match(words(outcome({}, { way: { id: "choice x", label: "Later", look: "plain" } })), /^You answered: Later\./);
 });
 
-test("what others did is said in a sentence with its time", () => {
+test("the decision of another principal is shown in a sentence with its time", () => {
     const over = (action) => asked("approval", {}, { status: "answered", decision: { by: "admin", value: { action }, at: "2026-01-01T12:00:00Z" } });
     assert.equal(words(closed(over("reject"), NOW)), "admin rejected this just now.");
     assert.equal(words(closed(over("later"), NOW + 120_000)), "admin answered: later 2 minutes ago.");
-    assert.match(words(closed(asked("approval", {}, { status: "timed-out" }), NOW)), /nobody decided/);
+    assert.match(words(closed(asked("approval", {}, { status: "timed-out" }), NOW)), /expired without an answer/);
 });
 
-test("a refusal says what happened, whether to look again and whether to send again", () => {
-    assert.match(refusal({ status: 409, code: "interrupt_already_resolved" }).words, /faster/);
+test("a refusal has a message, and tells whether to reload and whether to repeat", () => {
+    assert.match(refusal({ status: 409, code: "interrupt_already_resolved" }).words, /already decided/);
     assert.equal(refusal({ status: 409, code: "interrupt_already_resolved" }).isOver, true);
     assert.equal(refusal({ status: 403, code: "forbidden", message: "no" }).isOver, false);
     assert.equal(refusal({ status: 503, code: "overloaded" }).mayRepeat, true);
@@ -321,14 +321,14 @@ test("a refusal says what happened, whether to look again and whether to send ag
     assert.deepEqual(bad.errors, { "/n": "too big" });
 });
 
-test("only the server's words are called the server's", () => {
-    assert.equal(saidBy({ code: "forbidden", message: "You may not." }), "The server says: You may not.");
+test("only messages of the server are attributed to the server", () => {
+    assert.equal(problemText({ code: "forbidden", message: "You may not." }), "The server says: You may not.");
     for (const code of ["unreachable", "not_json", "http_502"]) {
-        assert.equal(saidBy({ code, message: "The server cannot be reached." }), "The server cannot be reached.");
+        assert.equal(problemText({ code, message: "The server cannot be reached." }), "The server cannot be reached.");
     }
 });
 
-test("every end of a link has its page", () => {
+test("every error of a link has its state", () => {
     const states = [
         [404, "interrupt_not_found", "unknown"],
         [410, "interrupt_expired", "expired"],
@@ -342,7 +342,7 @@ test("every end of a link has its page", () => {
     states.forEach(([status, code, state]) => assert.equal(stateOf({ status, code }), state));
 });
 
-test("a conversation is what was asked and said, in its order", () => {
+test("a conversation has the prompts and the answers in their order", () => {
     const talk = (id, more) =>
         asked("conversation.exchange", { prompt: `${id}?`, conversationId: "c" }, { interruptId: id, ...more });
     const list = [

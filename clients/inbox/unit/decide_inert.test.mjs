@@ -1,4 +1,4 @@
-//! Whatever stands in a pause, from its title to the answers of approvers, is text on the page.
+//! All fields of an interrupt, from its title to the answers of approvers, are shown as text.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +6,7 @@ import { history } from "../../../crates/holdpoint/src/inbox/page/decide/history
 import { kindFor } from "../../../crates/holdpoint/src/inbox/page/decide/kinds.js";
 import { fromRun, headline } from "../../../crates/holdpoint/src/inbox/page/decide/model.js";
 import { outcome } from "../../../crates/holdpoint/src/inbox/page/decide/outcome.js";
-import { pausePage } from "../../../crates/holdpoint/src/inbox/page/decide/page.js";
+import { interruptPage } from "../../../crates/holdpoint/src/inbox/page/decide/page.js";
 import { people } from "../../../crates/holdpoint/src/inbox/page/decide/people.js";
 import { assertInert } from "./descriptions.mjs";
 import { PAYLOADS } from "./payloads.mjs";
@@ -32,7 +32,7 @@ function asked(kind, data, more = {}) {
 }
 
 for (const payload of PAYLOADS) {
-    test(`stays text in every place of a pause: ${JSON.stringify(payload)}`, () => {
+    test(`a payload stays text in every field of an interrupt: ${JSON.stringify(payload)}`, () => {
         const data = {
             title: payload,
             description: payload,
@@ -79,23 +79,23 @@ for (const payload of PAYLOADS) {
             "low-confidence",
             payload,
         ]) {
-            const pause = asked(kind, data, more);
-            const found = kindFor(pause);
-            const content = found.content({ now: NOW, before, pauses: [before, pause] });
+            const interrupt = asked(kind, data, more);
+            const found = kindFor(interrupt);
+            const content = found.content({ now: NOW, before, interrupts: [before, interrupt] });
             assertInert(
-                pausePage(
+                interruptPage(
                     {
-                        pause,
+                        interrupt,
                         kind: found,
                         content,
                         run: { workflowId: payload, owner: { principal: payload } },
-                        side: [history([before, pause], pause, { now: NOW })],
+                        side: [history([before, interrupt], interrupt, { now: NOW })],
                     },
                     { now: NOW },
                 ),
             );
-            assertInert(people(pause, { now: NOW, me: payload }));
-            assert.equal(typeof headline(pause), "string");
+            assertInert(people(interrupt, { now: NOW, me: payload }));
+            assert.equal(typeof headline(interrupt), "string");
             found
                 .ways(tools)
                 .filter(({ fields }) => fields)

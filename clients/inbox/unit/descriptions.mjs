@@ -1,11 +1,11 @@
-//! Reading descriptions in tests: their text, their parts, whether all of them may be on the page.
+//! Helpers that read descriptions in tests: their text, their elements, and whether the allowlist permits them.
 
 import assert from "node:assert/strict";
 import { isAllowedName, isAllowedTag, safeHref } from "../../../crates/holdpoint/src/inbox/page/allowed.js";
 
 export const PAGE = "../../../crates/holdpoint/src/inbox/page";
 
-/** All elements of a description, itself included. */
+/** Returns all elements of a description, including itself. */
 export function elements(description) {
     if (typeof description === "string") {
         return [];
@@ -29,7 +29,7 @@ export function depth(description) {
     return typeof description === "string" ? 0 : 1 + Math.max(0, ...description.children.map(depth));
 }
 
-/** With everything that comes later, to a number of levels. */
+/** Returns the description with its deferred parts, up to a number of levels. */
 export function opened(description, levels = 4) {
     if (typeof description === "string") {
         return description;
@@ -39,7 +39,7 @@ export function opened(description, levels = 4) {
     return { ...description, children: children.map((child) => opened(child, levels - (later.includes(child) ? 1 : 0))) };
 }
 
-/** Nothing but what the page allows: tags, names, addresses; handlers are functions, texts are texts. */
+/** Asserts that tags, attributes and addresses are allowed, handlers are functions and values are scalars. */
 export function assertInert(description) {
     for (const { tag, attrs, on, children } of elements(opened(description))) {
         assert.ok(isAllowedTag(tag), `tag ${tag}`);
@@ -61,7 +61,7 @@ function classes(element) {
     return String(element.attrs.class ?? "").split(" ");
 }
 
-/** What work costs this process, in milliseconds: others on the same machine do not count. */
+/** Returns the CPU time of `work` in this process, in milliseconds. */
 export function costMs(work) {
     const start = process.cpuUsage();
     work();

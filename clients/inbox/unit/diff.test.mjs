@@ -1,4 +1,4 @@
-//! What changed: the shortest way between two lists, and how it is shown.
+//! Differences: the shortest edit script between two lists, and its description.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { diff } from "../../../crates/holdpoint/src/inbox/page/show/diff.js";
 import { changes, place } from "../../../crates/holdpoint/src/inbox/page/show/diff_json.js";
 import { costMs, find, opened, size, words } from "./descriptions.mjs";
 
-/** Numbers that are the same in every run. */
+/** Returns a pseudo-random generator with a fixed seed. */
 function dice(seed) {
     let state = seed;
     return (sides) => {
@@ -26,7 +26,7 @@ function commonLength(a, b) {
     return best[0][0];
 }
 
-test("the way between two lists leads from one to the other and is the shortest", () => {
+test("the edit script converts one list to the other and is the shortest", () => {
     const roll = dice(7);
     for (let turn = 0; turn < 5000; turn += 1) {
         const [a, b] = [0, 1].map(() => Array.from({ length: roll(14) }, () => roll(4)));
@@ -44,7 +44,7 @@ test("the way between two lists leads from one to the other and is the shortest"
     }
 });
 
-test("patience ends with lists that have nothing in common", () => {
+test("the comparison gives up on lists without common items", () => {
     const list = (name) => Array.from({ length: 50_000 }, (_, index) => `${name}${index}`);
     const [before, after] = [list("a"), list("b")];
     assert.ok(costMs(() => assert.equal(compare(before, after), null)) < 3_000);
@@ -52,20 +52,20 @@ test("patience ends with lists that have nothing in common", () => {
 
 const rows = (description) => find(description, "tr").slice(1).map((row) => words(row));
 
-test("lines are numbered, signed, and their words marked", () => {
+test("lines have numbers, signs and marked words", () => {
     const shown = diff("one\ntwo old words here\nthree", "one\ntwo new words here\nthree\nfour");
     assert.deepEqual(rows(shown), ["11one", "2−removed: two old words here", "2+added: two new words here", "33three", "4+added: four"]);
     assert.deepEqual([find(shown, "del").map(words), find(shown, "ins").map(words)], [["old"], ["new"]]);
     assert.match(words(shown), /^2 lines added, 1 removed/);
 });
 
-test("side by side, changed lines stand beside each other", () => {
+test("the layout sides puts changed lines next to each other", () => {
     const shown = diff("a b c\nx", "a B c\nx\ny", { layout: "sides" });
     assert.deepEqual(rows(shown), ["1−removed: a b c1+added: a B c", "2x2x", "3+added: y"]);
     assert.deepEqual(find(shown, "th").map(words).slice(1), ["Before", "Line after", "After"]);
 });
 
-test("what stayed is folded but for three lines around a change", () => {
+test("unchanged lines are folded except for three lines around a change", () => {
     const before = Array.from({ length: 40 }, (_, index) => `line ${index}`);
     const after = before.with ? before.with(20, "other") : before.map((line, index) => (index === 20 ? "other" : line));
     const shown = diff(before.join("\n"), after.join("\n"));
@@ -74,14 +74,14 @@ test("what stayed is folded but for three lines around a change", () => {
     assert.match(words(opened(shown)), /line 0[^]*line 39/);
 });
 
-test("texts that are too different are shown one after the other, and it is said", () => {
+test("texts that are too different are shown one after the other, with a note", () => {
     const text = (name) => Array.from({ length: 5000 }, (_, index) => `${name} ${index * 7919}`).join("\n");
     const shown = diff(text("a"), text("b"));
     assert.match(words(shown), /too different to compare/);
     assert.ok(size(shown) < 10_000);
 });
 
-test("a change of line ends and of hidden characters is seen", () => {
+test("changed line endings and hidden characters are visible", () => {
     assert.match(words(diff("a\r\nb", "a\nb")), /removed: a⟦U\+000D⟧/);
     assert.match(words(diff("ab", "a\u202eb")), /a⟦U\+202E⟧b/);
     assert.doesNotMatch(words(diff("a\r\nb", "a\r\nc")), /U\+000D/);
@@ -89,30 +89,30 @@ test("a change of line ends and of hidden characters is seen", () => {
 
 test("equal values have no changes", () => {
     for (const value of ["a", "", null, 1, { a: [1, { b: 2 }] }]) {
-        assert.match(words(diff(value, structuredClone(value))), /Nothing has changed/);
+        assert.match(words(diff(value, structuredClone(value))), /No changes/);
     }
 });
 
-test("changes of JSON name their place", () => {
+test("changes of JSON have their path", () => {
     const before = { a: 1, gone: true, list: [1, 2, 3], deep: { "odd name": { x: "y" } } };
     const after = { a: 2, list: [1, 3, 4], deep: { "odd name": { x: "z" } }, fresh: null };
     const found = changes(before, after).map(({ kind, path }) => `${kind} ${place(path)}`);
     assert.deepEqual(found, ["changed a", "removed gone", "removed list[1]", "added list[2]", "changed deep[\"odd name\"].x", "added fresh"]);
-    assert.equal(place([]), "the whole");
+    assert.equal(place([]), "the whole value");
 });
 
-test("objects in lists are compared with objects", () => {
+test("objects in lists are paired with objects", () => {
     const found = changes([1, 2, { a: 1, b: 2 }], [1, { a: 1, b: 3 }]);
     assert.deepEqual(found.map(({ kind, path }) => [kind, place(path)]), [["removed", "[1]"], ["changed", "[1].b"]]);
 });
 
-test("a text and its other type differ", () => {
-    assert.equal(words(diff(1, "1")), "0 changed".replace("0", "1") + ", 0 added, 0 removedchanged the whole1\"1\"");
+test("a string and a number with the same digits differ", () => {
+    assert.equal(words(diff(1, "1")), "0 changed".replace("0", "1") + ", 0 added, 0 removedchanged the whole value1\"1\"");
     assert.equal(changes({ a: null }, {}).length, 1);
     assert.equal(changes([], {}).length, 1);
 });
 
-test("members called like those of every object are members like others", () => {
+test("members with names of inherited properties are compared", () => {
     const before = JSON.parse("{\"__proto__\": 1, \"constructor\": 2}");
     const after = JSON.parse("{\"__proto__\": 2}");
     assert.deepEqual(changes(before, after).map(({ kind, path }) => `${kind} ${place(path)}`), ["changed __proto__", "removed constructor"]);

@@ -1,4 +1,4 @@
-//! Descriptions become elements, and only what is allowed does.
+//! Elements from descriptions, and the allowlist.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,44 +12,44 @@ test("an element has its name, attributes, children and text", () => {
     assert.equal(made.textContent, "onetwo3");
 });
 
-test("markup in a text stays a text", () => {
+test("markup in a text stays text", () => {
     const made = render(h("p", {}, "<img src=x onerror=alert(1)>"), fakeDocument());
     assert.equal(made.childNodes.length, 1);
     assert.equal(made.childNodes[0].nodeType, 3);
 });
 
 for (const tag of ["script", "style", "iframe", "object", "embed", "img", "base", "meta", "link", "template", "foreignObject", "animate", "use", "SCRIPT"]) {
-    test(`a ${tag} cannot be made`, () => {
-        assert.throws(() => render(h("div", {}, h(tag)), fakeDocument()), /not a tag/);
+    test(`an element ${tag} cannot be created`, () => {
+        assert.throws(() => render(h("div", {}, h(tag)), fakeDocument()), /tag .* is not allowed/);
     });
 }
 
 for (const name of ["onclick", "style", "src", "srcdoc", "formaction", "action", "rel", "target", "xlink:href", "srcset", "data-", "aria-x y", "ONCLICK", "ping"]) {
     test(`an attribute ${name} cannot be set`, () => {
-        assert.throws(() => render(h("a", { [name]: "x" }), fakeDocument()), /not an attribute/);
+        assert.throws(() => render(h("a", { [name]: "x" }), fakeDocument()), /attribute .* is not allowed/);
     });
 }
 
-test("a handler must be a function, and an attribute must not be one", () => {
+test("a handler must be a function, and an attribute must not be a function", () => {
     assert.throws(() => render(h("a", { on: { click: "alert(1)" } }), fakeDocument()), /must be a function/);
-    assert.throws(() => render(h("a", { title: () => 1 }), fakeDocument()), /must be a text/);
+    assert.throws(() => render(h("a", { title: () => 1 }), fakeDocument()), /must be a string/);
 });
 
 const REFUSED = ["javascript:alert(1)", "JaVaScRiPt:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)", "java\nscript:alert(1)",
     "\u0001javascript:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://x/y", "filesystem:x", "view-source:x", "http://[", "about:blank", "ftp://x"];
 for (const href of REFUSED) {
-    test(`no link leads to ${JSON.stringify(href)}`, () => {
+    test(`a link to ${JSON.stringify(href)} has no address`, () => {
         assert.equal(render(h("a", { href }, "x"), fakeDocument()).hasAttribute("href"), false);
     });
 }
 
-test("links within the page stay within it", () => {
+test("links within the page have no target", () => {
     for (const href of ["#a", "/inbox", "./x", "?q=1", "https://holdpoint.example/x", "mailto:a@b.example"]) {
         assert.deepEqual(Object.fromEntries(render(h("a", { href }), fakeDocument()).attributes), { href });
     }
 });
 
-test("links to other origins open apart and tell nothing", () => {
+test("links to other origins open in a new tab without a referrer", () => {
     for (const href of ["https://other.example/", "//other.example/", "/\\other.example", "\\\\other.example", "http://holdpoint.example/", "https:other.example"]) {
         const made = render(h("a", { href }), fakeDocument("http://127.0.0.1:8484/inbox"));
         assert.equal(made.getAttribute("rel"), "noopener noreferrer nofollow", href);
@@ -57,19 +57,19 @@ test("links to other origins open apart and tell nothing", () => {
     }
 });
 
-test("drawings are made in their own namespace", () => {
+test("drawings are created in the SVG namespace", () => {
     const made = render(h("figure", {}, h("svg", { viewBox: "0 0 1 1" }, h("g", {}, h("title", {}, "x"))), h("p")), fakeDocument());
     const svg = "http://www.w3.org/2000/svg";
     assert.deepEqual([made.all("svg")[0], made.all("g")[0], made.all("title")[0]].map((node) => node.namespaceURI), [svg, svg, svg]);
     assert.notEqual(made.all("p")[0].namespaceURI, svg);
 });
 
-test("booleans of aria are said, others are there or not", () => {
+test("boolean ARIA attributes have a text, other boolean attributes are present or absent", () => {
     const made = render(h("button", { "aria-expanded": false, "aria-pressed": true, disabled: false }), fakeDocument());
     assert.deepEqual(Object.fromEntries(made.attributes), { "aria-expanded": "false", "aria-pressed": "true" });
 });
 
-test("an update keeps elements, and what was typed into them", () => {
+test("an update keeps elements and typed text", () => {
     const main = container();
     update(main, h("p", {}, "1"), h("input", { type: "text", value: "" }));
     const [, input] = main.childNodes;
@@ -85,7 +85,7 @@ test("an update keeps elements, and what was typed into them", () => {
     assert.equal(main.childNodes[0].hasAttribute("class"), false);
 });
 
-test("elements with keys keep themselves when their order changes", () => {
+test("elements with keys are kept when their order changes", () => {
     const main = container();
     const list = (...keys) => update(main, keys.map((key) => h("input", { key, type: "text" })));
     list("a", "b", "c");
@@ -98,7 +98,7 @@ test("elements with keys keep themselves when their order changes", () => {
     assert.deepEqual(main.childNodes, [b]);
 });
 
-test("what was on the page before and is not ours is replaced", () => {
+test("elements without a description are replaced", () => {
     const main = container();
     main.insertBefore(main.ownerDocument.createElement("p"), null);
     update(main, h("p", {}, "ours"));
@@ -106,7 +106,7 @@ test("what was on the page before and is not ours is replaced", () => {
     assert.equal(main.textContent, "ours");
 });
 
-test("nothing is moved when nothing changes", () => {
+test("an update without changes moves no element", () => {
     const main = container();
     const view = () => [h("ul", {}, ["a", "b", "c"].map((key) => h("li", { key }, key))), "text", h("p")];
     update(main, view());
@@ -126,7 +126,7 @@ test("only the newest handler is called", () => {
     assert.deepEqual(calls, ["new"]);
 });
 
-test("an input of another type is another input", () => {
+test("an input of another type is a new element", () => {
     const main = container();
     update(main, h("input", { type: "text", value: "a" }));
     const first = main.childNodes[0];
@@ -135,13 +135,13 @@ test("an input of another type is another input", () => {
     assert.equal(main.childNodes[0].checked, true);
 });
 
-test("the choice of a select is made after its options are there", () => {
+test("the value of a select is set after its options", () => {
     const made = render(h("select", { value: "b" }, h("option", { value: "a" }), h("option", { value: "b" })), fakeDocument());
     assert.equal(made.value, "b");
     assert.deepEqual(made.childNodes.map((node) => node.value), ["a", "b"]);
 });
 
-test("what comes with autofocus is focused once", () => {
+test("an element with autofocus is focused once", () => {
     const main = container();
     update(main, h("input", { key: "a", type: "text", autofocus: true }), h("button", { key: "b" }));
     const [input, button] = main.childNodes;
@@ -151,7 +151,7 @@ test("what comes with autofocus is focused once", () => {
     assert.equal(main.ownerDocument.activeElement, button);
 });
 
-test("more takes the place of its button, keeps it over updates, and has the focus", () => {
+test("a deferred part replaces its button, stays after updates, and gets the focus", () => {
     const main = container();
     const part = (from) => [h("li", {}, String(from)), more("more", () => part(from + 1), `from ${from}`, (button) => h("li", {}, button))];
     const view = () => h("ul", {}, part(0));
@@ -178,7 +178,7 @@ test("a folded part is described when it is opened, and stays", () => {
     assert.equal(main.all("details")[0].open, true);
 });
 
-test("many children of which half change are all there afterwards", () => {
+test("an update of half of many children keeps all of them", () => {
     const main = container();
     const rows = (tag) => Array.from({ length: 2000 }, (_, index) => h(index % 2 ? "p" : tag, {}, String(index)));
     update(main, rows("div"));

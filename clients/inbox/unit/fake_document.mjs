@@ -1,4 +1,4 @@
-//! A document that remembers what was done to it: as much of the DOM as the page uses, and nothing that parses markup.
+//! A fake document with the part of the DOM that the page uses. It cannot parse markup.
 
 class FakeNode {
     constructor(document, nodeType) {
@@ -83,7 +83,7 @@ class FakeElement extends FakeNode {
         (this.listeners[name] ??= []).push(listener);
     }
 
-    /** Calls the listeners here and above, as a bubbling event would. */
+    /** Calls the listeners of this element and of its ancestors, like a bubbling event. */
     fire(name, event = {}) {
         for (let at = this; at; at = at.parentNode) {
             for (const listener of at.listeners?.[name] ?? []) {
@@ -96,7 +96,7 @@ class FakeElement extends FakeNode {
         this.ownerDocument.activeElement = this;
     }
 
-    /** All elements below with this name. */
+    /** Returns all descendants with this name. */
     all(localName) {
         const own = this.childNodes.filter((child) => child.nodeType === 1);
         return own.flatMap((child) => [...(child.localName === localName ? [child] : []), ...child.all(localName)]);

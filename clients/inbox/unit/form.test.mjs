@@ -1,4 +1,4 @@
-//! Forms from JSON Schema: what is asked, what is given back, what is said about mistakes.
+//! Forms from JSON Schema: fields, values and errors.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ import { PAYLOADS } from "./payloads.mjs";
 const object = (properties, required = [], more = {}) => ({ type: "object", properties, required, ...more });
 const text = { type: "string" };
 
-/** A form on a page, and ways to use it as people do. */
+/** Renders a form, and returns functions that use it like a user. */
 function filling(schema, options = {}) {
     const main = container();
     let errors = {};
@@ -67,10 +67,10 @@ const ROUND_TRIPS = [
     [{ type: "object", patternProperties: { "^x": text } }, { x1: "a" }], [{ if: {}, then: {} }, 1], [object({ a: text }, ["undescribed"]), { undescribed: 1 }],
 ];
 for (const [schema, value] of ROUND_TRIPS) {
-    test(`untouched, ${JSON.stringify(value).slice(0, 60)} comes back from ${JSON.stringify(schema).slice(0, 80)}`, () => {
+    test(`the untouched value ${JSON.stringify(value).slice(0, 60)} is returned by ${JSON.stringify(schema).slice(0, 80)}`, () => {
         const made = form(schema, { value });
         assert.deepEqual(made.read().value, value);
-        assert.equal(JSON.stringify(made.read().value), JSON.stringify(value), "members in their order");
+        assert.equal(JSON.stringify(made.read().value), JSON.stringify(value), "the members keep their order");
         assertInert(made.describe({ errors: made.read().errors }));
         render(made.describe(), fakeDocument());
         assert.deepEqual(form(object({ inside: schema })).read().value, {});
@@ -78,24 +78,24 @@ for (const [schema, value] of ROUND_TRIPS) {
     });
 }
 
-test("optional members that nobody gives stay absent", () => {
+test("optional members without a value stay absent", () => {
     const schema = object({ a: text, b: { type: "number" }, c: { type: "boolean" }, d: { enum: ["x", "y"] }, e: { type: "array", items: text }, f: object({ g: { ...text, default: "z" } }), h: {}, i: { type: "array", items: { enum: [1, 2] }, uniqueItems: true }, j: { type: ["string", "null"] } });
     assert.deepEqual(form(schema).read(), { value: {}, errors: {} });
 });
 
-test("defaults are there from the beginning and come back with their types", () => {
+test("defaults are initial values and keep their types", () => {
     const schema = object({ a: { ...text, default: "x" }, b: { type: "number", default: 2.5 }, c: { type: "boolean", default: false }, d: { enum: [1, 2], default: 2 }, e: { type: "array", items: text, default: ["y"] }, f: object({ g: { default: 1 } }, [], { default: { g: 3 } }) });
     assert.deepEqual(form(schema).read(), { value: { a: "x", b: 2.5, c: false, d: 2, e: ["y"], f: { g: 3 } }, errors: {} });
 });
 
-test("required members are asked for by name, and a sole choice is made", () => {
+test("missing required members are errors, and a single choice is preselected", () => {
     const schema = object({ a: text, b: { type: "number" }, c: { type: "boolean" }, d: { const: "fixed" }, e: { type: "array", items: text }, f: object({ g: text }, ["g"]), h: {} }, ["a", "b", "c", "d", "e", "f", "h"]);
     const { value, errors } = form(schema).read();
     assert.deepEqual(value, { d: "fixed", e: [], f: {} });
     assert.deepEqual(Object.keys(errors), ["/a", "/b", "/c", "/f/g", "/h"]);
 });
 
-test("what is typed has the type of its field", () => {
+test("typed values have the type of their field", () => {
     const page = filling(object({ a: text, b: { type: "number" }, c: { type: "integer" }, d: {}, e: { type: "boolean" } }));
     page.type("/a", "12");
     page.type("/b", " -2.5e3 ");
@@ -106,7 +106,7 @@ test("what is typed has the type of its field", () => {
     assert.equal(page.isTouched(), true);
 });
 
-test("what is emptied again is absent, or null where that is a value", () => {
+test("an emptied field is absent, or null if the schema allows it", () => {
     const nullable = { type: ["string", "null"] };
     const page = filling(object({ a: text, b: nullable, c: { type: "number" }, d: text }, ["d"]), { value: { a: "x", b: "y", c: 1, d: "z" } });
     ["/a", "/b", "/c", "/d"].forEach((pointer) => page.type(pointer, ""));
@@ -119,11 +119,11 @@ const JUDGED = [
     [{ type: "number", minimum: 2 }, "1", /at least 2/], [{ type: "number", maximum: 2 }, "3", /at most 2/], [{ type: "number", exclusiveMinimum: 2 }, "2", /more than 2/],
     [{ type: "number", exclusiveMaximum: 2 }, "2", /less than 2/], [{ type: "number", multipleOf: 0.1 }, "0.35", /multiple of 0.1/], [{ type: "integer" }, "9007199254740993", /exactly/], [{ type: "number" }, "1e999", /number/],
     [{ ...text, minLength: 3 }, "😀😀", /at least 3/], [{ ...text, maxLength: 2 }, "abc", /at most 2/], [{ ...text, pattern: "^[a-z]+$" }, "A", /form/],
-    [{ ...text, format: "email" }, "nobody", /e-mail/], [{ ...text, format: "uri" }, "/x", /address/], [{ ...text, format: "date" }, "2026-02-30", /date/],
-    [{}, "{\"a\": }", /Line 1, column 7: a value/], [{}, "[1,\n 2", /Line 2, column 3: the text ends/], [{}, "{\"a\": 1, \"a\": 2}", /twice/], [{}, "12345678901234567890", /exactly/],
+    [{ ...text, format: "email" }, "no-address", /e-mail/], [{ ...text, format: "uri" }, "/x", /complete URL/], [{ ...text, format: "date" }, "2026-02-30", /date/],
+    [{}, "{\"a\": }", /Line 1, column 7: a value/], [{}, "[1,\n 2", /Line 2, column 3: the JSON ends/], [{}, "{\"a\": 1, \"a\": 2}", /duplicate/], [{}, "12345678901234567890", /exactly/],
 ];
 for (const [schema, typed, message] of JUDGED) {
-    test(`${JSON.stringify(typed)} is not ${JSON.stringify(schema)}`, () => {
+    test(`${JSON.stringify(typed)} is invalid for ${JSON.stringify(schema)}`, () => {
         const page = filling(object({ a: schema }));
         page.type("/a", typed);
         assert.match(page.read().errors["/a"], message);
@@ -131,14 +131,14 @@ for (const [schema, typed, message] of JUDGED) {
 }
 
 for (const [schema, typed] of [[{ type: "number", multipleOf: 0.1 }, "0.3"], [{ ...text, maxLength: 2 }, "😀😀"], [{ ...text, pattern: "^(a+)+$" }, `${"a".repeat(60)}!`], [{ ...text, pattern: "(" }, "x"], [{ ...text, format: "uri" }, "urn:x:y"], [{ ...text, format: "unknown" }, "x"], [{ type: "number", minimum: 0 }, "0"]]) {
-    test(`${JSON.stringify(typed)} is left to the server by ${JSON.stringify(schema)}`, () => {
+    test(`${JSON.stringify(typed)} is not checked against ${JSON.stringify(schema)} in the page`, () => {
         const page = filling(object({ a: schema }));
         page.type("/a", typed);
         assert.ok(costMs(() => assert.deepEqual(page.read().errors, {})) < 1_000);
     });
 }
 
-test("a time that is typed is an instant", () => {
+test("a typed local time becomes an instant", () => {
     const page = filling(object({ a: { ...text, format: "date-time" } }), { value: { a: "2026-05-01T12:00:00Z" } });
     assert.equal(page.at("/a").getAttribute("type"), "datetime-local");
     assert.equal(new Date(page.at("/a").value).toISOString(), "2026-05-01T12:00:00.000Z");
@@ -147,7 +147,7 @@ test("a time that is typed is an instant", () => {
     assert.deepEqual(page.read().errors, {});
 });
 
-test("texts get the field that suits them", () => {
+test("the schema of a text determines the type of its field", () => {
     const types = [[{}, "text"], [{ format: "date" }, "date"], [{ format: "email" }, "email"], [{ format: "uri" }, "url"], [{ maxLength: 1000 }, null], [{ format: "markdown" }, null], [{ default: "a\nb" }, null]];
     for (const [more, type] of types) {
         const page = filling(object({ a: { ...text, ...more } }));
@@ -156,7 +156,7 @@ test("texts get the field that suits them", () => {
     }
 });
 
-test("choices are radio buttons while they are few, then a list, and keep their types", () => {
+test("few choices are radio buttons, many are a select, and values keep their types", () => {
     const few = filling(object({ a: { enum: [1, "1", true] } }, ["a"]));
     few.pick("/a", "\"1\"");
     assert.deepEqual(few.read(), { value: { a: "1" }, errors: {} });
@@ -174,7 +174,7 @@ test("constants with titles are choices", () => {
     assert.deepEqual(page.read().value, { a: "us" });
 });
 
-test("several of a few are check boxes", () => {
+test("an array of unique choices has check boxes", () => {
     const page = filling(object({ a: { type: "array", uniqueItems: true, minItems: 1, items: { enum: ["x", "y", "z"] } } }, ["a"]));
     assert.match(page.read().errors["/a"], /at least 1/);
     page.pick("/a", "z");
@@ -184,7 +184,7 @@ test("several of a few are check boxes", () => {
     assert.deepEqual(page.read().value, { a: ["x"] });
 });
 
-test("items are added, moved and taken away, and the focus goes along", () => {
+test("items can be added, moved and removed, and the focus follows", () => {
     const page = filling(object({ a: { type: "array", items: object({ b: text }, ["b"]), maxItems: 3 } }));
     page.press("Add A");
     assert.deepEqual(page.read().value, { a: [] });
@@ -207,7 +207,7 @@ test("items are added, moved and taken away, and the focus goes along", () => {
     assert.equal(page.focused().textContent, "Add A");
 });
 
-test("an optional object is there once it is wanted, with its defaults", () => {
+test("an optional object is added with its defaults", () => {
     const part = object({ b: { ...text, default: "d" }, c: text }, ["c"]);
     const page = filling(object({ a: part, n: { anyOf: [part, { type: "null" }], default: null } }));
     assert.deepEqual(page.read(), { value: { n: null }, errors: {} });
@@ -220,7 +220,7 @@ test("an optional object is there once it is wanted, with its defaults", () => {
     assert.deepEqual(page.read(), { value: { n: null }, errors: {} });
 });
 
-test("labels, legends and descriptions belong to their fields", () => {
+test("labels, legends and descriptions are connected to their fields", () => {
     const description = form(object({ a: { ...text, title: "Title", description: "About it" }, b: object({ c: text }, [], { title: "Group" }) }, ["a", "b"])).describe();
     const [input] = find(description, "input");
     assert.equal(words(find(description, "label")[0]), "Title");
@@ -232,7 +232,7 @@ test("labels, legends and descriptions belong to their fields", () => {
     assert.ok(find(find(description, "fieldset")[0], "input").length === 1);
 });
 
-test("every control has one label, every id is there once", () => {
+test("every control has one label, and every id is unique", () => {
     const schema = object({ a: text, b: { type: "number" }, c: { enum: [1, 2] }, d: { type: "array", items: text, default: ["x", "y"] }, e: {}, f: { type: "array", uniqueItems: true, items: { enum: [1, 2] } }, g: { enum: Array.from({ length: 9 }, (_, i) => i) } });
     const made = form(schema);
     const all = elements(made.describe({ errors: { "/a": "wrong", "/d/1": "wrong", "/f": "wrong" } }));
@@ -246,7 +246,7 @@ test("every control has one label, every id is there once", () => {
     }
 });
 
-test("errors stand beside their fields and above the form, and lead there", () => {
+test("errors are shown at their fields and in a summary with links", () => {
     const page = filling(object({ a: text, b: text }, ["a"]));
     page.check();
     const input = page.at("/a");
@@ -264,13 +264,13 @@ test("errors stand beside their fields and above the form, and lead there", () =
     assert.equal(input.value, "x");
 });
 
-test("errors of places without a field are said around them", () => {
+test("errors of pointers without a field are shown at the enclosing field", () => {
     const description = form(object({ a: object({ b: text }) }, ["a"])).describe({ errors: { "/a/b/c/d": "deep", "/zzz": "unknown" } });
     assert.match(words(description), /B: deep/);
     assert.match(words(description), /unknown/);
 });
 
-test("what the server says leads to its field", () => {
+test("errors of the server are assigned to their fields", () => {
     const body = (field, message) => ({ error: "validation_error", message: `${field}: ${message}`, details: { field } });
     assert.deepEqual(serverErrors(body("resumeValue/a/0", "is wrong")), { "/a/0": "is wrong" });
     assert.deepEqual(serverErrors(body("resumeValue", "\"name\" is a required property")), { "/name": "Please fill this in." });
@@ -279,15 +279,15 @@ test("what the server says leads to its field", () => {
     assert.deepEqual(serverErrors({ message: "nothing more" }), { "": "nothing more" });
 });
 
-test("names become readable", () => {
+test("member names become readable labels", () => {
     assert.deepEqual(["customer_email", "customerEmail", "URL", "a-b", "größe", "userID2", ""].map(readable), ["Customer email", "Customer email", "URL", "A b", "größe", "UserID2", "\"\""]);
 });
 
-test("labels by pointer go before titles", () => {
+test("labels by pointer override titles", () => {
     assert.match(words(form(object({ a: { ...text, title: "Title" } }), { names: { "/a": "Which colour?" } }).describe()), /^Which colour\?/);
 });
 
-test("a form beside the root: one field", () => {
+test("a form with a scalar schema has one field", () => {
     const page = filling(text);
     page.check();
     assert.match(page.main.textContent, /Your answer/);
@@ -295,7 +295,7 @@ test("a form beside the root: one field", () => {
     assert.deepEqual(page.read(), { value: "x", errors: {} });
 });
 
-test("JSON that is broken says where as soon as the field is left", () => {
+test("invalid JSON shows its position when the field is left", () => {
     const page = filling({});
     page.type("", "{\"a\": 1,}");
     assert.match(page.main.textContent, /Line 1, column 9: the name of a member/);
@@ -305,16 +305,16 @@ test("JSON that is broken says where as soon as the field is left", () => {
 });
 
 for (const payload of PAYLOADS) {
-    test(`stays text wherever a form shows it: ${JSON.stringify(payload)}`, () => {
-        const said = { title: payload, description: payload, examples: [payload] };
+    test(`a payload stays text in every part of a form: ${JSON.stringify(payload)}`, () => {
+        const labels = { title: payload, description: payload, examples: [payload] };
         const schema = object({
-            [payload]: { ...text, ...said },
-            a: { ...said, enum: [payload, "b"] },
-            b: { ...said, oneOf: Array.from({ length: 9 }, (_, index) => ({ const: index, title: `${index}${payload}`, description: payload })) },
-            c: { ...said, type: "array", items: { ...text, ...said }, default: [payload] },
-            d: object({ [payload]: { ...text, pattern: payload, format: payload } }, [], said),
+            [payload]: { ...text, ...labels },
+            a: { ...labels, enum: [payload, "b"] },
+            b: { ...labels, oneOf: Array.from({ length: 9 }, (_, index) => ({ const: index, title: `${index}${payload}`, description: payload })) },
+            c: { ...labels, type: "array", items: { ...text, ...labels }, default: [payload] },
+            d: object({ [payload]: { ...text, pattern: payload, format: payload } }, [], labels),
             e: { default: { [payload]: payload } },
-            f: { ...said, type: "array", uniqueItems: true, items: { enum: [payload] } },
+            f: { ...labels, type: "array", uniqueItems: true, items: { enum: [payload] } },
         }, ["d"]);
         const made = form(schema, { names: { "/e": payload }, id: "form" });
         const errors = { "": payload, "/a": payload, [`/${payload}`]: payload, "/c/0": payload, [payload]: payload };
@@ -326,7 +326,7 @@ for (const payload of PAYLOADS) {
     });
 }
 
-test("large and recursive schemas end in JSON, not in a frozen page", () => {
+test("large and recursive schemas become JSON fields in bounded time", () => {
     const wide = object(Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`m${index}`, text])));
     const recursive = { $defs: { n: object({ a: { $ref: "#/$defs/n" }, b: { $ref: "#/$defs/n" } }, ["a", "b"]) }, $ref: "#/$defs/n" };
     const circle = { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" };
@@ -337,7 +337,7 @@ test("large and recursive schemas end in JSON, not in a frozen page", () => {
     }
 });
 
-test("a format that is called like a member of every object is no format", () => {
+test("a format with the name of an inherited property is ignored", () => {
     for (const format of ["constructor", "__proto__", "toString"]) {
         const page = filling(object({ a: { ...text, format } }));
         page.type("/a", "x");

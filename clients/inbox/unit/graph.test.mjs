@@ -1,4 +1,4 @@
-//! Drawings of workflows: layers, ways back, and the same in words.
+//! Drawings of workflows: layers, back edges, and the list of steps.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ import { assertInert, costMs, find, opened, words } from "./descriptions.mjs";
 import { container, fakeDocument } from "./fake_document.mjs";
 import { PAYLOADS } from "./payloads.mjs";
 
-/** A workflow from pairs of names: `workflow("a>b", "b>c")`. */
+/** Creates a workflow from pairs of names: `workflow("a>b", "b>c")`. */
 function workflow(...pairs) {
     const edges = pairs.filter((pair) => pair.includes(">")).map((pair) => ({ id: pair, sourceNodeId: pair.split(">")[0], targetNodeId: pair.split(">")[1] }));
     const ids = Array.from(new Set(pairs.flatMap((pair) => pair.split(">"))));
@@ -20,24 +20,24 @@ function workflow(...pairs) {
 const layersOf = (plan) => Object.fromEntries(plan.nodes.map(({ id, layer }) => [id, layer]));
 const backOf = (plan) => plan.edges.filter(({ isBack }) => isBack).map(({ id }) => id);
 
-test("a node stands below the longest way to it", () => {
+test("the layer of a node is its longest path", () => {
     assert.deepEqual(layersOf(layout(workflow("a>b", "b>c", "a>c", "c>d", "a>d", "x>d"))), { a: 0, b: 1, c: 2, d: 3, x: 0 });
 });
 
-test("ways back are marked and change no layer", () => {
+test("back edges are marked and do not change layers", () => {
     const plan = layout(workflow("start>draft", "draft>ask", "ask>publish", "ask>draft", "draft>draft"));
     assert.deepEqual(layersOf(plan), { start: 0, draft: 1, ask: 2, publish: 3 });
     assert.deepEqual(backOf(plan), ["ask>draft", "draft>draft"]);
 });
 
-test("a circle without a beginning is drawn all the same", () => {
+test("a cycle without a start is drawn", () => {
     const plan = layout(workflow("a>b", "b>c", "c>a"));
     assert.deepEqual(backOf(plan), ["c>a"]);
 });
 
-test("edges to nodes that are not there, and nodes that are there twice, do no harm", () => {
+test("edges to unknown nodes and duplicate nodes are ignored", () => {
     const odd = workflow("a>b");
-    odd.edges.push({ id: "x", sourceNodeId: "a", targetNodeId: "nobody" });
+    odd.edges.push({ id: "x", sourceNodeId: "a", targetNodeId: "missing" });
     odd.nodes.push({ ...odd.nodes[0] });
     assert.equal(layout(odd).edges.length, 1);
     assert.equal(layout(odd).nodes.length, 2);
@@ -47,7 +47,7 @@ test("edges to nodes that are not there, and nodes that are there twice, do no h
     assert.match(words(draw({ nodes: [], edges: [] })), /no steps/);
 });
 
-test("nodes of a row do not overlap, and everything is within the drawing", () => {
+test("nodes of a row do not overlap, and all parts are within the drawing", () => {
     const pairs = ["s>a", "s>b", "s>c", "s>d", "a>e", "b>e", "c>f", "d>f", "e>z", "f>z", "s>z", "z>s", "b>f", "a>f"];
     const plan = layout(workflow(...pairs));
     for (const one of plan.nodes) {
@@ -61,7 +61,7 @@ test("nodes of a row do not overlap, and everything is within the drawing", () =
     }
 });
 
-test("long edges pass beside the nodes of the rows between", () => {
+test("long edges do not cross the nodes of the rows between", () => {
     const plan = layout(workflow("a>b", "b>c", "c>d", "a>d"));
     const long = plan.edges.find(({ id }) => id === "a>d");
     for (const node of plan.nodes.filter(({ id }) => id === "b" || id === "c")) {
@@ -71,34 +71,34 @@ test("long edges pass beside the nodes of the rows between", () => {
     }
 });
 
-test("order in a row follows what leads there, so that edges do not cross", () => {
+test("the order of a row follows its incoming edges, so that edges do not cross", () => {
     const plan = layout(workflow("s>a", "s>b", "b>y", "a>x"));
     const x = Object.fromEntries(plan.nodes.map((node) => [node.id, node.x]));
     assert.equal(x.a < x.b, x.x < x.y);
 });
 
-test("the drawing says its name, where the run is, and each status in words and signs", () => {
+test("the drawing has a title, the current node, and each status as text and sign", () => {
     const states = { a: { status: "completed" }, b: { status: "suspended" }, c: { status: "constructor" } };
     const shown = draw(workflow("a>b", "b>c"), states, "b");
     const [svg] = find(shown, "svg");
     assert.equal(svg.attrs.role, "img");
     assert.deepEqual(svg.attrs["aria-labelledby"].split(" "), [find(shown, "title")[0].attrs.id, find(shown, "desc")[0].attrs.id]);
     assert.equal(words(find(shown, "desc")[0]), "3 steps, 2 connections. Now at B: waits for an answer.");
-    assert.deepEqual(find(shown, "text", "node-status").map(words), ["✓ done", "‖ waits for an answer", "○ not begun"]);
+    assert.deepEqual(find(shown, "text", "node-status").map(words), ["✓ done", "‖ waits for an answer", "○ not started"]);
     assert.deepEqual(find(shown, "g", "node").map(({ attrs }) => attrs.class), ["node node-completed", "node node-suspended node-current", "node node-pending"]);
     assert.equal(find(shown, "g", "edge-taken").length, 1);
 });
 
-test("the list says the same as the drawing", () => {
+test("the list has the same information as the drawing", () => {
     const graph = workflow("a>b", "b>c", "b>a");
     graph.edges[1].sourceOutput = "yes";
     graph.edges[2].condition = { type: "expression" };
     const list = find(opened(draw(graph, { b: "running" }, "b")), "li");
-    assert.deepEqual(list.map(words), ["A: not begunThen: B", "B: running, the run is hereThen: C (yes)Back to: A (if a condition holds)", "C: not begunThe end of a way."]);
+    assert.deepEqual(list.map(words), ["A: not startedThen: B", "B: running, the run is hereThen: C (yes)Back to: A (if a condition holds)", "C: not startedEnd of the path."]);
     assert.deepEqual(list.map(({ attrs }) => attrs["aria-current"]), [undefined, "step", undefined]);
 });
 
-test("a step can be chosen in the drawing and in the list", () => {
+test("a step can be selected in the drawing and in the list", () => {
     const chosen = [];
     const main = container();
     main.insertBefore(render(draw(workflow("a>b"), {}, null, { select: (id) => chosen.push(id) }), main.ownerDocument), null);
@@ -109,7 +109,7 @@ test("a step can be chosen in the drawing and in the list", () => {
 });
 
 for (const payload of PAYLOADS) {
-    test(`stays text in a drawing: ${JSON.stringify(payload)}`, () => {
+    test(`a payload stays text in a drawing: ${JSON.stringify(payload)}`, () => {
         const graph = { id: payload, name: payload, nodes: [{ id: payload, name: payload, typeId: payload }, { id: "b", name: "B" }], edges: [{ id: payload, sourceNodeId: payload, targetNodeId: "b", label: payload, sourceOutput: payload }] };
         const shown = draw(graph, { [payload]: { status: payload } }, payload, { select: () => {} });
         assertInert(shown);

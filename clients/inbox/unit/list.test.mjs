@@ -1,8 +1,8 @@
-//! The list of what waits: filters, pages, what changes meanwhile, and deciding many.
+//! The list of pending interrupts: filters, pages, changes, and bulk decisions.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createBulk, sayResult, summaryOf, TOGETHER } from "../../../crates/holdpoint/src/inbox/page/list/bulk.js";
+import { createBulk, describeResult, summaryOf, CONCURRENCY } from "../../../crates/holdpoint/src/inbox/page/list/bulk.js";
 import { empty } from "../../../crates/holdpoint/src/inbox/page/list/empty.js";
 import { createModel, SELECTION_MAX } from "../../../crates/holdpoint/src/inbox/page/list/model.js";
 import { compare, loadPage, newSince } from "../../../crates/holdpoint/src/inbox/page/list/pages.js";
@@ -19,7 +19,7 @@ const item = (number, more = {}) => ({
 const items = (from, to) => Array.from({ length: to - from }, (_, index) => item(from + index));
 const ids = (list) => list.map(({ interruptId }) => interruptId);
 
-/** A server with so many waiting, as the page sees it. */
+/** Returns a fake API with these pending items. */
 function server(waiting) {
     const calls = [];
     async function get(path, { query = {} } = {}) {
@@ -40,12 +40,12 @@ function server(waiting) {
 }
 
 function modelOf(api, options = {}) {
-    const came = [];
-    const model = createModel({ api, filters: filtersFrom({}), changed: () => {}, came: (amount) => came.push(amount), ...options });
-    return { model, came };
+    const itemsAdded = [];
+    const model = createModel({ api, filters: filtersFrom({}), changed: () => {}, itemsAdded: (amount) => itemsAdded.push(amount), ...options });
+    return { model, itemsAdded };
 }
 
-test("filters survive in the address and what is not known there is ignored", () => {
+test("filters are kept in the address, and unknown values are ignored", () => {
     const filters = filtersFrom({ whose: "all", kind: "approval,nonsense,custom", tag: "a b", order: "deadline", q: "x&y" });
     assert.deepEqual(filters, { isMine: false, kinds: ["approval", "custom"], workflowId: "", tag: "a b", order: "deadline", text: "x&y" });
     assert.deepEqual(filtersFrom(Object.fromEntries(new URLSearchParams(searchOf(filters)))), filters);
@@ -53,13 +53,13 @@ test("filters survive in the address and what is not known there is ignored", ()
     assert.equal(narrowing(filters), 5);
 });
 
-test("the list begins with what waits for the reader, oldest first", () => {
+test("the default list has the items of the caller, oldest first", () => {
     const query = pageQuery(filtersFrom({}));
     assert.equal(query.assignee, "me");
     assert.equal(query.order, "oldest");
 });
 
-test("a search wants every word, anywhere in an item", () => {
+test("a search matches items that contain every word", () => {
     const one = item(1, { tags: ["prod"], assignees: ["role:editors"], excerpt: "to: bob" });
     assert.ok(matches(one, " PROD release "));
     assert.ok(matches(one, "editors item"));
@@ -67,14 +67,14 @@ test("a search wants every word, anywhere in an item", () => {
     assert.ok(!matches(one, "prod staging"));
 });
 
-test("a page of the server that is short does not end the list", async () => {
+test("a short page of the server does not end the list", async () => {
     const pages = [{ interrupts: [], nextCursor: "a" }, { interrupts: items(0, 3), nextCursor: "b" }, { interrupts: items(3, 4) }];
     const page = await loadPage({ get: async () => pages.shift() }, filtersFrom({}), null);
     assert.deepEqual(ids(page.items), ["i0", "i1", "i2", "i3"]);
     assert.equal(page.nextCursor, null);
 });
 
-test("a search that finds nothing stops after some pages and says how far it came", async () => {
+test("a search without matches stops after some pages and returns the number of searched items", async () => {
     const api = server(items(0, 2000));
     const page = await loadPage(api, filtersFrom({ q: "nowhere" }), null);
     assert.equal(api.calls.length, 10);
@@ -82,7 +82,7 @@ test("a search that finds nothing stops after some pages and says how far it cam
     assert.notEqual(page.nextCursor, null);
 });
 
-test("what was answered is gone and what was only pushed away is not", () => {
+test("answered items are gone, items that moved to another page are not", () => {
     const shown = items(0, 3).reverse();
     const fresh = { items: [item(5), item(4), item(2)], nextCursor: "more" };
     const { gone, added } = compare(shown, fresh, "newest");
@@ -92,63 +92,63 @@ test("what was answered is gone and what was only pushed away is not", () => {
     assert.deepEqual([...compare(shown, { items: [], nextCursor: null }, "newest").gone], ["i2", "i1", "i0"]);
 });
 
-test("items keep their places and show what they are now", () => {
+test("items keep their positions and show their current data", () => {
     const voted = item(1, { votes: { approvals: 1 } });
     const { items: now } = compare(items(0, 3), { items: [voted, item(2), item(9)], nextCursor: null }, "oldest");
     assert.deepEqual(ids(now), ["i0", "i1", "i2"]);
     assert.equal(now[1].votes.approvals, 1);
 });
 
-test("new is what came after the newest that was known and fits the list", () => {
+test("new items are newer than the newest known item and match the filters", () => {
     const newest = [item(9, { expiresAt: "2026-02-01T00:00:00Z" }), item(8), item(7)];
     assert.deepEqual(ids(newSince(newest, item(7), filtersFrom({}))), ["i9", "i8"]);
     assert.deepEqual(ids(newSince(newest, item(7), filtersFrom({ order: "deadline" }))), ["i9"]);
     assert.deepEqual(ids(newSince(newest, item(7), filtersFrom({ q: "item 8" }))), ["i8"]);
 });
 
-test("what comes while somebody reads is counted and moves nothing", async () => {
+test("new items are counted without moving the shown items", async () => {
     const api = server(items(0, 3));
-    const { model, came } = modelOf(api);
+    const { model, itemsAdded } = modelOf(api);
     await model.load();
     api.waiting.push(item(3), item(4));
     api.waiting.splice(1, 1);
-    await model.look();
+    await model.refresh();
     assert.deepEqual(ids(model.state.items), ["i0", "i1", "i2"]);
     assert.deepEqual([...model.state.gone], ["i1"]);
     assert.equal(model.state.added, 2);
-    assert.deepEqual(came, [2]);
-    await model.look();
-    assert.deepEqual(came, [2], "said once");
+    assert.deepEqual(itemsAdded, [2]);
+    await model.refresh();
+    assert.deepEqual(itemsAdded, [2], "reported once");
     await model.filter(model.newPlace());
     assert.deepEqual(ids(model.state.items), ["i0", "i2", "i3", "i4"]);
     assert.equal(model.state.added, 0);
 });
 
-test("in a long list what is new is found though its page is far away", async () => {
+test("new items of a long list are found even if they are on another page", async () => {
     const api = server(items(0, 120));
-    const { model, came } = modelOf(api);
+    const { model, itemsAdded } = modelOf(api);
     await model.load();
     api.waiting.push(item(500));
-    await model.look();
-    assert.deepEqual(came, [1]);
+    await model.refresh();
+    assert.deepEqual(itemsAdded, [1]);
     assert.equal(model.state.items.length, 50);
     await model.filter(model.newPlace());
     assert.equal(model.state.items[0].interruptId, "i500");
 });
 
-test("an empty list shows what comes at once", async () => {
+test("an empty list shows new items immediately", async () => {
     const api = server([]);
     const { model } = modelOf(api);
     await model.load();
     assert.equal(model.state.isFirstTime, true);
     api.waiting.push(item(1));
-    await model.look();
+    await model.refresh();
     await model.load();
     assert.deepEqual(ids(model.state.items), ["i1"]);
     assert.equal(model.state.isFirstTime, false);
 });
 
-test("one page is in memory however far somebody goes", async () => {
+test("only one page is kept in memory", async () => {
     const { model } = modelOf(server(items(0, 1000)));
     await model.load();
     for (let page = 0; page < 19; page += 1) {
@@ -161,7 +161,7 @@ test("one page is in memory however far somebody goes", async () => {
     assert.equal(model.state.items.at(-1).interruptId, "i949");
 });
 
-test("an answer that comes late does not replace the page that was asked for after it", async () => {
+test("a late response does not replace a page that was requested after it", async () => {
     const api = server(items(0, 100));
     const waits = [];
     const slow = { get: (path, options) => (options.query.tag === "slow" ? new Promise((done) => waits.push(done)) : api.get(path, options)) };
@@ -173,7 +173,7 @@ test("an answer that comes late does not replace the page that was asked for aft
     assert.equal(model.state.items[0].interruptId, "i0");
 });
 
-test("the number of a page changes together with its items, and no other page is turned to meanwhile", async () => {
+test("the page number changes together with the items, and no other page is turned during a load", async () => {
     const api = server(items(0, 200));
     let come = null;
     const slow = { get: async (path, options) => (options.query.cursor === "i49" && (await new Promise((done) => (come = done))), api.get(path, options)) };
@@ -188,7 +188,7 @@ test("the number of a page changes together with its items, and no other page is
     assert.deepEqual(shown(), [2, "i50", false]);
 });
 
-test("a page that could not be loaded leaves the one before, with its number, and is what is tried again", async () => {
+test("a failed page keeps the previous page with its number, and is the page that is retried", async () => {
     const api = server(items(0, 200));
     let isBroken = false;
     const { model } = modelOf({ get: async (path, options) => (isBroken ? Promise.reject(new Error("gone")) : api.get(path, options)) });
@@ -202,7 +202,7 @@ test("a page that could not be loaded leaves the one before, with its number, an
     assert.deepEqual(shown(), [2, "i50", null]);
 });
 
-test("a list that could not be loaded is loaded when something is heard, and nothing of it is called gone", async () => {
+test("a failed list is loaded again at the next change, and none of its items is gone", async () => {
     const api = server(items(0, 200));
     let isBroken = false;
     const { model } = modelOf({ get: async (path, options) => (isBroken ? Promise.reject(new Error("gone")) : api.get(path, options)) });
@@ -211,11 +211,11 @@ test("a list that could not be loaded is loaded when something is heard, and not
     isBroken = true;
     await model.filter({ order: "newest" });
     isBroken = false;
-    await model.look();
+    await model.refresh();
     assert.deepEqual([model.state.trail.length, model.state.items[0].interruptId, model.state.gone.size, model.state.problem], [1, "i199", 0, null]);
 });
 
-test("only approvals that wait are selected and not more than can be read", async () => {
+test("only pending approvals can be selected, up to the maximum", async () => {
     const api = server([item(0, { kind: "clarification" }), ...items(1, 300)]);
     const { model } = modelOf(api);
     await model.load();
@@ -231,20 +231,20 @@ test("only approvals that wait are selected and not more than can be read", asyn
     assert.equal(model.state.selection.size, 0);
 });
 
-test("a selected item that somebody else answers is no longer selected", async () => {
+test("a selected item that is answered elsewhere is deselected", async () => {
     const api = server(items(0, 3));
     const { model } = modelOf(api);
     await model.load();
     model.selectPage(true);
     api.waiting.splice(0, 1);
-    await model.look();
+    await model.refresh();
     assert.deepEqual([...model.state.selection.keys()], ["i1", "i2"]);
 });
 
 const around = { now: Date.UTC(2026, 0, 2), texts: texts.list, href: (one) => `/inbox/pauses/${encodeURIComponent(one.runId)}/x`, select: () => {}, filter: () => {} };
 const stateOf = (list, more = {}) => ({ items: list, gone: new Set(), selection: new Map(), filters: filtersFrom({}), trail: [null], others: null, ...more });
 
-test("whatever items are called they are text", () => {
+test("the fields of items stay text", () => {
     for (const payload of PAYLOADS) {
         const text = String(payload);
         const evil = item(1, { title: text, workflowId: text, tags: [text], assignees: [text], kind: "custom" });
@@ -252,7 +252,7 @@ test("whatever items are called they are text", () => {
     }
 });
 
-test("a row is small however long what is in it is", () => {
+test("a row with long fields stays small", () => {
     const long = "x".repeat(100_000);
     const big = item(1, { title: long, workflowId: long, tags: Array(500).fill(long), assignees: Array(500).fill(long) });
     const description = rows(stateOf([big]), around);
@@ -260,28 +260,28 @@ test("a row is small however long what is in it is", () => {
     assert.ok(words(description).length < 1500);
 });
 
-test("only what can be decided from the list has a box to select it", () => {
+test("only items that can be decided in the list have a check box", () => {
     const list = [item(0), item(1, { kind: "clarification" }), item(2)];
     const description = rows(stateOf(list, { gone: new Set(["i2"]) }), around);
     assert.equal(find(description, "input").length, 1);
-    assert.match(words(description), /No longer waiting/);
+    assert.match(words(description), /No longer pending/);
 });
 
-test("of several with the same title each says which run it is, and a question of a program names no workflow", () => {
+test("items with the same title show their runs, and a hold shows no workflow", () => {
     const list = [item(1, { runId: "01a1e34b-2de6-726c-8393-ea3d3312aded" }), item(2, { runId: "01a1e34b-2de6-726c-8393-00000000beef", workflowId: "holdpoint-hold" })];
     const [first, second] = find(rows(stateOf(list), around), "div", "item-meta").map(words);
     assert.equal(first, "◆ApprovalreleaseRun …3312aded");
     assert.equal(second, "◆ApprovalRun …0000beef");
 });
 
-test("an empty list says why and what to do", () => {
-    const said = (more) => words(empty(stateOf([], more), { texts: texts.list, shell: texts.shell, filter: () => {}, previous: () => {} }));
-    assert.match(said({}), /Nothing waits for you/);
-    assert.match(said({ others: { total: 3, isComplete: true } }), /3 wait for others.*Show what waits for all/);
-    assert.match(said({ filters: filtersFrom({ tag: "x" }) }), /Clear all filters/);
-    assert.match(said({ filters: filtersFrom({ whose: "all" }) }), /holdpoint ask.*POST \/v1\/holds\s+\{"title": "Deploy version 2\?"\}.*holdpoint is the program that serves this page/s);
+test("an empty list shows the reason and what to do", () => {
+    const emptyText = (more) => words(empty(stateOf([], more), { texts: texts.list, shell: texts.shell, filter: () => {}, previous: () => {} }));
+    assert.match(emptyText({}), /No pending items for you/);
+    assert.match(emptyText({ others: { total: 3, isComplete: true } }), /3 items are pending for others.*Show all pending items/);
+    assert.match(emptyText({ filters: filtersFrom({ tag: "x" }) }), /Clear all filters/);
+    assert.match(emptyText({ filters: filtersFrom({ whose: "all" }) }), /holdpoint ask.*POST \/v1\/holds\s+\{"title": "Deploy version 2\?"\}.*holdpoint is the program that serves this page/s);
     const links = (runs) => find(empty(stateOf([]), { texts: texts.list, shell: texts.shell, filter: () => {}, previous: () => {}, runs }), "a");
-    assert.deepEqual(links("/inbox/runs").map(words), ["See what was decided"]);
+    assert.deepEqual(links("/inbox/runs").map(words), ["Show past decisions"]);
     assert.deepEqual(links(null), []);
 });
 
@@ -292,7 +292,7 @@ function bulkOf(list, decide, lookUp = async () => undefined) {
 
 const problem = (code, message = code) => Object.assign(new Error(message), { code });
 
-test("each of many has its own result", async () => {
+test("each item of a bulk decision has its own result", async () => {
     const answers = {
         i0: () => ({ outcome: "resolved" }),
         i1: () => ({ outcome: "voted" }),
@@ -305,14 +305,14 @@ test("each of many has its own result", async () => {
     const became = { i2: { status: "answered", decision: { by: "carol", action: "reject" } }, i6: { status: "timed-out" } };
     const bulk = bulkOf(items(0, 7), async (one) => answers[one.interruptId](), async (one) => became[one.interruptId]);
     await bulk.run("");
-    const said = bulk.results.map((result) => sayResult(result, "accept", texts.list.results));
-    assert.deepEqual(said.map(({ level }) => level), ["good", "good", "over", "bad", "bad", "bad", "over"]);
-    assert.equal(said[2].text, "already rejected by carol");
-    assert.equal(said[5].text, "failed: the disk is full");
-    assert.deepEqual(summaryOf(bulk.results), { done: 2, answered: 2, failed: 3, left: 0, again: 1 });
+    const shown = bulk.results.map((result) => describeResult(result, "accept", texts.list.results));
+    assert.deepEqual(shown.map(({ level }) => level), ["good", "good", "over", "bad", "bad", "bad", "over"]);
+    assert.equal(shown[2].text, "carol already rejected it");
+    assert.equal(shown[5].text, "failed: the disk is full");
+    assert.deepEqual(summaryOf(bulk.results), { done: 2, answered: 2, failed: 3, left: 0, retryable: 1 });
 });
 
-test("not more than a few are sent at the same time", async () => {
+test("the number of concurrent requests is limited", async () => {
     let now = 0;
     let most = 0;
     const bulk = bulkOf(items(0, 40), async () => {
@@ -323,11 +323,11 @@ test("not more than a few are sent at the same time", async () => {
         return { outcome: "resolved" };
     });
     await bulk.run("");
-    assert.equal(most, TOGETHER);
+    assert.equal(most, CONCURRENCY);
     assert.equal(summaryOf(bulk.results).done, 40);
 });
 
-test("what may have arrived is sent again under its key and what was refused under another", async () => {
+test("a request that may have arrived is retried with its key, a refused request with another key", async () => {
     const sent = [];
     let isUp = false;
     const bulk = bulkOf(items(0, 2), async (one, value, key) => {
@@ -344,15 +344,15 @@ test("what may have arrived is sent again under its key and what was refused und
     assert.equal(summaryOf(bulk.results).done, 2);
 });
 
-test("every result has its words", () => {
+test("every result has a text", () => {
     const states = ["waiting", "sending", "done", "voted", "repeated", "answered", "timedOut", "cancelled", "changed", "forbidden", "unreachable", "failed", "stopped"];
     for (const state of states) {
-        const { text } = sayResult({ state, why: "why" }, "reject", texts.list.results);
+        const { text } = describeResult({ state, why: "why" }, "reject", texts.list.results);
         assert.equal(typeof text, "string", state);
     }
 });
 
-test("what was stopped was not sent and says so", async () => {
+test("a stopped item is not sent, and its result tells so", async () => {
     let sent = 0;
     const bulk = bulkOf(items(0, 20), async () => {
         sent += 1;
@@ -361,11 +361,11 @@ test("what was stopped was not sent and says so", async () => {
     });
     await bulk.run("");
     assert.equal(sent, 1);
-    assert.equal(sayResult(bulk.results[19], "accept", texts.list.results).text, "not sent");
-    assert.deepEqual(summaryOf(bulk.results), { done: 1, answered: 0, failed: 19, left: 0, again: 19 });
+    assert.equal(describeResult(bulk.results[19], "accept", texts.list.results).text, "not sent");
+    assert.deepEqual(summaryOf(bulk.results), { done: 1, answered: 0, failed: 19, left: 0, retryable: 19 });
 });
 
-test("a row is described anew only when it reads otherwise", () => {
+test("a row is described again only if its text changes", () => {
     const one = item(1, { expiresAt: "2026-01-02T00:30:00Z" });
     const at = (now, more) => rows(stateOf([one], more), { ...around, now }).children[0];
     const first = at(around.now);

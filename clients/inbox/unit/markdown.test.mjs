@@ -1,11 +1,11 @@
-//! Markdown becomes a few tags, headings below those of the page, and never HTML.
+//! Markdown: a few tags, headings below those of the page, no HTML.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { markdown } from "../../../crates/holdpoint/src/inbox/page/show/markdown.js";
 import { assertInert, costMs, depth, elements, find, opened, size, words } from "./descriptions.mjs";
 
-/** As markup, short enough to compare: without attributes but for addresses, and without the folded source. */
+/** Returns short markup for comparisons: without attributes except addresses, and without the folded source. */
 function shape(description) {
     if (typeof description === "string") {
         return description;
@@ -62,24 +62,24 @@ for (const [source, expected] of CASES) {
     });
 }
 
-test("html is text in every place", () => {
+test("HTML is text in every position", () => {
     const tags = ["b", "i", "script", "img"];
     const description = markdown("<b>x</b>\n\n- <i>y</i>\n\n> <script>z</script>\n\n# <img src=x>");
     assert.deepEqual(elements(description).filter(({ tag }) => tags.includes(tag)), []);
     assert.match(words(description), /<script>z<\/script>/);
 });
 
-test("a link without an allowed address is no link, and its address is seen", () => {
+test("a link without an allowed address is text with the visible address", () => {
     const description = markdown("[Approve](data:text/html,x)");
     assert.deepEqual(find(description, "a"), []);
     assert.match(words(description), /Approve \(data:text\/html,x\)/);
 });
 
-test("the hosts of other alphabets are shown as they are looked up", () => {
+test("hosts in other alphabets are shown in Punycode", () => {
     assert.match(words(markdown("[bank](https://b\u0430nk.example/)")), /\(xn--/);
 });
 
-test("the source is there, folded, exactly", () => {
+test("the folded source is exact", () => {
     const [source] = find(markdown("# a\n*b*"), "details");
     assert.equal(words({ ...source, children: source.later() }), "# a\n*b*");
 });
@@ -94,7 +94,7 @@ const million = (piece) => piece.repeat(Math.ceil(1_000_000 / piece.length));
 const fit = (piece) => piece.repeat(Math.ceil(19_000 / piece.length));
 const NASTY = ["[", "![", "](", "*", "*a ", "**a", "_a", "`", "`a``b", "[a](", "[a](b) ", ">", "> ", "- ", "1. ", "#", "<", "<http://", "http://", "h", "|", "|-", "\n", "a\n", "- a\n", "> a\n", "    ", "\\", "~~a", "a]", "*a_ ", "\u202e", "\u202ea", "|a|b|\n", "# a\n"];
 for (const piece of NASTY) {
-    test(`a megabyte of ${JSON.stringify(piece)} is shown in part, and soon`, () => {
+    test(`a megabyte of ${JSON.stringify(piece)} is shown in portions, in bounded time`, () => {
         for (const source of [million(piece), fit(piece), `|a|b|\n|-|-|\n${million(piece)}`, `- ${million(piece)}`]) {
             let description;
             const cost = costMs(() => { description = markdown(source); });
@@ -105,7 +105,7 @@ for (const piece of NASTY) {
     });
 }
 
-test("nested lists, quotes and emphasis end somewhere", () => {
+test("the nesting of lists, quotes and emphasis is limited", () => {
     const lists = Array.from({ length: 1000 }, (_, level) => `${"  ".repeat(level)}- x`).join("\n");
     const emphasis = `${"*a **b ".repeat(500)}${" b** a*".repeat(500)}`;
     for (const source of [lists, `${">".repeat(1000)} x`, emphasis]) {
@@ -113,7 +113,7 @@ test("nested lists, quotes and emphasis end somewhere", () => {
     }
 });
 
-test("what does not fit at first comes with the button", () => {
+test("the button shows the next portion", () => {
     const description = markdown(Array.from({ length: 500 }, (_, index) => `word${index}`).join("\n\n"));
     assert.doesNotMatch(words(description), /word400/);
     assert.match(words(opened(description)), /word199[^]*word499/);

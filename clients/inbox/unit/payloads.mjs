@@ -1,4 +1,4 @@
-//! Texts that want to be more than text. Each goes through everything that shows something.
+//! Injection payloads. The tests pass each of them through every part that shows content.
 
 export const PAYLOADS = [
     "<script>alert(1)</script>",

@@ -1,4 +1,4 @@
-//! The list of runs: which states belong together, pages over several of them, and what changes meanwhile.
+//! The list of runs: groups of statuses, pages over several statuses, and changes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ const run = (number, status, more = {}) => ({
 });
 const ids = (list) => list.map(({ runId }) => Number(runId.slice(4)));
 
-/** A server with these runs, as the page sees it: newest first, one state at a time. */
+/** Returns a fake API with these runs: newest first, one status at a time. */
 function server(all) {
     const calls = [];
     async function get(path, { query }) {
@@ -31,20 +31,20 @@ function modelOf(api, group = "all") {
     return createModel({ api, group, changed: () => {} });
 }
 
-test("the address says which runs, and what is not known there is ignored", () => {
+test("the address selects the group, and an unknown group is ignored", () => {
     for (const group of ["waiting", "running", "completed", "failed", "cancelled"]) {
         assert.equal(groupFrom(Object.fromEntries(new URLSearchParams(searchOf(group)))), group);
     }
     assert.deepEqual([groupFrom({}), groupFrom({ status: "constructor" }), searchOf("all")], ["all", "all", ""]);
 });
 
-test("what waits are several states, listed together and newest first over all pages", async () => {
+test("the group waiting lists several statuses together, newest first over all pages", async () => {
     const states = ["waiting-approval", "completed", "waiting-input", "waiting-approval", "waiting-external", "waiting-approval"];
     const api = server(Array.from({ length: 60 }, (_, number) => run(number, states[number % states.length])));
     const seen = [];
     let place = beginningOf("waiting");
     for (let pages = 0; place !== null; pages += 1) {
-        assert.ok(pages < 20, "it comes to an end");
+        assert.ok(pages < 20, "the pages end");
         const page = await loadPage(api, place, 7);
         assert.ok(page.items.length <= 7);
         seen.push(...page.items);
@@ -54,7 +54,7 @@ test("what waits are several states, listed together and newest first over all p
     assert.deepEqual(ids(seen), ids(expected));
 });
 
-test("runs on a later page of several states say how they stand now", async () => {
+test("runs on a later page of several statuses have their current status", async () => {
     const states = ["waiting-approval", "waiting-input", "paused"];
     const api = server(Array.from({ length: 70 }, (_, number) => run(number, states[number % states.length])));
     const model = modelOf(api, "waiting");
@@ -64,20 +64,20 @@ test("runs on a later page of several states say how they stand now", async () =
     assert.deepEqual(shown, Array.from({ length: 20 }, (_, at) => 19 - at));
     const statusOf = (number) => model.state.items[shown.indexOf(number)]?.status;
     api.all[15] = run(15, "waiting-external");
-    await model.look();
+    await model.refresh();
     assert.deepEqual([statusOf(15), ids(model.state.items), model.state.isOld], ["waiting-external", shown, false]);
     api.all[14] = run(14, "paused", { updatedAt: "later" });
     await model.load();
     assert.deepEqual([model.state.items[5].updatedAt, ids(model.state.items)], ["later", shown]);
     api.all[13] = run(13, "completed");
-    await model.look();
+    await model.refresh();
     assert.equal(model.state.isOld, true);
     await model.load();
     assert.deepEqual(ids(model.state.items), shown.filter((number) => number !== 13));
-    assert.ok(!JSON.stringify(model.state.trail).includes("createdAt"), "a place keeps no runs");
+    assert.ok(!JSON.stringify(model.state.trail).includes("createdAt"), "the trail contains no runs");
 });
 
-test("pages go on and back, and end", async () => {
+test("pages can be turned forward and back, and end", async () => {
     const model = modelOf(server(Array.from({ length: 120 }, (_, number) => run(number, "completed"))));
     await model.load();
     assert.deepEqual([model.state.items.length, ids(model.state.items)[0]], [50, 119]);
@@ -90,23 +90,23 @@ test("pages go on and back, and end", async () => {
     assert.equal(ids(model.state.items)[0], 69);
 });
 
-test("runs that are shown say how they stand now, and that others came is told without moving anything", async () => {
+test("a refresh updates the shown runs in place and reports new runs", async () => {
     const api = server([run(1, "running"), run(2, "waiting-approval")]);
     const model = modelOf(api);
     await model.load();
     api.all[1] = run(2, "completed");
-    await model.look();
+    await model.refresh();
     assert.deepEqual([model.state.items.map(({ status }) => status), model.state.isOld], [["completed", "running"], false]);
     api.all.push(run(3, "running"));
-    await model.look();
+    await model.refresh();
     assert.deepEqual([ids(model.state.items), model.state.isOld], [[2, 1], true]);
     await model.load();
     assert.deepEqual([ids(model.state.items), model.state.isOld], [[3, 2, 1], false]);
 });
 
-test("a page that could not be loaded leaves the one before, and is loaded when the server is there again", async () => {
+test("a failed page keeps the previous one, and is loaded when the server is reachable again", async () => {
     const all = [...Array.from({ length: 60 }, (_, number) => run(number, "running")), run(99, "failed")];
-    for (const again of ["look", "load", "next"]) {
+    for (const again of ["refresh", "load", "next"]) {
         const api = server(all);
         let isBroken = false;
         const model = modelOf({ get: (...call) => (isBroken ? Promise.reject(new Error("gone")) : api.get(...call)) }, "running");
@@ -114,14 +114,14 @@ test("a page that could not be loaded leaves the one before, and is loaded when 
         isBroken = true;
         assert.equal(await model.choose("failed"), false);
         assert.deepEqual([model.state.items.length, model.state.problem.message], [50, "gone"]);
-        assert.equal(model.state.wanted.at(-1).group, model.state.group, "what is kept when somebody leaves belongs together");
+        assert.equal(model.state.wanted.at(-1).group, model.state.group, "the kept position belongs to the group");
         isBroken = false;
         await model[again]();
         assert.deepEqual([ids(model.state.items), model.state.group, model.state.problem], [[99], "failed", null], again);
     }
 });
 
-test("an answer that comes late does not replace what was chosen after it", async () => {
+test("a late response does not replace a group that was chosen after it", async () => {
     const api = server([run(1, "failed"), run(2, "completed")]);
     let come;
     const slow = { get: async (path, options) => (options.query.status === "failed" && (await new Promise((done) => (come = done))), api.get(path, options)) };
@@ -133,23 +133,23 @@ test("an answer that comes late does not replace what was chosen after it", asyn
     assert.deepEqual([ids(model.state.items), model.state.group], [[2], "completed"]);
 });
 
-test("a row leads to its timeline by a name that no other row has", () => {
+test("a row links to its timeline with a unique name", () => {
     const around = { now: START, href: (runId) => `/inbox/runs/${encodeURIComponent(runId)}` };
     const shown = rows({ items: [run(1, "completed", { runId: "01a1e34b-2de6-726c-8393-ea3d3312aded" }), run(2, "failed", { workflowId: "holdpoint-hold" })] }, around);
     const links = find(shown, "a");
-    assert.deepEqual(links.map(words), ["release Run …3312aded", "A question without a workflow Run run-0002"]);
+    assert.deepEqual(links.map(words), ["release Run …3312aded", "Hold Run run-0002"]);
     assert.equal(links[0].attrs.href, "/inbox/runs/01a1e34b-2de6-726c-8393-ea3d3312aded");
     assert.equal(endOfId("short"), "short");
 });
 
-test("whatever runs are called they are text", () => {
+test("the names of runs stay text", () => {
     for (const payload of PAYLOADS) {
         const text = String(payload);
         assertInert(rows({ items: [run(1, text, { runId: text, workflowId: text, errorCode: text })] }, { now: START, href: () => "/inbox/runs/x" }));
     }
 });
 
-test("a run that somebody said no to is rejected, and one that failed says why", () => {
+test("a rejected run is shown as rejected, and a failed run with its error code", () => {
     const items = [run(1, "failed", { errorCode: "approval_rejected" }), run(2, "failed", { errorCode: "out_of_paper" }), run(3, "completed")];
     const shown = rows({ items, isLoading: false }, { now: START, href: () => "/" });
     const [rejected, failed, completed] = find(shown, "li").map(words);
@@ -158,7 +158,7 @@ test("a run that somebody said no to is rejected, and one that failed says why",
     assert.ok(!completed.includes("undefined"), completed);
 });
 
-test("a hold is called by its title, and one that was rejected or timed out is not shown as completed", () => {
+test("a hold has its title, and a rejected or timed out hold is not shown as completed", () => {
     const hold = (outcome) => run(1, "completed", { workflowId: "holdpoint-hold", outcome, title: "Deploy v2?" });
     for (const [outcome, word] of [["rejected", "rejected"], ["timed_out", "timed out"], ["approved", "approved"], ["answered", "answered"]]) {
         const shown = rows({ items: [hold(outcome)], isLoading: false }, { now: START, href: (id) => id });

@@ -1,4 +1,4 @@
-//! What is around the views: addresses, calls, the stream of changes, keys, and the first screen.
+//! The frame of the page: addresses, API calls, the stream of changes, shortcuts, and the first screen.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -15,9 +15,9 @@ import { topBar } from "../../../crates/holdpoint/src/inbox/page/views/top.js";
 import { assertInert, words } from "./descriptions.mjs";
 import { PAYLOADS } from "./payloads.mjs";
 
-test("paths lead back to what they were made of", () => {
+test("paths are parsed to their parameters", () => {
     for (const [runId, nodeId] of [["r1", "review"], ["a/b", "x y"], ["ü?#", "%2F"]]) {
-        assert.deepEqual(parse(paths.pause(runId, nodeId), "?do=edit"), { view: "pause", params: { do: "edit", runId, nodeId } });
+        assert.deepEqual(parse(paths.interrupt(runId, nodeId), "?do=edit"), { view: "interrupt", params: { do: "edit", runId, nodeId } });
         assert.deepEqual(parse(paths.run(runId)), { view: "run", params: { runId } });
     }
     assert.equal(parse("/inbox").view, "list");
@@ -25,22 +25,22 @@ test("paths lead back to what they were made of", () => {
     assert.deepEqual(parse(paths.runs(), "?status=failed"), { view: "runs", params: { status: "failed" } });
 });
 
-test("what no view is at is not found, and a broken path breaks nothing", () => {
+test("unknown and invalid paths have no view", () => {
     for (const path of ["/inbox/nowhere", "/inbox/pauses/r1", "/inbox/runs/%E0%A4%A", "/other"]) {
         assert.equal(parse(path).view, "unknown", path);
     }
 });
 
-test("a query cannot say which run it is", () => {
+test("a query cannot override the run of the path", () => {
     assert.equal(parse("/inbox/runs/real", "?runId=other").params.runId, "real");
 });
 
-test("what a proxy puts before our paths is found in the address of the module", () => {
+test("the prefix of a proxy is found in the address of the module", () => {
     assert.equal(prefixOf("https://example.com/inbox/assets/abc/app.js"), "");
     assert.equal(prefixOf("https://example.com/tools/hp/inbox/assets/abc/app.js"), "/tools/hp");
 });
 
-test("the token of a link stands behind the hash sign", () => {
+test("the token of a sign-in link is read from the hash", () => {
     assert.equal(onceOf("#once=abc_-1"), "abc_-1");
     assert.equal(onceOf("#main"), null);
     assert.equal(onceOf(""), null);
@@ -55,7 +55,7 @@ function answering(status, body, headers = {}) {
     return { fetch, requests };
 }
 
-test("what changes something shows that this page sends it, and what reads does not", async () => {
+test("requests that change data have the header of the page, reads do not", async () => {
     const { fetch, requests } = answering(200, {});
     const api = createApi({ root: "/hp", fetch });
     await api.get("/v1/session");
@@ -67,7 +67,7 @@ test("what changes something shows that this page sends it, and what reads does 
     assert.deepEqual(JSON.parse(requests[1].body), { resumeValue: { action: "accept" }, digest: "sha256:1", interruptId: "r:i2" });
 });
 
-test("every decision has a key of its own", async () => {
+test("every decision has its own idempotency key", async () => {
     const { fetch, requests } = answering(200, {});
     const api = createApi({ root: "", fetch });
     await api.decide("r", "n", {});
@@ -77,7 +77,7 @@ test("every decision has a key of its own", async () => {
     assert.notEqual(freshKey(), freshKey());
 });
 
-test("a refusal keeps its code, its words and its details", async () => {
+test("a problem has the code, the message and the details of the error", async () => {
     const { fetch } = answering(409, { error: "payload_mismatch", message: "changed", details: { field: "x" } });
     await assert.rejects(createApi({ root: "", fetch }).get("/v1/runs"), (problem) => {
         assert.ok(problem instanceof Problem);
@@ -86,34 +86,34 @@ test("a refusal keeps its code, its words and its details", async () => {
     });
 });
 
-test("whoever is signed out is told so, unless they ask whether they are", async () => {
+test("a 401 is reported, except for quiet requests", async () => {
     const { fetch } = answering(401, { error: "unauthenticated", message: "no" });
-    let told = 0;
-    const api = createApi({ root: "", fetch, isSignedOut: () => { told += 1; } });
+    let reports = 0;
+    const api = createApi({ root: "", fetch, isSignedOut: () => { reports += 1; } });
     await assert.rejects(api.get("/v1/runs"));
     await assert.rejects(api.get("/v1/session", { isQuiet: true }));
-    assert.equal(told, 1);
+    assert.equal(reports, 1);
 });
 
-test("a server that cannot be reached is a problem with a code, and an answer that is no JSON too", async () => {
+test("an unreachable server and a response without JSON are problems with a code", async () => {
     const lost = createApi({ root: "", fetch: async () => { throw new TypeError("network"); } });
     await assert.rejects(lost.get("/v1/runs"), { status: 0, code: "unreachable" });
     const proxy = createApi({ root: "", fetch: async () => new Response("<html>Bad gateway", { status: 502 }) });
     await assert.rejects(proxy.get("/v1/runs"), { status: 502, code: "http_502" });
 });
 
-test("deadlines are read on the server's clock", async () => {
+test("the time of the server is used for deadlines", async () => {
     const { fetch } = answering(200, {}, { date: "Thu, 01 Jan 2026 00:10:00 GMT" });
     const api = createApi({ root: "", fetch, now: () => Date.UTC(2026, 0, 1) });
     await api.get("/v1/runs");
     assert.equal(api.now(), Date.UTC(2026, 0, 1, 0, 10));
 });
 
-test("only what says something is in the query", () => {
+test("parameters without a value are not in the query", () => {
     assert.equal(address("/hp/", "/v1/x", { a: "", b: null, c: undefined, d: ["x", "y"], e: [], f: 0 }), "/hp/v1/x?d=x%2Cy&f=0");
 });
 
-/** A world in which time passes when a test says so, and streams do what it says. */
+/** Returns fake timers and streams that the test controls. */
 function world() {
     const sources = [];
     const timers = [];
@@ -155,25 +155,25 @@ function world() {
 }
 
 function watching(around, poll = async () => ({ total: 7 })) {
-    const log = { heard: [], live: [], polls: 0 };
+    const log = { received: [], live: [], polls: 0 };
     const live = watch({
-        url: "/v1/interrupts/stream", heard: (counts) => log.heard.push(counts.total), changed: (how) => log.live.push(how),
+        url: "/v1/interrupts/stream", received: (counts) => log.received.push(counts.total), changed: (how) => log.live.push(how),
         poll: () => { log.polls += 1; return poll(); },
     }, around);
     return { log, live };
 }
 
-test("what the stream says is heard, and what cannot be read is not", () => {
+test("counts of the stream are received, invalid data is ignored", () => {
     const around = world();
     const { log } = watching(around);
     around.sources[0].say("open");
     around.sources[0].say("counts", '{"total": 3}');
     around.sources[0].say("counts", "nonsense");
-    assert.deepEqual(log.heard, [3]);
+    assert.deepEqual(log.received, [3]);
     assert.deepEqual(log.live, ["live"]);
 });
 
-test("a stream that ends after a good while is opened again and nobody is alarmed", async () => {
+test("a stream that ends after a while is opened again without polling", async () => {
     const around = world();
     const { log } = watching(around);
     around.sources[0].say("open");
@@ -186,45 +186,45 @@ test("a stream that ends after a good while is opened again and nobody is alarme
     assert.equal(log.polls, 0);
 });
 
-test("without a stream the page asks now and then, and stops when there is one", async () => {
+test("the page polls without a stream, and stops when the stream is open", async () => {
     const around = world();
     const { log } = watching(around);
     around.sources[0].say("error");
     await around.pass(2000);
     around.sources[1].say("error");
     await around.pass(0);
-    assert.deepEqual(log.live, ["asking"]);
+    assert.deepEqual(log.live, ["polling"]);
     await around.pass(POLL_MS + 1);
     assert.ok(log.polls >= 2, `${log.polls}`);
-    assert.deepEqual(log.heard.slice(0, 2), [7, 7]);
+    assert.deepEqual(log.received.slice(0, 2), [7, 7]);
     around.sources.at(-1).say("open");
     const before = log.polls;
     await around.pass(POLL_MS * 3);
     assert.equal(log.polls, before);
-    assert.deepEqual([...new Set(log.live)], ["asking", "live"]);
+    assert.deepEqual([...new Set(log.live)], ["polling", "live"]);
 });
 
-test("a server that does not answer is away, and one that only has no stream is not", async () => {
+test("a server that does not respond is away, a server without a stream is not", async () => {
     const refused = new Problem(429, "rate_limited", "slowly", undefined);
     const proxied = new Problem(502, "http_502", "The server answered 502.", undefined);
-    for (const [problem, how] of [[new Problem(0, "unreachable", "", undefined), "away"], [proxied, "away"], [refused, "asking"]]) {
+    for (const [problem, how] of [[new Problem(0, "unreachable", "", undefined), "away"], [proxied, "away"], [refused, "polling"]]) {
         const around = world();
         const { log } = watching(around, async () => { throw problem; });
         around.sources[0].say("error");
         await around.pass(2000);
         around.sources[1].say("error");
         await around.pass(0);
-        assert.deepEqual([log.live, log.heard], [[how], []], problem.code);
+        assert.deepEqual([log.live, log.received], [[how], []], problem.code);
     }
 });
 
-test("attempts become rarer, but never rarer than once a minute", () => {
+test("the wait between attempts grows up to one minute", () => {
     assert.equal(waitBefore(0, () => 1), 1000);
     assert.equal(waitBefore(3, () => 0), 4000);
     assert.equal(waitBefore(50, () => 1), 60_000);
 });
 
-test("a list that was left neither listens nor asks", async () => {
+test("a closed list neither streams nor polls", async () => {
     const around = world();
     const { log, live } = watching(around);
     around.sources[0].say("error");
@@ -234,7 +234,7 @@ test("a list that was left neither listens nor asks", async () => {
     assert.equal(log.polls, 0);
 });
 
-test("keys do nothing while somebody types or holds another key", () => {
+test("shortcuts are off while the user types or holds a modifier key", () => {
     const table = [{ key: "a", text: "Approve", act: () => {} }];
     const on = (target, more = {}) => keyFor({ key: "a", target, ...more }, table);
     assert.equal(on({ localName: "a" }), table[0]);
@@ -248,13 +248,13 @@ test("keys do nothing while somebody types or holds another key", () => {
     }
 });
 
-test("the table of keys shows each with what it does", () => {
+test("the help lists each shortcut with its text", () => {
     const described = describeKeys([{ title: "Here", keys: [{ key: "j", text: "Next", act: () => {} }] }, { title: "Nothing", keys: [] }], texts.shell);
     assert.equal(described.length, 1);
     assert.equal(words(described[0]), "HerejNext");
 });
 
-test("the sample is started and the pause it comes to is found", async () => {
+test("the sample is started and its interrupt is found", async () => {
     const calls = [];
     const api = {
         post: async (path, body) => { calls.push([path, body]); return { runId: "r1" }; },
@@ -266,7 +266,7 @@ test("the sample is started and the pause it comes to is found", async () => {
     assert.deepEqual(calls[1], ["/v1/runs/r1/interrupts"]);
 });
 
-test("where the sample is not there something is asked without a workflow", async () => {
+test("without the sample workflow a hold is created", async () => {
     const asked = [];
     const api = {
         async post(path) {
@@ -284,27 +284,27 @@ test("where the sample is not there something is asked without a workflow", asyn
     await assert.rejects(startSample(forbidden, {}), { status: 403 });
 });
 
-test("whoever may not see runs is not welcomed as the first", async () => {
+test("a caller that may not read runs does not get the first screen", async () => {
     assert.equal(await isNew({ get: async () => ({ runs: [] }) }), true);
     assert.equal(await isNew({ get: async () => ({ runs: [{}] }) }), false);
     assert.equal(await isNew({ get: async () => { throw new Problem(403, "forbidden", "no", undefined); } }), false);
 });
 
-test("whatever somebody is called their name is text", () => {
+test("the name of the principal stays text", () => {
     for (const payload of PAYLOADS) {
         const session = { principal: String(payload), tenant: String(payload), roles: [String(payload)], groups: [], scopes: [], sessionId: "s" };
-        const bar = topBar({ session, shown: "pause", texts, href: (path) => path, list: "/inbox?q=x", showKeys() {}, signOut() {}, showSessions() {} });
+        const bar = topBar({ session, shown: "interrupt", texts, href: (path) => path, list: "/inbox?q=x", showKeys() {}, signOut() {}, showSessions() {} });
         bar.filter(Boolean).forEach(assertInert);
     }
 });
 
-test("the page has no script and no style of its own", () => {
+test("the page has no inline scripts or styles", () => {
     const page = readFileSync(new URL("../../../crates/holdpoint/src/inbox/page/index.html", import.meta.url), "utf8");
     assert.doesNotMatch(page, /<style|\sstyle=|\son[a-z]+=|javascript:|https?:\/\//);
     assert.match(page, /<script type="module" src="[^"]+"><\/script>/);
 });
 
-/** A view that `principal` opens on a server where every list has a second page. */
+/** Opens a view as `principal` on a fake server where every list has a second page. */
 async function opened(open, principal) {
     const cursors = [];
     const at = "2026-01-01T00:00:00Z";
@@ -333,7 +333,7 @@ async function opened(open, principal) {
 
 const settled = () => new Promise((done) => setImmediate(done));
 
-test("where somebody was in a list is theirs: whoever signs in next begins anew", async (t) => {
+test("the position in a list belongs to the principal: another principal starts at the first page", async (t) => {
     globalThis.EventSource = class { addEventListener() {} close() {} };
     t.after(() => delete globalThis.EventSource);
     for (const open of [openList, openRuns]) {
@@ -347,10 +347,10 @@ test("where somebody was in a list is theirs: whoever signs in next begins anew"
         ann.view.close();
         const again = await opened(open, "ann");
         again.view.close();
-        assert.deepEqual(again.cursors, ["second"], "she is where she was");
+        assert.deepEqual(again.cursors, ["second"], "the same principal returns to the second page");
         const bob = await opened(open, "bob");
         assert.doesNotMatch(words(bob.view.describe()), /1 selected/);
         bob.view.close();
-        assert.deepEqual(bob.cursors, [null], "he begins at the beginning");
+        assert.deepEqual(bob.cursors, [null], "another principal starts at the first page");
     }
 });

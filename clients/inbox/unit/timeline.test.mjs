@@ -1,4 +1,4 @@
-//! The timeline of a run: what events are called, what steps took, pages of long logs, the state at an event.
+//! The timeline of a run: titles of events, durations of steps, pages of long logs, the state at an event.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,16 +8,16 @@ import { events } from "../../../crates/holdpoint/src/inbox/page/timeline/events
 import { head } from "../../../crates/holdpoint/src/inbox/page/timeline/head.js";
 import {
     changesIn,
-    chosen,
+    filterEvents,
     PAGE,
     pageOf,
-    sortOf,
+    categoryOf,
     titleOf,
     visitsOf,
-    wordsOf,
+    eventSummary,
 } from "../../../crates/holdpoint/src/inbox/page/timeline/model.js";
 import { snapshotAt } from "../../../crates/holdpoint/src/inbox/page/timeline/snapshots.js";
-import { steps, took } from "../../../crates/holdpoint/src/inbox/page/timeline/steps.js";
+import { steps, durationText } from "../../../crates/holdpoint/src/inbox/page/timeline/steps.js";
 import { assertInert, find, size, words } from "./descriptions.mjs";
 import { PAYLOADS } from "./payloads.mjs";
 
@@ -35,35 +35,35 @@ const view = (more = {}) => ({
     ...more,
 });
 
-test("a workflow that cannot be drawn says why: not every reason is an agent", async () => {
+test("a workflow that cannot be drawn has a reason", async () => {
     const refusing = (status) => ({ get: async () => Promise.reject(Object.assign(new Error("no"), { status })) });
     const why = async (api, scopes) => (await definitionOf(api, "flow", scopes)).why;
-    assert.match(await why(refusing(404)), /an agent decides/);
+    assert.match(await why(refusing(404)), /its agent decides/);
     assert.match(await why(refusing(403)), /manifest:read/);
-    assert.match(await why(refusing(503)), /could not be fetched/);
-    assert.match(await why({ get: () => assert.fail("it is not asked for") }, ["runs:read"]), /manifest:read/);
+    assert.match(await why(refusing(503)), /could not be loaded/);
+    assert.match(await why({ get: () => assert.fail("the workflow is not requested") }, ["runs:read"]), /manifest:read/);
     assert.deepEqual(await definitionOf({ get: async (path) => ({ path }) }, "a/b", ["manifest:read"]), { workflow: { path: "/v1/workflows/a%2Fb" } });
 });
 
-test("a run that somebody rejected says where, who and why, and does not look as if it broke", () => {
+test("a rejected run shows the step, the principal and the reason, and does not look failed", () => {
     const failed = (code) => ({
         runId: "r", workflowId: "w", status: "failed", startedAt: at(0), completedAt: at(1),
         error: { code, message: "the approval was rejected: Not now.", details: { failedNodeId: "gate" } },
     });
     const facts = {
         now: START, link: (id) => `/inbox/runs/${id}`, names: new Map([["gate", "Review"]]),
-        pauses: [{ nodeId: "gate", status: "answered", decision: { by: "ann", value: { action: "reject", feedback: "Not now." }, at: at(0) } }],
+        interrupts: [{ nodeId: "gate", status: "answered", decision: { by: "ann", value: { action: "reject", feedback: "Not now." }, at: at(0) } }],
     };
     const shown = head(failed("approval_rejected"), facts);
     assert.match(words(shown), /^rejected.*Rejected at Review by ann just now\.Not now\.$/);
     assert.deepEqual([find(shown, "div", "notice-bad"), find(shown, "span", "chip-bad")], [[], []]);
-    assert.match(words(head(failed("approval_rejected"), { ...facts, pauses: [] })), /Rejected at Review\.the approval was rejected: Not now\.$/);
+    assert.match(words(head(failed("approval_rejected"), { ...facts, interrupts: [] })), /Rejected at Review\.the approval was rejected: Not now\.$/);
     const broken = head(failed("timeout"), facts);
-    assert.match(words(broken), /^failed.*It failed at the step gate: timeout/);
+    assert.match(words(broken), /^failed.*Failed at the step gate: timeout/);
     assert.equal(find(broken, "div", "notice-bad").length, 1);
 });
 
-test("events are sorted by what they tell of", () => {
+test("events have a category", () => {
     const sorts = {
         "run.started": "run",
         "node.started": "node",
@@ -74,12 +74,12 @@ test("events are sorted by what they tell of", () => {
         "variable.changed": "data",
         "of.tomorrow": "node",
     };
-    Object.entries(sorts).forEach(([type, sort]) => assert.equal(sortOf(type), sort));
+    Object.entries(sorts).forEach(([type, sort]) => assert.equal(categoryOf(type), sort));
     assert.equal(titleOf("of.tomorrow"), "of.tomorrow");
-    assert.equal(wordsOf({ type: "holdpoint.vote.cast", payload: { decidedBy: "ann", action: "accept" } }), "ann: accept");
+    assert.equal(eventSummary({ type: "holdpoint.vote.cast", payload: { decidedBy: "ann", action: "accept" } }), "ann: accept");
 });
 
-test("a visit ends with its node, and what it waited is told apart", () => {
+test("a visit ends with its node, and its waiting time is separate", () => {
     const node = { nodeId: "gate" };
     const log = [
         event(0, "node.started", 0, node),
@@ -94,7 +94,7 @@ test("a visit ends with its node, and what it waited is told apart", () => {
     assert.deepEqual([second.visit, second.status, second.end], [2, "suspended", null]);
 });
 
-test("a long log is shown page by page, the last first, with a page of constant size", () => {
+test("a long log is shown in pages of constant size, starting with the last", () => {
     const log = Array.from({ length: 5000 }, (_, index) => event(index, "node.started", index, { nodeId: "n" }));
     assert.equal(pageOf(log, null).page, 100);
     assert.equal(pageOf(log, 1).entries[0].sequence, 0);
@@ -104,27 +104,27 @@ test("a long log is shown page by page, the last first, with a page of constant 
     assert.ok(size(shown) < 2000);
 });
 
-test("events can be narrowed to a sort and a node", () => {
+test("events can be filtered by category and node", () => {
     const log = [
         event(0, "run.started"),
         event(1, "node.started", 0, { nodeId: "a" }),
         event(2, "node.started", 0, { nodeId: "b" }),
     ];
     assert.deepEqual(
-        chosen(log, { filter: "node" }).map(({ sequence }) => sequence),
+        filterEvents(log, { filter: "node" }).map(({ sequence }) => sequence),
         [1, 2],
     );
     assert.deepEqual(
-        chosen(log, { filter: "all", nodeId: "b" }).map(({ sequence }) => sequence),
+        filterEvents(log, { filter: "all", nodeId: "b" }).map(({ sequence }) => sequence),
         [2],
     );
 });
 
-test("short steps are told to the millisecond", () => {
-    assert.deepEqual([took(0), took(65), took(1500), took(90_000)], ["0 ms", "65 ms", "1 s", "1 min 30 s"]);
+test("short durations are shown in milliseconds", () => {
+    assert.deepEqual([durationText(0), durationText(65), durationText(1500), durationText(90_000)], ["0 ms", "65 ms", "1 s", "1 min 30 s"]);
 });
 
-test("what events change in the variables is read from the log", () => {
+test("the changes of variables are read from the log", () => {
     const log = [
         event(0, "variable.changed", 0, { payload: { name: "x", next: 1 } }),
         event(1, "node.completed", 0, { payload: { outputs: { y: 2 } } }),
@@ -136,19 +136,19 @@ test("what events change in the variables is read from the log", () => {
     ]);
 });
 
-/** A stream that says what it is told to. */
+/** A fake stream that the test controls. */
 class FakeSource {
     constructor(url) {
         this.url = url;
-        this.heard = {};
+        this.listeners = {};
         this.isClosed = false;
         FakeSource.last = this;
     }
     addEventListener(name, act) {
-        this.heard[name] = act;
+        this.listeners[name] = act;
     }
     says(id, data) {
-        this.heard["state.snapshot"]({ lastEventId: String(id), data: JSON.stringify(data) });
+        this.listeners["state.snapshot"]({ lastEventId: String(id), data: JSON.stringify(data) });
     }
     close() {
         this.isClosed = true;
@@ -160,7 +160,7 @@ function world() {
     return { EventSource: FakeSource, timers, setTimeout: (act) => timers.push(act), clearTimeout: () => {} };
 }
 
-test("the state at an event is the server's last snapshot up to it, and the stream is left then", async () => {
+test("the state at an event is the last snapshot before or at it, and the stream is closed then", async () => {
     const reading = snapshotAt("/x", 2, world());
     FakeSource.last.says(0, { variables: {} });
     FakeSource.last.says(2, { variables: { x: 1 } });
@@ -169,7 +169,7 @@ test("the state at an event is the server's last snapshot up to it, and the stre
     assert.equal(FakeSource.last.isClosed, true);
 });
 
-test("an event without a snapshot has that of an earlier one, and says so", async () => {
+test("an event without a snapshot shows an earlier one with a note", async () => {
     const reading = snapshotAt("/x", 3, world());
     FakeSource.last.says(2, { variables: { x: 1 }, status: "running" });
     FakeSource.last.says(4, { variables: { x: 9 } });
@@ -181,7 +181,7 @@ test("an event without a snapshot has that of an earlier one, and says so", asyn
     assert.match(shown, /Changed since then/);
 });
 
-test("a run that goes on and says nothing more does not keep anybody waiting", async () => {
+test("the wait for a snapshot of an active run is bounded", async () => {
     const quiet = world();
     const reading = snapshotAt("/x", 3, quiet);
     FakeSource.last.says(2, { variables: {} });
@@ -190,7 +190,7 @@ test("a run that goes on and says nothing more does not keep anybody waiting", a
 });
 
 for (const payload of PAYLOADS) {
-    test(`stays text in every place of a timeline: ${JSON.stringify(payload)}`, () => {
+    test(`a payload stays text in every part of a timeline: ${JSON.stringify(payload)}`, () => {
         const types = ["run.failed", "node.started", "interrupt.requested", "holdpoint.ask.raised", "variable.changed", payload];
         const full = {
             owner: { principal: payload },

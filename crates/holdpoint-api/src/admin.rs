@@ -20,14 +20,18 @@ pub struct RotateSecrets {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
+    /// The id of the secret.
     pub kid: String,
+    /// The instant of the creation.
     pub created_at: Instant,
+    /// The instant from which the secret signs no new links.
     pub retired_at: Option<Instant>,
 }
 
 /// The secrets that sign links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretList {
+    /// The secrets, without their values.
     pub secrets: Vec<Secret>,
 }
 
@@ -54,6 +58,7 @@ pub struct Usage {
 /// A limit of a tenant with its use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quota {
+    /// The current use.
     pub used: u64,
     /// Null if there is no limit.
     #[schemars(range(min = 1))]
@@ -71,6 +76,7 @@ pub struct UsageLimit {
 /// The state of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
+    /// The state of the server.
     pub status: HealthStatus,
 }
 
@@ -79,6 +85,8 @@ pub struct Health {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum HealthStatus {
+    /// The process runs.
     Ok,
+    /// The server accepts requests.
     Ready,
 }

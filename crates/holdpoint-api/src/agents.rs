@@ -1,4 +1,4 @@
-//! Agents: their definitions, and their runs in threads.
+//! Agents: their definitions, and the messages to and from them.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 
 use crate::basics::{NO_CONTROL, not_null};
-use crate::decisions::{RunWaitingState, ToolTicket};
+pub use crate::threads::{
+    CancelThread, InterruptThread, ThreadInterrupted, ThreadRun, ThreadRunNow, ThreadRuns, TokenUsage,
+};
 use crate::{Instant, Object};
 
 /// The largest number of characters in the id of a message.
@@ -77,7 +79,9 @@ pub struct AgentDefinition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRegistered {
+    /// The id of the agent.
     pub agent_id: String,
+    /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
 }
@@ -86,9 +90,12 @@ pub struct AgentRegistered {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
+    /// The id of the agent.
     pub agent_id: String,
+    /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
+    /// The instant of this revision.
     pub updated_at: Instant,
     /// The definition as it was registered.
     // Without the title, generators name its type AgentDefinition, which is the type of the request.
@@ -101,7 +108,9 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentList {
+    /// The agents of this page.
     pub agents: Vec<ListedAgent>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -109,10 +118,14 @@ pub struct AgentList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedAgent {
+    /// The id of the agent.
     pub agent_id: String,
+    /// The name of the agent.
     pub name: String,
+    /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
+    /// The instant of the latest revision.
     pub updated_at: Instant,
 }
 
@@ -202,6 +215,7 @@ pub struct MessageInput {
     /// The id of the message, unique in the request. The default is a generated id.
     #[schemars(length(min = 1, max = MESSAGE_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub id: Option<String>,
+    /// The author of the message. The default is user.
     pub role: Option<InputRole>,
     /// A text, or parts.
     #[schemars(extend("anyOf" = [
@@ -216,17 +230,22 @@ pub struct MessageInput {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum InputRole {
+    /// A user of the agent.
     #[default]
     User,
+    /// The application around the agent.
     System,
 }
 
 /// The run that has accepted a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentTold {
+pub struct MessageAccepted {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the thread.
     pub thread_id: String,
+    /// The status of the run.
     pub status: Status,
 }
 
@@ -235,7 +254,9 @@ pub struct AgentTold {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageList {
+    /// The messages of this page.
     pub messages: Vec<Message>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -244,107 +265,42 @@ pub struct MessageList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
+    /// The id of the message.
     pub id: String,
+    /// The author of the message.
     pub role: Role,
     /// A text, or parts. Of a tool, its result.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub content: Value,
+    /// The tool calls of a message of the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<MessageCall<'static>>,
+    /// The call whose result this message of a tool is.
     pub call_id: Option<String>,
+    /// The last message that the model had seen when it sent this message.
     pub after: Option<String>,
+    /// The principal that sent the message.
     pub by: Option<String>,
+    /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+    /// The id of the run.
     pub run_id: RunId,
+    /// The sequence of the event that recorded the message.
     pub seq: u64,
+    /// The instant of the message.
     pub at: Instant,
+    /// The position of the message in the thread, for the parameter after.
     pub cursor: String,
 }
 
-/// A call of a tool in a message of an agent.
+/// A tool call in a message of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageCall<'a> {
+    /// The id of the call.
     pub id: Cow<'a, str>,
+    /// The name of the tool.
     pub name: Cow<'a, str>,
+    /// The arguments of the call.
     pub arguments: Cow<'a, Value>,
-}
-
-/// A page of the runs of a thread, the newest first.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRuns {
-    pub runs: Vec<ThreadRun>,
-    pub next_cursor: Option<String>,
-}
-
-/// A run of a thread.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRun {
-    pub run_id: RunId,
-    pub thread_id: String,
-    /// Null if the run is not a run of an agent alone.
-    #[serialize_always]
-    pub agent_id: Option<String>,
-    pub status: Status,
-    pub created_at: Instant,
-    pub updated_at: Instant,
-    pub error_code: Option<String>,
-    /// timed_out: the run failed because a deadline passed without an answer.
-    #[schemars(extend("const" = "timed_out"))]
-    pub outcome: Option<String>,
-}
-
-/// A run of a thread, with the calls and the question that it waits for.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRunNow {
-    #[serde(flatten)]
-    pub run: ThreadRun,
-    pub tickets: Vec<ToolTicket>,
-    pub waiting: Option<RunWaitingState>,
-    pub steps: u32,
-    pub usage: TokenUsage,
-}
-
-/// The tokens that calls of models used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TokenUsage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-}
-
-/// The body of `POST /v1/threads/{threadId}/interrupt`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct InterruptThread {
-    /// Leave a run alone that waits for a person.
-    pub keep_waiting: Option<bool>,
-}
-
-/// The result of the interruption of a thread.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadInterrupted {
-    pub epoch: u64,
-    pub superseded_count: usize,
-    pub active_dispatch_id: Option<String>,
-    pub cancelled_run_id: Option<RunId>,
-    pub nothing_to_interrupt: bool,
-}
-
-/// The body of `POST /v1/threads/{threadId}/cancel`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CancelThread {
-    #[schemars(length(max = limits::REASON_CHARS_MAX))]
-    pub reason: Option<String>,
 }

@@ -77,8 +77,11 @@ pub struct RunAgentInput {
     }
 ))]
 pub struct InputMessage {
+    /// The id of the message.
     pub id: Option<String>,
+    /// The author of the message.
     pub role: String,
+    /// A text, or parts.
     pub content: Option<StrictValue>,
     /// The call whose result this message of the role tool is.
     pub tool_call_id: Option<String>,
@@ -92,7 +95,9 @@ pub struct InputMessage {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgUiResumeEntry")]
 pub struct ResumeEntry {
+    /// The id of the interrupt.
     pub interrupt_id: String,
+    /// The kind of the answer.
     pub status: ResumeStatus,
     /// The answer, as the responseSchema of the interrupt describes it.
     pub payload: Option<StrictValue>,
@@ -105,7 +110,9 @@ pub struct ResumeEntry {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ResumeStatus {
+    /// The payload is the answer.
     Resolved,
+    /// The user declines.
     Cancelled,
 }
 
@@ -114,32 +121,41 @@ pub enum ResumeStatus {
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[schemars(rename = "AgUiOutcome")]
 pub enum Outcome {
+    /// The run completed, or waits for calls of the tools of the client.
     Success {
         /// Calls of the tools of the client.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pending_tool_call_ids: Vec<String>,
     },
+    /// The run waits for answers.
     Interrupt {
+        /// The open interrupts.
         interrupts: Vec<Interrupt>,
     },
     /// Clients before 1.0 do not know this outcome.
     Cancelled,
 }
 
-/// A question to a person.
+/// An open interrupt.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgUiInterrupt")]
 pub struct Interrupt {
+    /// The id of the interrupt.
     pub id: String,
+    /// The reason of the interrupt.
     pub reason: String,
+    /// The text that the user is shown.
     pub message: Option<String>,
+    /// The tool call that the interrupt is about.
     pub tool_call_id: Option<String>,
     /// Always an object, because clients do not accept `true` as a schema.
     #[schemars(with = "Option<Object>")]
     pub response_schema: Option<Value>,
+    /// The deadline of the interrupt.
     pub expires_at: Option<Instant>,
+    /// Data beyond that of the protocol.
     pub metadata: Option<InterruptMetadata>,
 }
 
@@ -167,7 +183,7 @@ pub struct InterruptFacts {
     pub digest: Option<String>,
     /// The title, as the data of the interrupt has it.
     pub title: Option<Value>,
-    /// The call of a tool that the interrupt is about.
+    /// The tool call that the interrupt is about.
     pub tool_call: Option<Value>,
     /// The artifact that the interrupt is about.
     pub artifact: Option<Value>,
@@ -185,9 +201,13 @@ pub struct InterruptFacts {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgUiUsage")]
 pub struct Usage {
+    /// The name of the model.
     pub model: Option<String>,
+    /// The tokens that the model read.
     pub input_tokens: u64,
+    /// The tokens that the model wrote.
     pub output_tokens: u64,
+    /// The sum of both.
     pub total_tokens: u64,
 }
 
@@ -197,32 +217,50 @@ pub struct Usage {
 #[serde(tag = "role", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[schemars(rename = "AgUiMessage")]
 pub enum Message {
+    /// A message of the developer of the application.
     Developer {
+        /// The id of the message.
         id: String,
+        /// The content of the message.
         content: String,
     },
+    /// A message of the application around the agent.
     System {
+        /// The id of the message.
         id: String,
+        /// The content of the message.
         content: String,
     },
+    /// A message of the user.
     User {
+        /// The id of the message.
         id: String,
+        /// The content of the message.
         content: Value,
     },
+    /// A message of the agent.
     Assistant {
+        /// The id of the message.
         id: String,
+        /// The content of the message.
         content: Option<String>,
+        /// The tool calls of the message.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
+    /// The result of a tool call.
     Tool {
+        /// The id of the message.
         id: String,
+        /// The call whose result this message is.
         tool_call_id: String,
+        /// The content of the message.
         content: String,
     },
 }
 
 impl Message {
+    /// The id of the message.
     pub fn id(&self) -> &str {
         match self {
             Self::Developer { id, .. }
@@ -234,14 +272,16 @@ impl Message {
     }
 }
 
-/// A call of a tool in a message of an agent.
+/// A tool call in a message of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiToolCall")]
 pub struct ToolCall {
+    /// The id of the call.
     pub id: String,
     /// Always `function`.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
+    /// The tool and its arguments.
     pub function: Function,
 }
 
@@ -249,6 +289,7 @@ pub struct ToolCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiFunction")]
 pub struct Function {
+    /// The name of the tool.
     pub name: String,
     /// JSON as text.
     pub arguments: String,
@@ -258,6 +299,7 @@ pub struct Function {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgUiStream {
+    /// The event as JSON.
     pub data: Option<String>,
 }
 
@@ -265,15 +307,22 @@ pub struct AgUiStream {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiThread {
+    /// The id of the thread.
     pub thread_id: String,
+    /// The latest run of the thread.
     pub run_id: RunId,
+    /// The status of that run.
     pub status: Status,
     /// True if the stream of the thread has further events.
     pub running: bool,
+    /// The state that the agent shares with front ends.
     #[schemars(with = "Object")]
     pub state: Value,
+    /// The messages of the thread.
     pub messages: Vec<Message>,
+    /// The open interrupts.
     pub interrupts: Vec<Interrupt>,
+    /// Calls of the tools of the client that have no result.
     pub pending_tool_call_ids: Vec<String>,
 }
 
@@ -300,7 +349,7 @@ mod tests {
         });
         let read: RunAgentInput = serde_json::from_value(resume).unwrap();
         assert_eq!(read.resume[0].payload.as_ref().map(|given| &given.0), Some(&json!(false)));
-        assert!(read.resume[1].payload.is_none(), "null is nothing");
+        assert!(read.resume[1].payload.is_none(), "null means no payload");
         for bad in
             [json!({"runId": "r"}), json!({"threadId": "t", "runId": "r", "resume": [{"interruptId": "i"}]})]
         {
@@ -309,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_interrupts_leave_out_what_they_do_not_have() {
+    fn messages_and_interrupts_omit_members_without_a_value() {
         let function = Function { name: "f".to_owned(), arguments: "{\"a\":1}".to_owned() };
         let call = ToolCall { id: "r:c1".to_owned(), kind: "function".into(), function };
         let message = Message::Assistant { id: "m".to_owned(), content: None, tool_calls: vec![call] };

@@ -35,12 +35,15 @@ pub struct SendEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventReceived {
+    /// The id of the event.
     pub event_id: String,
+    /// The effect of the event.
     pub status: EventReception,
     /// The interrupts that the event resolved.
     pub matched: Vec<EventTarget>,
     /// The interrupts that wait for such an event and rejected this one.
     pub refused: Vec<EventRefused>,
+    /// The instant until which the server keeps an event that no interrupt waits for.
     pub kept_until: Option<Instant>,
     /// More interrupts wait for such an event than one event can resolve.
     pub more: Option<bool>,
@@ -50,16 +53,22 @@ pub struct EventReceived {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventTarget {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The id of the interrupt.
     pub interrupt_id: String,
 }
 
 /// An interrupt that rejected an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventRefused {
+    /// The interrupt.
     #[serde(flatten)]
     pub by: EventTarget,
+    /// The error code.
     pub error: String,
+    /// The error message.
     pub message: String,
 }

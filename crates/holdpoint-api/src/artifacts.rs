@@ -18,12 +18,19 @@ use crate::snapshot::RunSnapshot;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact<'a> {
+    /// The id of the artifact.
     pub artifact_id: Cow<'a, str>,
+    /// The type of the artifact.
     pub artifact_type: Cow<'a, str>,
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The version of the artifact.
     pub version: String,
+    /// The instant of this version.
     pub created_at: Option<Instant>,
+    /// The output of the node.
     pub data: Map<String, Value>,
 }
 
@@ -43,8 +50,11 @@ pub struct ShowDebugBundle {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DebugBundle {
+    /// The version of the format.
     pub bundle_version: String,
+    /// The instant of the response.
     pub generated_at: Instant,
+    /// The server.
     pub host: Implementation,
     /// The snapshot of the run, masked.
     #[schemars(with = "RunSnapshot<'static>")]
@@ -55,10 +65,14 @@ pub struct DebugBundle {
     /// The spans of the run, masked.
     #[schemars(with = "Vec<BundleSpan>")]
     pub spans: Vec<Value>,
+    /// The size of the run.
     pub metrics: BundleMetrics,
+    /// True if values are masked.
     pub redaction_applied: bool,
+    /// The form of the redaction.
     #[schemars(extend("enum" = ["mask"]))]
     pub redaction_mode: String,
+    /// True if the list of events is incomplete.
     pub truncated: bool,
     /// The name of the limit that shortened the list of events.
     pub truncated_reason: Option<String>,
@@ -88,6 +102,8 @@ pub struct BundleSpan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleMetrics {
+    /// The number of events in the log.
     pub event_count: usize,
+    /// The number of nodes.
     pub node_count: usize,
 }

@@ -76,7 +76,7 @@ pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// An empty object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct EmptyBody {}
 
 /// A feature without details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,15 +97,20 @@ pub struct Page {
 }
 
 impl Page {
+    /// The default number of entries in a page.
     pub const LIMIT_DEFAULT: u64 = 50;
+    /// The maximum number of entries in a page.
     pub const LIMIT_MAX: u64 = 200;
 }
 
 /// An OpenAPI 3.1 document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenApi {
+    /// The version of OpenAPI.
     pub openapi: String,
+    /// The title and the version of the API.
     pub info: Object,
+    /// The paths with their operations.
     pub paths: Object,
 }
 

@@ -9,8 +9,9 @@ use serde_with::skip_serializing_none;
 use crate::basics::{NO_CONTROL, not_null};
 use crate::{Instant, Object};
 
-/// The time for which a response waits for the graph, in milliseconds: by default, and at most.
+/// The default time for which a response waits for the graph, in milliseconds.
 pub const WAIT_MS_DEFAULT: u64 = 60_000;
+/// The longest time for which a response waits for the graph, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 300_000;
 
 /// The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId.
@@ -39,7 +40,7 @@ pub struct Chat {
     /// At most 65536 bytes of compact JSON. Null is an answer, too.
     #[serde(default, deserialize_with = "not_null")]
     pub resume_value: Option<StrictValue>,
-    /// The interrupt that is answered, as it was shown. The answer is refused if the graph waits for something else.
+    /// The interrupt that is answered, as it was shown. The answer is rejected if the graph waits for another interrupt.
     #[serde(default)]
     #[schemars(with = "ChatInterrupt")]
     pub interrupt: Option<ChatInterrupt>,
@@ -49,11 +50,13 @@ pub struct Chat {
     pub wait_ms: Option<u64>,
 }
 
-/// The question of a graph.
+/// The open interrupt of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChatInterrupt {
+    /// The kind of the interrupt.
     pub kind: String,
+    /// The data of the interrupt.
     pub data: StrictValue,
 }
 
@@ -62,11 +65,13 @@ pub struct ChatInterrupt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatOutcome {
+    /// The state of the graph.
     pub outcome: ChatState,
+    /// The key of the graph.
     pub state_key: String,
     /// The output of a graph that is completed.
     pub output: Option<Value>,
-    /// The question of a graph that needs input.
+    /// The interrupt of a graph that needs input.
     pub interrupt: Option<ChatInterrupt>,
     /// The error of a graph that failed, or of an answer that it did not accept.
     pub error: Option<ChatError>,
@@ -77,16 +82,22 @@ pub struct ChatOutcome {
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ChatState {
+    /// The graph is completed.
     Completed,
+    /// The graph waits for an answer.
     NeedsInput,
+    /// The graph failed, or did not accept the answer.
     Error,
+    /// The graph is still running.
     Running,
 }
 
 /// The error of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChatError {
+    /// The error code.
     pub code: String,
+    /// The error message.
     pub message: String,
     /// The same answer with a new resumeId may be accepted.
     pub retryable: bool,
@@ -97,11 +108,15 @@ pub struct ChatError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatStanding {
+    /// The current outcome.
     #[serde(flatten)]
     pub outcome: ChatOutcome,
+    /// The name of the graph.
     pub graph: String,
+    /// The instant of the start.
     #[schemars(with = "String")]
     pub created_at: Instant,
+    /// The instant after which the state is removed.
     #[schemars(with = "String")]
     pub expires_at: Instant,
     /// The reason for which the graph did not accept the last answer.
@@ -113,7 +128,9 @@ pub struct ChatStanding {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChatStream {
+    /// The name of the event.
     pub event: Option<String>,
+    /// The data of the event as JSON.
     pub data: Option<String>,
 }
 
@@ -122,9 +139,13 @@ pub struct ChatStream {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatProgress {
+    /// The key of the graph.
     pub state_key: String,
+    /// The type of the event.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The instant of the event.
     pub at: Instant,
+    /// The node of the event.
     pub node_id: Option<NodeId>,
 }

@@ -1,4 +1,4 @@
-//! Decisions about the calls of tools that agents make.
+//! Decisions about tool calls of agents.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct DecideCall {
     #[schemars(length(min = 1, max = DECISION_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub decision_id: Option<String>,
     /// The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other
-    /// data is refused.
+    /// data is rejected.
     pub digest: Option<String>,
     /// Unknown members, which the server rejects by name.
     #[serde(flatten)]
@@ -67,12 +67,19 @@ fn add_payload(schema: &mut Schema) {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallDecided {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the thread.
     pub thread_id: String,
+    /// The id of the decision.
     pub decision_id: String,
+    /// The status of the run.
     pub status: Status,
+    /// The effect of the decision.
     pub outcome: AnswerOutcome,
+    /// The id of the ticket.
     pub ticket_id: Option<String>,
+    /// The id of the tool call.
     pub tool_call_id: Option<String>,
 }
 
@@ -81,9 +88,13 @@ pub struct CallDecided {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunWaitingState {
+    /// The reason for which the run waits.
     pub reason: WaitingReason,
+    /// The ids of the tickets.
     pub ticket_ids: Vec<String>,
+    /// The tool calls that wait.
     pub tickets: Vec<ToolTicket>,
+    /// The text of the open interrupt, if it has one.
     pub message: Option<String>,
     /// The dispatch in which the run began to wait, as long as it is stored.
     pub since_dispatch_id: Option<String>,
@@ -94,27 +105,42 @@ pub struct RunWaitingState {
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum WaitingReason {
+    /// The run waits for an answer.
     UserInput,
+    /// A tool call waits for a decision.
     ToolPermission,
+    /// The run waits for an external event.
     ExternalEvent,
+    /// The run is paused.
     ManualPause,
 }
 
-/// A call of a tool that waits for a decision, or whose decision is not carried out yet.
+/// A tool call that waits for a decision, or whose decision is not executed yet.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolTicket {
+    /// The id of the ticket.
     pub ticket_id: String,
+    /// The id of the tool call.
     pub tool_call_id: String,
+    /// The name of the tool.
     pub tool_name: String,
+    /// The arguments of the call.
     pub arguments: Value,
+    /// The effect of the decision on the call.
     pub resume_mode: ToolCallResumeMode,
+    /// The reason for which the call waits.
     pub reason: String,
+    /// The text that the approver is shown.
     pub message: String,
+    /// The JSON Schema of the result.
     pub response_schema: Option<Value>,
+    /// The deadline of the decision.
     pub expires_at: Option<Instant>,
+    /// The state of the call.
     pub status: TicketStatus,
+    /// The decision, if there is one.
     pub decision: Option<TicketDecision>,
 }
 
@@ -123,7 +149,9 @@ pub struct ToolTicket {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum TicketStatus {
+    /// The call waits for a decision.
     Suspended,
+    /// The call is decided, and the decision is not executed yet.
     Resuming,
 }
 

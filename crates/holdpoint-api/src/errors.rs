@@ -103,19 +103,22 @@ pub struct ErrorDetails {
     /// The decision that was made before.
     #[serde(flatten)]
     pub decision: Option<TicketDecision>,
-    /// The name under which the log of the server has details.
+    /// The id under which the log of the server has the cause.
     pub correlation_id: Option<String>,
 }
 
 impl ErrorDetails {
+    /// Returns details that name an invalid field.
     pub fn of_field(name: &str) -> Self {
         Self { field: Some(name.to_owned()), ..Self::default() }
     }
 
+    /// Returns details that name a missing scope.
     pub fn of_scope(name: &str) -> Self {
         Self { scope_required: Some(name.to_owned()), ..Self::default() }
     }
 
+    /// Returns details that name the state of a resource.
     pub fn of_state(name: &'static str) -> Self {
         Self { state: Some(name.into()), ..Self::default() }
     }

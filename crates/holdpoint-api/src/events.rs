@@ -23,21 +23,28 @@ pub const BUFFER_MS_MAX: u64 = 5000;
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Event")]
 pub struct Event<P = Value> {
+    /// The id of the event.
     #[schemars(length(max = 128))]
     pub event_id: String,
+    /// The id of the run.
     pub run_id: RunId,
+    /// The type of the event.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
+    /// The node of the event.
     pub node_id: Option<NodeId>,
     /// The data of the event. Its members depend on the type of the event.
     pub payload: P,
+    /// The instant of the event.
     pub timestamp: Instant,
+    /// The position of the event in the log of the run, from 0.
     pub sequence: u64,
 }
 
 /// The events of a run so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventList {
+    /// The events in the order of the log.
     pub events: Vec<Event>,
 }
 
@@ -45,6 +52,7 @@ pub struct EventList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPage {
+    /// The events in the order of the log.
     pub events: Vec<Event>,
     /// The run has ended and these are its last events.
     pub is_complete: bool,
@@ -103,6 +111,7 @@ pub struct StreamedEvent {
     pub id: String,
     /// The type of the event; state.snapshot in the mode values; batch with bufferMs.
     pub event: String,
+    /// The event, the snapshot or the batch as JSON.
     #[schemars(extend("contentMediaType" = "application/json", "contentSchema" = {"anyOf": [
         {"$ref": "#/components/schemas/Event"},
         {"$ref": "#/components/schemas/RunSnapshot"},
@@ -136,6 +145,7 @@ pub struct LastCursor {
 pub struct ThreadEvent {
     /// The place of the event, for the parameter after.
     pub cursor: String,
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -145,7 +155,9 @@ pub struct ThreadEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadEvents {
+    /// The events of this page.
     pub events: Vec<ThreadEvent>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -156,6 +168,7 @@ pub struct StreamedThreadEvent {
     pub id: String,
     /// The type of the event.
     pub event: String,
+    /// The event as JSON.
     #[schemars(extend(
         "contentMediaType" = "application/json",
         "contentSchema" = {"$ref": "#/components/schemas/ThreadEvent"},

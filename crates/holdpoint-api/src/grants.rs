@@ -22,15 +22,22 @@ pub struct ConsumeGrant {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
+    /// The id of the grant.
     pub grant_id: String,
+    /// The id of the run.
     pub run_id: RunId,
+    /// The node of the interrupt.
     pub node_id: NodeId,
+    /// The interrupt whose decision created the grant.
     pub interrupt_id: String,
+    /// The visit of the node, from 1. A loop visits a node several times.
     #[schemars(range(min = 1))]
     pub visit: u32,
     /// The tool call that was allowed.
     pub call_id: Option<String>,
+    /// The principals that approved.
     pub deciders: Vec<String>,
+    /// The instant of the decision.
     pub decided_at: Option<Instant>,
     /// The digest of the payload that was granted.
     pub digest: String,
@@ -40,6 +47,7 @@ pub struct Grant {
     pub covers: Option<Value>,
     /// The run is a copy and its source received the decision: the copy cannot use the grant.
     pub transferred: bool,
+    /// The uses by nodes of the run.
     pub uses: Vec<GrantUse>,
     /// The use by a client, for an effect outside of Holdpoint.
     pub consumed: Option<GrantConsumed>,
@@ -50,17 +58,23 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantUse {
+    /// The node that performed the effect.
     pub node_id: NodeId,
+    /// The visit of the node, from 1.
     #[schemars(range(min = 1))]
     pub visit: u32,
+    /// The tool call of an agent.
     pub call_id: Option<String>,
+    /// The instant of the use.
     pub at: Instant,
 }
 
 /// The use of a grant by a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrantConsumed {
+    /// The principal of the client.
     pub by: String,
+    /// The instant of the use.
     pub at: Instant,
 }
 
@@ -68,21 +82,29 @@ pub struct GrantConsumed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Permit {
+    /// The node that performs the effect.
     pub node_id: NodeId,
+    /// The type of the node.
     pub type_id: String,
+    /// The part of the payload that the approval fixes.
     pub payload: PayloadFixed,
+    /// True if the approval permits the effect in every round of a loop.
     pub repeat: bool,
 }
 
 /// The part of an effect's payload that the approval fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PayloadFixed {
+    /// The approval fixes the whole payload.
     #[serde(rename = "fixed by this approval")]
     Fixed,
+    /// The approval fixes the body, but no other inputs.
     #[serde(rename = "body fixed by this approval, other inputs not")]
     BodyFixed,
+    /// The approval does not fix the payload.
     #[serde(rename = "payload not fixed by this approval")]
     NotFixed,
+    /// The effect needs no grant.
     #[serde(rename = "needs no grant")]
     NeedsNoGrant,
 }
@@ -91,10 +113,14 @@ pub enum PayloadFixed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowGrants {
+    /// The id of the workflow.
     pub workflow_id: WorkflowId,
+    /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
+    /// The gates.
     pub gates: Vec<Gate>,
+    /// Warnings about nodes.
     pub notes: Vec<GrantNote>,
 }
 
@@ -102,7 +128,9 @@ pub struct WorkflowGrants {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
+    /// The node of the gate.
     pub node_id: NodeId,
+    /// The effects that the gate permits.
     pub permits: Vec<Permit>,
 }
 
@@ -110,6 +138,8 @@ pub struct Gate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantNote {
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The warning.
     pub message: String,
 }

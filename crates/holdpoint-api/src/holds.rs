@@ -71,6 +71,7 @@ pub struct HoldApproval<'a> {
     pub artifact_type: Cow<'a, str>,
     /// The actions that an answer may have.
     pub actions: Vec<Cow<'a, str>>,
+    /// Members of every hold.
     #[serde(flatten)]
     pub terms: HoldTerms<'a>,
 }
@@ -82,6 +83,7 @@ pub struct HoldApproval<'a> {
 pub struct HoldQuestions<'a> {
     /// The one question of the hold.
     pub questions: [HoldQuestion<'a>; 1],
+    /// Members of every hold.
     #[serde(flatten)]
     pub terms: HoldTerms<'a>,
     /// The media type of artifactData.
@@ -137,22 +139,33 @@ pub struct ShowHold {
 pub struct Hold {
     /// Also the id of a run.
     pub hold_id: RunId,
+    /// The title of the hold.
     pub title: String,
+    /// The status of the hold.
     pub status: HoldStatus,
+    /// The instant of the creation.
     pub created_at: Instant,
+    /// The instant at which the hold times out.
     pub expires_at: Option<Instant>,
+    /// The instant of the answer.
     pub answered_at: Option<Instant>,
     /// The choice, or the value that fits the schema. Of an approval, an object with action, feedback, decidedBy and
     /// decidedAt.
     pub answer: Option<Value>,
+    /// The principal that answered.
     pub answered_by: Option<String>,
     /// The grant of an approval: see GET /v1/grants/{grantId}.
     pub grant_id: Option<String>,
+    /// The credential of the answer.
     pub via: Option<Via>,
+    /// If true, the principal that created the hold may not answer it.
     pub requester_may_not_approve: bool,
+    /// The number of required approvals.
     #[schemars(range(min = 1))]
     pub required_approvals: Option<u64>,
+    /// The interrupt profile.
     pub profile: Option<String>,
+    /// The path of the run of the hold.
     pub run_url: String,
     /// The page on which a person answers: a path, or a URL if the server has a public one.
     pub page_url: String,

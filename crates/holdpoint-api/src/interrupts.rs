@@ -1,9 +1,9 @@
-//! Interrupts: answers, votes, questions of approvers, and the history of a run.
+//! Interrupts: answers, votes, side questions, and the history of a run.
 
 use std::borrow::Cow;
 
 use holdpoint_ids::{
-    Kind, NodeId, ResumeDecisionAction, RunId, Status, StrictValue, TenantId, Via, WorkflowId, limits,
+    Kind, NodeId, ResumeDecisionAction, RunId, Status, StrictValue, TenantId, Via, WorkflowId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde_with::skip_serializing_none;
 
 use crate::Instant;
 use crate::grants::Permit;
+pub use crate::side_questions::{AnswerAsk, Ask, AskAnswered, AskList};
 
 /// The query parameter that names an interrupt of a node.
 #[skip_serializing_none]
@@ -41,9 +42,25 @@ pub struct ResolveInterrupt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "scope", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum RefineFeedback {
-    Whole { text: String },
-    Section { section_path: String, text: String },
-    Items { item_ids: Vec<String>, text: String },
+    /// A change of the whole artifact.
+    Whole {
+        /// The requested change.
+        text: String,
+    },
+    /// A change of one section.
+    Section {
+        /// The path of the section.
+        section_path: String,
+        /// The requested change.
+        text: String,
+    },
+    /// A change of some items.
+    Items {
+        /// The ids of the items.
+        item_ids: Vec<String>,
+        /// The requested change.
+        text: String,
+    },
 }
 
 /// The body of `POST /v1/runs/{runId}/approvals/{nodeId}`: the answer itself, with an action or with the decision of
@@ -157,16 +174,23 @@ pub struct SideQuestion<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptResolved {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The id of the interrupt.
     pub interrupt_id: Option<String>,
+    /// The status of the run after the answer.
     pub status: Status,
+    /// The effect of the answer.
     pub outcome: AnswerOutcome,
     /// The number of the question that the approver asked.
     #[schemars(range(min = 1))]
     pub ask_id: Option<u32>,
+    /// The number of required approvals.
     #[schemars(range(min = 1))]
     pub required_approvals: Option<u64>,
+    /// The votes in the order in which they were cast.
     pub votes: Option<Vec<Vote>>,
     /// The id of the grant that the decision created.
     pub grant_id: Option<String>,
@@ -191,11 +215,15 @@ pub enum AnswerOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Vote {
+    /// The principal in whose name the vote was cast.
     pub decided_by: String,
     /// The principal that voted in the name of decidedBy.
     pub acted_by: Option<String>,
+    /// The action of the vote.
     pub action: String,
+    /// The instant of the vote.
     pub at: Instant,
+    /// The credential of the vote.
     pub via: Option<Via>,
     /// The vote was cast in the run that this one was copied from and does not count.
     pub copied: Option<bool>,
@@ -206,8 +234,11 @@ pub struct Vote {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptHistory<'a> {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The interrupts of this page.
     pub interrupts: Vec<InterruptRecord<'a>>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -216,27 +247,46 @@ pub struct InterruptHistory<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptRecord<'a> {
+    /// The id of the interrupt.
     pub interrupt_id: String,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The kind of the interrupt.
     pub kind: Kind,
+    /// The key of the interrupt, unique in the run.
     pub key: Cow<'a, str>,
+    /// The title of the interrupt.
     pub title: Cow<'a, str>,
+    /// The data that the interrupt shows.
     pub data: Cow<'a, Value>,
+    /// The digest of the data.
     pub digest: Option<Cow<'a, str>>,
+    /// The instant at which the interrupt opened.
     pub requested_at: Instant,
+    /// The time until the deadline, in milliseconds.
     pub timeout_ms: Option<u64>,
+    /// The deadline of the interrupt.
     pub expires_at: Option<Instant>,
     /// The JSON Schema of the answer.
     #[schemars(extend("type" = ["object", "boolean"]))]
     pub resume_schema: Option<Cow<'a, Value>>,
+    /// The state of the interrupt.
     pub status: InterruptStatus,
+    /// The principals that may answer: names, role:x or group:y.
     pub assignees: Vec<String>,
+    /// The number of required approvals.
     pub required_approvals: Option<u64>,
+    /// The votes in the order in which they were cast.
     pub votes: Vec<Vote>,
+    /// The number of repeated votes.
     pub repeated_votes: u32,
+    /// The side questions in the order in which they were asked.
     pub asks: Vec<Ask>,
+    /// The outcome. Absent while the interrupt is open.
     pub decision: Option<InterruptDecision>,
+    /// The effects that an approval permits.
     pub permits: Option<Vec<Permit>>,
+    /// The id of the grant that the decision created.
     pub grant_id: Option<String>,
 }
 
@@ -244,9 +294,13 @@ pub struct InterruptRecord<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterruptStatus {
+    /// The interrupt waits for an answer.
     Open,
+    /// An answer resolved the interrupt.
     Answered,
+    /// The deadline passed without an answer.
     TimedOut,
+    /// The interrupt was cancelled.
     Cancelled,
 }
 
@@ -256,68 +310,16 @@ pub enum InterruptStatus {
 pub struct InterruptDecision {
     /// The answer. Null if the interrupt timed out.
     pub value: Value,
+    /// The principal that answered.
     pub by: String,
+    /// The instant of the outcome.
     pub at: Instant,
+    /// The action of an answer to an approval.
     pub action: Option<String>,
+    /// The decision of an approval.
     pub decision: Option<String>,
+    /// The reason of the decision.
     pub reason: Option<String>,
+    /// The credential of the answer.
     pub via: Option<Via>,
-}
-
-/// A question that an approver asks before the decision.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Ask {
-    #[schemars(range(min = 1))]
-    pub ask_id: u32,
-    pub question: String,
-    pub asked_by: String,
-    pub asked_at: Instant,
-    pub via: Option<Via>,
-    pub answer: Option<String>,
-    pub answered_by: Option<String>,
-    pub answered_at: Option<Instant>,
-}
-
-/// The questions that approvers asked about an interrupt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AskList {
-    pub run_id: RunId,
-    pub node_id: NodeId,
-    pub interrupt_id: String,
-    pub asks: Vec<Ask>,
-}
-
-/// The body of `POST /v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AnswerAsk {
-    /// The answer to the side question.
-    #[schemars(length(min = 1, max = limits::ASK_CHARS_MAX))]
-    pub answer: String,
-    /// The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected
-    /// with interrupt_ambiguous.
-    pub interrupt_id: Option<String>,
-}
-
-/// A question of an approver with its answer.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AskAnswered {
-    pub run_id: RunId,
-    pub node_id: NodeId,
-    pub interrupt_id: String,
-    #[schemars(range(min = 1))]
-    pub ask_id: u32,
-    pub question: String,
-    pub asked_by: String,
-    pub asked_at: Instant,
-    pub via: Option<Via>,
-    pub answer: String,
-    pub answered_by: String,
-    pub answered_at: Instant,
 }

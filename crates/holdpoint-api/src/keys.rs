@@ -38,8 +38,9 @@ pub const SCOPES_DEFAULT: [&str; 8] = [
 
 /// The longest life of a key in seconds: 100 years.
 pub const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
-/// The time for which a key stays valid beside its successor, in seconds: by default, and at most.
+/// The default time for which a key stays valid beside its successor, in seconds.
 pub const OVERLAP_SECONDS_DEFAULT: u64 = 24 * 3600;
+/// The longest time for which a key stays valid beside its successor, in seconds.
 pub const OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
 /// The name of a tenant, a principal, a role or a group.
@@ -53,7 +54,7 @@ pub struct CreateKey {
     /// The tenant of the key. Another tenant than the caller's requires tenants:manage.
     #[schemars(regex(pattern = WORD))]
     pub tenant: Option<String>,
-    /// Stored in normalization form NFKC. Control and format characters and mixed scripts are refused.
+    /// Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
     #[schemars(regex(pattern = WORD))]
     pub principal: Option<String>,
     /// Roles of the principal, which lists of approvers may name.
@@ -99,19 +100,27 @@ pub struct RotateKey {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Key {
+    /// The id of the key.
     pub key_id: String,
     /// The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
     pub lineage: String,
+    /// The tenant of the key.
     pub tenant: TenantId,
     /// The principal that the key stands for.
     pub principal: String,
+    /// The roles of the principal.
     pub roles: Vec<String>,
+    /// The groups of the principal.
     pub groups: Vec<String>,
+    /// The scopes of the key.
     pub scopes: Vec<String>,
-    /// A key for tests, in a tenant of its own.
+    /// A key for tests, in a separate tenant.
     pub test: bool,
+    /// The instant of the creation.
     pub created_at: Instant,
+    /// The instant of the expiry.
     pub expires_at: Option<Instant>,
+    /// The instant of the revocation.
     pub revoked_at: Option<Instant>,
 }
 
@@ -119,6 +128,7 @@ pub struct Key {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyCreated {
+    /// The key without its secret.
     #[serde(flatten)]
     pub stored: Key,
     /// Shown once: not when the request is sent again under its Idempotency-Key.
@@ -128,5 +138,6 @@ pub struct KeyCreated {
 /// The keys of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyList {
+    /// The keys, without their secrets.
     pub keys: Vec<Key>,
 }

@@ -8,6 +8,12 @@
 //! - An `Option` in a request may be left out or null, unless the field has `not_null`.
 //! - Types with `deny_unknown_fields` reject unknown members. Those of the older OpenWOP routes and of AG-UI ignore them,
 //!   because clients of several versions exist.
+//!
+//! # Layout
+//! - One module per resource: [`runs`], [`interrupts`], [`holds`], [`webhooks`], [`agents`] and so on
+//! - [`basics`]: shapes that several resources share; [`errors`]: the error envelope and its details
+//! - [`payloads`]: payloads of the events of the log; [`events`]: their envelope, pages and streams
+//! - [`snapshot`]: the snapshot of a run
 
 pub mod admin;
 pub mod agents;
@@ -17,6 +23,7 @@ pub mod artifacts;
 pub mod basics;
 pub mod chat;
 pub mod decisions;
+mod deliveries;
 pub mod discovery;
 pub mod errors;
 pub mod events;
@@ -31,11 +38,13 @@ pub mod payloads;
 pub mod pending;
 pub mod runs;
 pub mod sessions;
+mod side_questions;
 pub mod snapshot;
+mod threads;
 pub mod webhooks;
 pub mod workflows;
 
-pub use basics::{Instant, Nothing, Object, Page};
+pub use basics::{EmptyBody, Instant, Object, Page};
 pub use errors::{Error, ErrorCode, ErrorDetails};
 pub use holdpoint_ids as ids;
 pub use members::Members;

@@ -56,13 +56,18 @@ pub struct MintToken {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenClaims {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The id of the interrupt.
     pub interrupt_id: String,
+    /// The purpose of the link.
     pub intent: Intent,
     /// The principal in whose name the link answers.
     #[serde(rename = "for")]
     pub sub: String,
+    /// The expiry of the link.
     pub expires_at: Instant,
 }
 
@@ -71,6 +76,7 @@ pub struct TokenClaims {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenMinted {
+    /// The contents of the token.
     #[serde(flatten)]
     pub claims: TokenClaims,
     /// Identifies the link in decisions that were made with it.
@@ -86,27 +92,41 @@ pub struct TokenMinted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkedInterrupt<'a> {
+    /// The contents of the token.
     #[serde(flatten)]
     pub claims: TokenClaims,
+    /// The state of the interrupt.
     pub state: LinkState,
+    /// The kind of the interrupt.
     #[schemars(with = "String")]
     pub kind: Kind,
+    /// The key of the interrupt, unique in the run.
     pub key: Cow<'a, str>,
+    /// The title of the interrupt.
     pub title: Cow<'a, str>,
+    /// The data that the interrupt shows.
     pub data: Cow<'a, Value>,
+    /// The instant at which the interrupt opened.
     pub requested_at: Instant,
+    /// The deadline of the interrupt.
     pub interrupt_expires_at: Option<Instant>,
+    /// The time until the deadline, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// The JSON Schema of the answer.
     #[schemars(extend("type" = ["object", "boolean"]))]
     pub resume_schema: Option<Cow<'a, Value>>,
+    /// The principals that may answer: names, role:x or group:y.
     pub assignees: Option<Vec<String>>,
+    /// The digest of the data.
     pub digest: Option<Cow<'a, str>>,
     /// The number of approvals, if more than one is required.
     #[schemars(range(min = 2))]
     pub required_approvals: Option<u64>,
+    /// The votes in the order in which they were cast.
     pub votes: Option<Vec<Vote>>,
+    /// The side questions in the order in which they were asked.
     pub asks: Option<Vec<Ask>>,
+    /// The effects that an approval permits.
     pub permits: Option<Vec<Permit>>,
 }
 
@@ -115,5 +135,6 @@ pub struct LinkedInterrupt<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkState {
+    /// The interrupt waits for an answer.
     Open,
 }

@@ -28,13 +28,16 @@ fn statuses_pattern() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchList {
+    /// The dispatches of this page.
     pub dispatches: Vec<Dispatch>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
 /// A dispatch with the state of its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dispatch {
+    /// The dispatch.
     #[serde(flatten)]
     pub row: DispatchChanged,
     /// The run as it is now. Null if this server has no such run.
@@ -46,22 +49,37 @@ pub struct Dispatch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchChanged {
+    /// The id of the dispatch.
     pub dispatch_id: String,
+    /// The dispatch thread. One dispatch of a thread is claimed at a time.
     pub thread_id: String,
+    /// The run to activate.
     pub run_id: String,
     /// The state of the dispatch in its queue.
     pub status: RunDispatchStatus,
+    /// The priority; 0 is claimed first.
     pub priority: u8,
+    /// The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed.
     pub dedupe_key: Option<String>,
+    /// The epoch of the thread when the dispatch was enqueued.
     pub dispatch_epoch: u64,
+    /// The instant from which the dispatch can be claimed.
     pub available_at: Instant,
+    /// The number of failed attempts.
     pub attempt_count: u32,
+    /// The number of failed attempts after which the dispatch is a dead letter.
     pub max_attempts: u32,
+    /// The error of the last attempt.
     pub last_error: Option<String>,
+    /// The worker that has the claim.
     pub claimed_by: Option<String>,
+    /// The end of the lease.
     pub lease_until: Option<Instant>,
+    /// The instant of the creation.
     pub created_at: Instant,
+    /// The instant of the last change.
     pub updated_at: Instant,
+    /// The report of the run.
     pub projection: DispatchProjection,
 }
 
@@ -69,22 +87,32 @@ pub struct DispatchChanged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchRun {
+    /// The id of the run.
     pub run_id: String,
+    /// The id of the workflow.
     pub workflow_id: WorkflowId,
+    /// The status of the run.
     pub status: String,
+    /// The path of the run.
     pub status_url: String,
 }
 
-/// The report of the run when the dispatch was carried out. Members without a value are null.
+/// The report of the run when the dispatch was executed. Members without a value are null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchProjection {
+    /// The status of the run after the activation.
     pub run_status: Option<String>,
+    /// The reason for which the run ended.
     #[schemars(with = "Value")]
     pub termination: Option<TerminationReason>,
+    /// The response of the run.
     pub response: Option<String>,
+    /// The error of the run.
     pub error: Option<String>,
+    /// The id of the attempt.
     pub instance_id: Option<String>,
+    /// The instant at which the dispatch ended.
     pub completed_at: Option<Instant>,
 }
 
@@ -93,6 +121,7 @@ pub struct DispatchProjection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxStats {
+    /// The numbers of dispatches of the tenant.
     pub counts: DispatchCounts,
     /// The next instant at which a dispatch of the database becomes due. Only for callers with the scope tenants:manage.
     pub next_wakeup_at: Option<Instant>,
@@ -102,10 +131,16 @@ pub struct MailboxStats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DispatchCounts {
+    /// Dispatches that wait for a worker.
     pub queued: u64,
+    /// Dispatches that a worker has claimed.
     pub claimed: u64,
+    /// Dispatches that were executed.
     pub acked: u64,
+    /// Dispatches that were cancelled.
     pub cancelled: u64,
+    /// Dispatches that an interrupt of their thread superseded.
     pub superseded: u64,
+    /// Dispatches that are not tried again automatically.
     pub dead_letter: u64,
 }

@@ -19,6 +19,7 @@ macro_rules! payloads {
         /// The payload of an event. A reader tells payloads apart by the type of the event.
         #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         #[serde(untagged)]
+        #[allow(missing_docs, reason = "each payload is documented as a type")]
         pub enum EventPayload<'a> {
             $($name($payload),)*
             /// A payload without a type of its own.

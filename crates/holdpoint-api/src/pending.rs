@@ -47,7 +47,9 @@ pub struct ListPending {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingInterrupts<'a> {
+    /// The interrupts of this page.
     pub interrupts: Vec<PendingInterrupt<'a>>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -56,36 +58,54 @@ pub struct PendingInterrupts<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingInterrupt<'a> {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The id of the interrupt.
     pub interrupt_id: String,
+    /// The kind of the interrupt.
     #[schemars(with = "Kind")]
     pub kind: Cow<'a, str>,
+    /// The key of the interrupt, unique in the run.
     pub key: Cow<'a, str>,
+    /// The id of the workflow.
     pub workflow_id: WorkflowId,
+    /// The title of the interrupt.
     pub title: Cow<'a, str>,
     /// A line of the payload.
     pub excerpt: Option<Cow<'a, str>>,
+    /// The instant at which the interrupt opened.
     pub requested_at: Instant,
+    /// The time since the interrupt opened, in milliseconds.
     pub age_ms: i64,
+    /// The deadline of the interrupt.
     pub expires_at: Option<Instant>,
+    /// The digest of the data.
     pub digest: Option<Cow<'a, str>>,
+    /// The principals that may answer: names, role:x or group:y.
     pub assignees: Vec<String>,
+    /// The number of required approvals.
     pub required_approvals: Option<u64>,
+    /// The votes so far.
     pub votes: Option<PendingVotes<'a>>,
     /// The number of questions of approvers without an answer.
     pub open_asks: u64,
     /// The tags of the run.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub tags: Cow<'a, [String]>,
+    /// The path of the run.
     pub status_url: String,
+    /// The addresses of the interrupt.
     pub links: PendingLinks,
 }
 
 /// The votes of a pending approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PendingVotes<'a> {
+    /// The number of approvals.
     pub approvals: u64,
+    /// The number of rejections.
     pub rejections: u64,
     /// In the order of their votes.
     pub voters: Cow<'a, [String]>,
@@ -94,7 +114,9 @@ pub struct PendingVotes<'a> {
 /// The addresses of a pending interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PendingLinks {
+    /// The path of the run.
     pub run: String,
+    /// The path that accepts an answer.
     pub resolve: String,
     /// The page on which a person answers: a path, or a URL if the server has a public one.
     pub page: String,
@@ -105,7 +127,9 @@ pub struct PendingLinks {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingCounts {
+    /// The number of pending interrupts.
     pub total: u64,
+    /// The numbers of pending interrupts, by kind.
     pub by_kind: BTreeMap<String, u64>,
     /// Interrupts past their deadline.
     pub overdue: u64,
@@ -113,14 +137,15 @@ pub struct PendingCounts {
     pub due_soon: u64,
     /// False if there are more than were counted.
     pub is_complete: bool,
+    /// The instant at which the oldest of them opened.
     pub oldest_requested_at: Option<Instant>,
 }
 
-/// The life of a stream of counts.
+/// The query of a stream of counts.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamPending {
-    /// The time for which the stream stays open. A client that wants more opens it again.
+    /// The time for which the stream stays open. A client can open it again.
     #[schemars(range(min = 1, max = STREAM_SECONDS_MAX), extend("default" = STREAM_SECONDS_MAX))]
     pub seconds: Option<u64>,
 }
@@ -128,8 +153,10 @@ pub struct StreamPending {
 /// A server-sent event with the number of pending interrupts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamedPendingCounts {
+    /// The name of the event.
     #[schemars(extend("const" = "counts"))]
     pub event: String,
+    /// The counts as JSON.
     #[schemars(extend(
         "contentMediaType" = "application/json",
         "contentSchema" = {"$ref": "#/components/schemas/PendingCounts"},

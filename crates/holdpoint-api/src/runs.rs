@@ -71,9 +71,13 @@ pub struct StartRunHeaders {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCreated {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The status of the run.
     pub status: Status,
+    /// The path of the events of the run.
     pub events_url: String,
+    /// The path of the run.
     pub status_url: String,
     /// The secret that signs the callbacks of the run, if the request has a callbackUrl and no callbackSecret. Shown
     /// once: not when the request is sent again under its Idempotency-Key.
@@ -109,7 +113,9 @@ pub struct ListRuns {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunList {
+    /// The runs of this page.
     pub runs: Vec<RunSummary>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -118,13 +124,21 @@ pub struct RunList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSummary {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the workflow.
     pub workflow_id: WorkflowId,
+    /// The status of the run.
     pub status: Status,
+    /// The instant of the creation.
     pub created_at: Instant,
+    /// The instant of the last change.
     pub updated_at: Instant,
+    /// The scope of the run.
     pub scope_id: Option<String>,
+    /// The run that started this run.
     pub parent_run_id: Option<RunId>,
+    /// The code of the error of a failed run.
     pub error_code: Option<String>,
     /// The title of a hold.
     pub title: Option<String>,
@@ -146,7 +160,9 @@ pub struct CancelRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStatusNow {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The status of the run.
     pub status: Status,
 }
 
@@ -166,6 +182,7 @@ pub struct BulkCancel {
 /// The results of cancelling several runs, in the order of the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkCancelled {
+    /// The results in the order of the request.
     pub results: Vec<CancelResult>,
 }
 
@@ -176,8 +193,11 @@ pub struct BulkCancelled {
 pub struct CancelResult {
     /// The id as it was sent.
     pub run_id: String,
+    /// True if the run is cancelled or had already ended.
     pub ok: bool,
+    /// The status of the run.
     pub status: Option<Status>,
+    /// The reason for which the run is not cancelled.
     pub error: Option<RunError<'static>>,
 }
 
@@ -185,8 +205,11 @@ pub struct CancelResult {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunError<'a> {
+    /// The error code.
     pub code: Cow<'a, str>,
+    /// Further members; they depend on the code.
     pub details: Option<Cow<'a, Map<String, Value>>>,
+    /// The error message.
     pub message: Cow<'a, str>,
     /// A retry may succeed.
     pub retryable: Option<bool>,
@@ -210,8 +233,11 @@ pub struct PauseRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPaused {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The status of the run.
     pub status: Status,
+    /// The instant of the pause.
     pub paused_at: Option<Instant>,
     /// True if the run pauses only after its running nodes have ended. The status of this response is paused; the run
     /// itself is running until then.
@@ -226,8 +252,11 @@ pub struct ResumeRun {}
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunResumed {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The status of the run.
     pub status: Status,
+    /// The instant of the resume.
     pub resumed_at: Instant,
 }
 
@@ -251,10 +280,13 @@ pub struct ForkRun {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunOptionsOverlay {
+    /// Options that replace those of the source.
     #[serde(default, skip_serializing_if = "is_default")]
     pub configurable: Object,
+    /// Tags that replace those of the source.
     #[schemars(inner(length(max = limits::TAG_CHARS_MAX)))]
     pub tags: Option<Vec<String>>,
+    /// Metadata that replaces that of the source.
     pub metadata: Option<Object>,
 }
 
@@ -262,11 +294,18 @@ pub struct RunOptionsOverlay {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunForked {
+    /// The id of the new run.
     pub run_id: RunId,
+    /// The id of the source.
     pub source_run_id: RunId,
+    /// The sequence of the first event that was not copied.
     pub from_seq: u64,
+    /// The mode of the fork.
     pub mode: ForkMode,
+    /// The status of the run.
     pub status: Status,
+    /// The path of the events of the run.
     pub events_url: String,
+    /// The path of the run.
     pub status_url: String,
 }

@@ -1,4 +1,4 @@
-//! Sessions of browsers, and links that sign in.
+//! Sessions of browsers, and sign-in links.
 
 use holdpoint_ids::TenantId;
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ use crate::Instant;
 pub struct SignIn {
     /// An API key.
     pub key: Option<String>,
-    /// The text behind `#once=` in a link that signs in.
+    /// The text after `#once=` in a sign-in link.
     pub once: Option<String>,
 }
 
@@ -27,15 +27,21 @@ pub struct SignIn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
+    /// The principal of the caller.
     pub principal: String,
+    /// The tenant of the caller.
     pub tenant: TenantId,
+    /// The roles of the principal.
     pub roles: Vec<String>,
+    /// The groups of the principal.
     pub groups: Vec<String>,
+    /// The scopes of the caller.
     pub scopes: Vec<String>,
+    /// True if the caller has a test key.
     pub test: bool,
     /// Absent for a caller with a key.
     pub session_id: Option<String>,
-    /// Moves on while the session is used.
+    /// Extended while the session is used.
     pub expires_at: Option<Instant>,
 }
 
@@ -49,18 +55,20 @@ pub struct CreateSessionLink {
     pub key_id: Option<String>,
 }
 
-/// A link that signs in once.
+/// A sign-in link, which works once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionLink {
-    /// Shown once; opened once.
+    /// Shown once; works once.
     pub url: String,
+    /// The expiry of the link.
     pub expires_at: Instant,
 }
 
 /// The sessions of a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionList {
+    /// The sessions.
     pub sessions: Vec<ListedSession>,
 }
 
@@ -68,9 +76,13 @@ pub struct SessionList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedSession {
+    /// The id of the session.
     pub session_id: String,
+    /// The instant of the sign-in.
     pub created_at: Instant,
+    /// The instant of the last use.
     pub used_at: Instant,
+    /// The expiry of the session.
     pub expires_at: Instant,
     /// True for the session of this request.
     pub current: bool,

@@ -16,44 +16,73 @@ use crate::{Instant, Members};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot<'a> {
+    /// The id of the run.
     pub run_id: RunId,
+    /// The id of the workflow.
     pub workflow_id: WorkflowId,
+    /// The version of the workflow definition.
     pub workflow_version: Cow<'a, str>,
+    /// The status of the run.
     pub status: Status,
+    /// The tenant and principal to which the run belongs.
     pub owner: Option<Cow<'a, Owner>>,
+    /// The tags of the run.
     pub tags: Option<Cow<'a, [String]>>,
+    /// The metadata of the run.
     pub metadata: Option<Cow<'a, Map<String, Value>>>,
+    /// The options of the run.
     pub configurable: Option<Cow<'a, Map<String, Value>>>,
+    /// The inputs of the run, by name.
     pub inputs: Option<Members<'a, Cow<'a, Value>>>,
+    /// The node that waits for an answer, otherwise one that runs, sleeps or waits for a child run.
     pub current_node_id: Option<NodeId>,
+    /// The instant of the start.
     pub started_at: Instant,
+    /// The instant of the end.
     pub completed_at: Option<Instant>,
+    /// The open interrupt that the run waits for.
     pub interrupt: Option<OpenInterrupt<'a>>,
+    /// The error of a failed run.
     pub error: Option<RunError<'a>>,
+    /// The instant of the pause.
     pub paused_at: Option<Instant>,
+    /// The principal that paused the run.
     pub paused_by: Option<Cow<'a, str>>,
+    /// The instant at which a pause was requested that waits for running nodes.
     pub pause_requested_at: Option<Instant>,
+    /// The principal that requested the pause.
     pub pause_requested_by: Option<Cow<'a, str>>,
+    /// The treatment of running nodes by the pause.
     pub drain_policy: Option<Drain>,
+    /// The reason of the pause.
     pub pause_reason: Option<Cow<'a, str>>,
+    /// The run that started this run.
     pub parent_run_id: Option<RunId>,
+    /// The node that started this run.
     pub parent_node_id: Option<NodeId>,
+    /// The run that this run was forked from.
     pub source_run_id: Option<RunId>,
+    /// The sequence of the first event of the source that was not copied.
     pub from_seq: Option<u64>,
+    /// The mode of the fork.
     pub fork_mode: Option<ForkMode>,
+    /// The principals that forked the run, its sources or its parents, in the order of the forks.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub forked_by: Cow<'a, [String]>,
     /// Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent
     /// above it.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub requested_by: Cow<'a, [String]>,
+    /// The child runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub child_runs: Vec<ChildRun>,
     /// The nodes of the workflow in its order, by id.
     pub node_states: Members<'a, NodeState<'a>>,
     /// The values of the channels, by name.
     pub channels: Option<Map<String, Value>>,
+    /// The values of the variables, by name.
     pub variables: Members<'a, Cow<'a, Value>>,
+    /// The version of the schema of the event log.
     pub event_log_schema_version: u32,
     /// The version of the engine that started the run. Missing in runs of versions that did not record it.
     #[schemars(range(min = 1))]
@@ -64,8 +93,11 @@ pub struct RunSnapshot<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildRun {
+    /// The id of the child run.
     pub run_id: RunId,
+    /// The workflow of the child run.
     pub workflow_id: WorkflowId,
+    /// The node that started the child run.
     pub node_id: NodeId,
     /// The last status that the parent received.
     pub status: Status,
@@ -76,11 +108,17 @@ pub struct ChildRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeState<'a> {
+    /// The status of the node.
     pub status: NodeStatusName,
+    /// The type of the node.
     pub type_id: Cow<'a, str>,
+    /// The instant of the start.
     pub started_at: Option<Instant>,
+    /// The instant of the end.
     pub completed_at: Option<Instant>,
+    /// The error of a failed node.
     pub error: Option<RunError<'a>>,
+    /// The delay of a node whose server is unavailable.
     pub delay: Option<NodeDelay<'a>>,
 }
 
@@ -88,9 +126,11 @@ pub struct NodeState<'a> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeDelay<'a> {
+    /// The instant of the first failed attempt.
     pub since: Instant,
     /// The node is tried again until then. Without it an operator must requeue the run's dispatch.
     pub until: Option<Instant>,
+    /// The error of the last attempt.
     pub error: RunError<'a>,
 }
 
@@ -99,17 +139,25 @@ pub struct NodeDelay<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenInterrupt<'a> {
+    /// The id of the interrupt.
     pub interrupt_id: String,
     /// The ids of all open interrupts of this node, if there are several. An answer must then name its interrupt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_interrupt_ids: Vec<String>,
+    /// The kind of the interrupt.
     #[schemars(with = "String")]
     pub kind: Kind,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The key of the interrupt, unique in the run.
     pub key: Cow<'a, str>,
+    /// The data that the interrupt shows.
     pub data: Cow<'a, Value>,
+    /// The instant at which the interrupt opened.
     pub requested_at: Instant,
+    /// The time until the deadline, in milliseconds.
     pub timeout_ms: Option<u64>,
+    /// The deadline of the interrupt.
     pub expires_at: Option<Instant>,
     /// The JSON Schema of the answer.
     #[schemars(extend("type" = ["object", "boolean"]))]

@@ -1,14 +1,18 @@
-//! Webhooks: subscriptions to events, their deliveries and dead letters.
+//! Webhooks: subscriptions to events, their changes, and callbacks.
 
 use holdpoint_ids::{
-    AttemptOutcome, Backoff, ChangeReason, DeliveryState, EVENT_NAMES, Kind, Mode, NodeId, RunId,
-    StrictValue, SubscriptionState, TenantId, WebhookEventType, limits,
+    AttemptOutcome, Backoff, ChangeReason, EVENT_NAMES, Kind, Mode, NodeId, RunId, StrictValue,
+    SubscriptionState, TenantId, WebhookEventType, limits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::Instant;
+pub use crate::deliveries::{
+    DeadLetter, DeadLetters, Delivery, DeliveryAttempt, DeliveryList, DeliveryQueued, ListDeliveries,
+    ReplayWindow, Replayed,
+};
 use crate::links::Intent;
 
 /// The algorithms that sign deliveries.
@@ -34,7 +38,7 @@ pub struct CreateWebhook {
     /// The types of the events to send.
     #[schemars(required, length(min = 1), extend("items" = {"type": "string", "enum": EVENT_NAMES}))]
     pub events: Option<Vec<String>>,
-    /// The tenant of the key. Another tenant is refused.
+    /// The tenant of the key. Another tenant is rejected.
     pub tenant_id: Option<String>,
     /// Only events of runs with one of these tags.
     #[schemars(length(max = limits::TAGS_MAX), inner(length(min = 1, max = limits::TAG_CHARS_MAX)))]
@@ -49,7 +53,7 @@ pub struct CreateWebhook {
     /// The algorithms that the receiver can verify. Must contain v1.
     #[schemars(extend("contains" = {"enum": SIGNATURE_ALGORITHMS}))]
     pub supported_signature_algorithms: Option<Vec<String>>,
-    /// Refused: the server makes the secret.
+    /// Rejected: the server creates the secret.
     #[schemars(skip)]
     pub secret: Option<StrictValue>,
 }
@@ -77,11 +81,15 @@ pub struct WantedRetryPolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryPolicy {
+    /// The maximum number of attempts.
     #[schemars(range(min = 1, max = limits::WEBHOOK_ATTEMPTS_MAX))]
     pub max_attempts: u32,
+    /// The growth of the delay between attempts.
     pub backoff: Backoff,
+    /// The first delay in milliseconds.
     #[schemars(range(min = 0, max = limits::WEBHOOK_WAIT_MS_MAX))]
     pub base_ms: u64,
+    /// The longest delay in milliseconds.
     #[schemars(range(min = 0, max = limits::WEBHOOK_WAIT_MS_MAX))]
     pub max_ms: u64,
 }
@@ -91,7 +99,7 @@ pub struct RetryPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteWebhook {
-    /// The tenant of the key; another one is refused.
+    /// The tenant of the key; another one is rejected.
     pub tenant_id: Option<String>,
 }
 
@@ -113,24 +121,41 @@ pub struct RotateWebhook {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
+    /// The id of the webhook.
     pub webhook_id: String,
+    /// The tenant of the webhook.
     pub tenant_id: TenantId,
+    /// The URL that receives the events.
     pub url: String,
+    /// The types of events that are delivered.
     pub events: Vec<String>,
+    /// Only events of runs with one of these tags are delivered. Empty: of all runs.
     pub tags: Vec<String>,
+    /// The state of the webhook.
     pub state: SubscriptionState,
+    /// The mode of delivery.
     pub mode: Mode,
+    /// True if deliveries are durable.
     pub durable: bool,
+    /// True if later events of a run wait for earlier ones.
     pub ordered: bool,
+    /// The retries of durable deliveries.
     pub retry_policy: RetryPolicy,
+    /// The first 8 hexadecimal digits of the SHA-256 of the secret.
     #[schemars(regex(pattern = "^[0-9a-f]{8}$"))]
     pub secret_fingerprint: String,
+    /// The algorithm of the signatures.
     #[schemars(extend("enum" = SIGNATURE_ALGORITHMS))]
     pub signature_algorithm: String,
+    /// The state of the circuit breaker.
     pub circuit: Circuit,
+    /// The instant until which an open circuit breaker stops deliveries.
     pub circuit_open_until: Option<Instant>,
+    /// The number of consecutive failures.
     pub failures_in_a_row: u32,
+    /// The instant of the creation.
     pub created_at: Instant,
+    /// The instant of the last change.
     pub updated_at: Instant,
     /// The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
     pub reason: Option<ChangeReason>,
@@ -147,7 +172,9 @@ pub struct Webhook {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Circuit {
+    /// Events are delivered.
     Closed,
+    /// Deliveries are stopped after consecutive failures.
     Open,
 }
 
@@ -155,8 +182,11 @@ pub enum Circuit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookOwner {
+    /// The principal of the owner.
     pub principal: String,
+    /// The key of the owner.
     pub key_id: String,
+    /// The lineage of that key.
     pub lineage: String,
 }
 
@@ -164,8 +194,10 @@ pub struct WebhookOwner {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OldSecret {
+    /// The fingerprint of the old secret.
     #[schemars(regex(pattern = "^[0-9a-f]{8}$"))]
     pub fingerprint: String,
+    /// The instant until which deliveries are signed with both secrets.
     pub valid_until: Instant,
 }
 
@@ -174,6 +206,7 @@ pub struct OldSecret {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookCreated {
+    /// The webhook without its secret.
     #[serde(flatten)]
     pub webhook: Webhook,
     /// The same as webhookId.
@@ -190,7 +223,9 @@ pub struct WebhookCreated {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookList {
+    /// The webhooks of this page.
     pub webhooks: Vec<Webhook>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -209,7 +244,9 @@ pub struct ListWebhookEvents {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookEvents {
+    /// The events of this page.
     pub events: Vec<WebhookEvent>,
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -217,10 +254,14 @@ pub struct WebhookEvents {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookEvent {
+    /// The id of the event.
     pub event_id: String,
+    /// The type of the event.
     #[serde(rename = "type")]
     pub kind: WebhookEventType,
+    /// The instant of the event.
     pub timestamp: Instant,
+    /// The data of the event.
     pub payload: WebhookEventPayload,
 }
 
@@ -229,127 +270,24 @@ pub struct WebhookEvent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookEventPayload {
+    /// The id of the webhook.
     pub subscription_id: String,
+    /// The state before the change.
     pub from_state: Option<SubscriptionState>,
+    /// The state after the change.
     pub to_state: Option<SubscriptionState>,
+    /// The reason of the change.
     pub reason: Option<ChangeReason>,
+    /// The id of the delivery.
     pub delivery_id: Option<String>,
+    /// The number of the attempt, from 1.
     pub attempt: Option<u32>,
+    /// The duration of the attempt in milliseconds.
     pub latency_ms: Option<u64>,
+    /// The number of events that were dropped.
     pub times: Option<u64>,
+    /// The outcome of the attempt.
     pub outcome: Option<AttemptOutcome>,
-}
-
-/// The query of `GET /v1/webhooks/{webhookId}/deliveries`, beside that of a page.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ListDeliveries {
-    /// Only deliveries in this state.
-    #[schemars(with = "Option<DeliveryState>")]
-    pub state: Option<String>,
-}
-
-/// A page of deliveries, newest first.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeliveryList {
-    pub deliveries: Vec<Delivery>,
-    pub next_cursor: Option<String>,
-}
-
-/// A delivery with its attempts, newest first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Delivery {
-    #[serde(flatten)]
-    pub row: DeliveryQueued,
-    pub attempts: Vec<DeliveryAttempt>,
-}
-
-/// A delivery without its attempts.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeliveryQueued {
-    pub delivery_id: String,
-    pub webhook_id: String,
-    pub run_id: RunId,
-    pub sequence: u64,
-    #[schemars(extend("enum" = EVENT_NAMES))]
-    pub event_type: String,
-    pub state: DeliveryState,
-    pub attempt: u32,
-    pub dedup_key: String,
-    pub created_at: Instant,
-    pub next_attempt_at: Option<Instant>,
-    pub ended_at: Option<Instant>,
-    pub reason: Option<String>,
-}
-
-/// An attempt of a delivery.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeliveryAttempt {
-    pub attempt: u32,
-    pub at: Instant,
-    pub latency_ms: u64,
-    pub outcome: AttemptOutcome,
-    #[schemars(range(min = 100, max = 999))]
-    pub status: Option<u16>,
-    pub error: Option<String>,
-}
-
-/// A page of dead letters, newest first.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeadLetters {
-    pub deliveries: Vec<DeadLetter>,
-    pub next_cursor: Option<String>,
-}
-
-/// A delivery that was given up.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeadLetter {
-    pub subscription_id: String,
-    pub delivery_id: String,
-    pub run_id: RunId,
-    pub sequence: u64,
-    #[schemars(extend("enum" = EVENT_NAMES))]
-    pub event_type: String,
-    pub attempt: u32,
-    #[serialize_always]
-    pub reason: Option<String>,
-    pub dedup_key: String,
-    /// The id of the event of the last attempt. Absent if there was no attempt.
-    pub attempt_event_id: Option<String>,
-    pub dead_lettered_at: Option<Instant>,
-    pub expires_at: Option<Instant>,
-}
-
-/// The body of `POST /v1/webhooks/{webhookId}:replay`: the window of time in which the events happened.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReplayWindow {
-    #[schemars(required, with = "Option<Instant>")]
-    pub from: Option<String>,
-    #[schemars(required, with = "Option<Instant>")]
-    pub to: Option<String>,
-    /// All events, unless some are named.
-    #[schemars(extend("items" = {"type": "string", "enum": EVENT_NAMES}))]
-    pub events: Option<Vec<String>>,
-}
-
-/// The number of deliveries that are sent again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Replayed {
-    pub webhook_id: String,
-    pub replayed: u64,
 }
 
 /// The members of a delivery before `event`, which is the event as readers of the log get it.

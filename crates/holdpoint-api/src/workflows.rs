@@ -12,23 +12,33 @@ use crate::{Instant, Object};
 /// flaw of a rejected one, and returns a definition as it was registered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowDefinition {
+    /// The id of the workflow.
     #[schemars(length(min = 1))]
     pub id: String,
+    /// The name of the workflow.
     #[schemars(length(min = 1))]
     pub name: String,
+    /// The version of the definition, chosen by its author.
     #[schemars(length(min = 1))]
     pub version: String,
+    /// A description for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub description: Option<String>,
+    /// The nodes.
     #[schemars(length(max = limits::NODES_MAX))]
     pub nodes: Vec<Object>,
+    /// The edges between the nodes.
     #[schemars(length(max = limits::EDGES_MAX))]
     pub edges: Vec<Object>,
+    /// The triggers.
     pub triggers: Vec<Value>,
+    /// The variables and inputs.
     #[schemars(length(max = limits::VARIABLES_MAX))]
     pub variables: Vec<Object>,
+    /// Metadata of the author.
     pub metadata: Object,
+    /// The settings of the runs.
     pub settings: Object,
     /// Further members.
     #[serde(flatten)]
@@ -38,6 +48,7 @@ pub struct WorkflowDefinition {
 /// The workflows of the tenant, by id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowList {
+    /// The latest revision of each workflow.
     pub workflows: Vec<WorkflowSummary>,
 }
 
@@ -45,11 +56,16 @@ pub struct WorkflowList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowSummary {
+    /// The id of the workflow.
     pub id: WorkflowId,
+    /// The name of the workflow.
     pub name: String,
+    /// The version of the definition.
     pub version: String,
+    /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
+    /// The instant of the latest revision.
     pub updated_at: Instant,
 }
 
@@ -57,8 +73,11 @@ pub struct WorkflowSummary {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowRegistered {
+    /// The id of the workflow.
     pub id: WorkflowId,
+    /// The version of the definition.
     pub version: String,
+    /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
     /// One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each

@@ -1,5 +1,5 @@
-//! `bench agent`: an agent requests a tool call, waits, is allowed to, makes the call and ends, over and over, beside a
-//! history of finished runs.
+//! `bench agent`: repeats one agent run: the agent requests a tool call, waits for the decision, makes the call and
+//! ends. The database has a history of finished runs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,28 +16,28 @@ use super::batch::repeat;
 use super::costs::Readings;
 use super::cycle::Cycle;
 use super::definitions::{agent, list, object};
-use super::driver::event;
-use super::measure::{Number, written};
-use super::{Clients, Connection, Facts, Failure, Report, Target};
+use super::driver::wait_for_event;
+use super::measure::{RoundedNumber, format_number};
+use super::{ClientArgs, Connection, Failure, Report, ReportFields, Target};
 
 const AGENT: &str = "bench-agent";
 const CALL: &str = "c1";
-/// The history is made by more clients than are measured.
-const MAKERS: u32 = 64;
+/// Clients that create the history, which is not measured.
+const HISTORY_CLIENTS: u32 = 64;
 const WARM_UP: u32 = 200;
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    clients: Clients,
-    /// Runs to count
+    clients: ClientArgs,
+    /// Number of runs to measure
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Runs that have finished when counting begins
+    /// Number of finished runs in the database before the measurement
     #[arg(long, value_name = "N", default_value_t = 1000)]
     history: u32,
-    /// Milliseconds that the model takes for a reply. With 0 the agent has no effects, and its steps are written in the
-    /// commit that wakes it; otherwise a worker waits for the model
+    /// Delay of each model reply in milliseconds. With 0 the agent has no effects, and its steps are written in the
+    /// commit that activates it; otherwise a worker waits for the model
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     thinking: u64,
 }
@@ -48,37 +48,37 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     client.agents().put(AGENT, &definition(load.thinking)).await?;
     let (history, decision) = (load.history.max(WARM_UP), decision());
     let once = async || run(client, &decision).await;
-    let made = repeat("finished runs", history, MAKERS.max(concurrency), once).await;
-    made.all("the history could not be made")?;
+    let made = repeat("finished runs", history, HISTORY_CLIENTS.max(concurrency), once).await;
+    made.all("cannot create the history")?;
     let before = Readings::take(&target).await;
     let runs = repeat("runs", load.runs, concurrency, once).await;
     let costs = before.costs(&target, runs.done.len()).await;
-    let facts = Facts::of("agent").member("concurrency", concurrency);
-    let facts = runs
-        .rate(facts, "runs", &format!("{concurrency} at a time"))
-        .fact("history", history, "finished before", history.to_string())
-        .fact("thinkingMs", load.thinking, "the model thinks", format!("{} ms", load.thinking));
-    let facts = Cycle::spreads(&runs, facts, ["decisionToCompletedMs", "runMs"], "decision", "run");
-    let facts = costs.cpu(facts, "Runs").fact(
+    let fields = ReportFields::of("agent").member("concurrency", concurrency);
+    let fields = runs
+        .rate(fields, "runs", &format!("{concurrency} at a time"))
+        .field("history", history, "finished runs before", history.to_string())
+        .field("thinkingMs", load.thinking, "model delay", format!("{} ms", load.thinking));
+    let fields = Cycle::add_percentiles(&runs, fields, ["decisionToCompletedMs", "runMs"], "decision", "run");
+    let fields = costs.cpu(fields, "Runs").field(
         "commitsPerRun",
-        Number(costs.commits_each),
+        RoundedNumber(costs.commits_each),
         "commits per run",
-        written(costs.commits_each, 3),
+        format_number(costs.commits_each, 3),
     );
-    Ok(runs.finish(costs.commit_sizes(facts, "Run", "changes")))
+    Ok(runs.finish(costs.commit_sizes(fields, "Run", "changes")))
 }
 
-/// Does what a front end does: starts a run, follows its events and decides when the run waits.
+/// Acts as a front end: starts a run, watches its events and decides when the run waits.
 async fn run(client: &Client, decision: &DecideCall) -> Result<Cycle, Failure> {
     let begun = Instant::now();
     let input = StartAgent { message: Some("Please".to_owned()), ..StartAgent::default() };
     let run = client.agents().start(AGENT, &input).await?.run_id;
-    let events = client.runs().events(run.as_str(), &StreamEvents::default());
+    let events = client.runs().watch(run.as_str(), &StreamEvents::default());
     let mut events = events.reconnect(RetryPolicy::OFF);
-    event(&mut events, "node.suspended").await?;
+    wait_for_event(&mut events, "node.suspended").await?;
     let answered = Instant::now();
     client.runs().decide(run.as_str(), decision).await?;
-    event(&mut events, "run.completed").await?;
+    wait_for_event(&mut events, "run.completed").await?;
     Ok(Cycle { resolve: answered.elapsed(), whole: begun.elapsed() })
 }
 

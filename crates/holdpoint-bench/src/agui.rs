@@ -1,5 +1,5 @@
-//! `bench ag-ui`: many front ends at once, each with a run whose model takes a while. Measures the time to the first event
-//! and the memory of the server.
+//! `bench ag-ui`: many front ends at once, each with a run whose model replies after a delay. Measures the time to the
+//! first event and the memory of the server.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -13,21 +13,21 @@ use holdpoint_client::api::ids::StrictValue;
 
 use super::batch::{Batch, repeat};
 use super::definitions::{agent, list, object};
-use super::measure::{Number, Spread, round, written};
-use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
+use super::measure::{Percentiles, RoundedNumber, format_number, round};
+use super::{Connection, DatabaseArgs, Driver, Failure, Report, ReportFields, Target};
 
 const AGENT: &str = "bench-ag-ui";
-/// Runs before counting starts.
+/// Number of runs before the measurement.
 const WARM_UP: u32 = 50;
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    database: Database,
-    /// Front ends, each with a run
+    database: DatabaseArgs,
+    /// Number of front ends, each with one run
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
-    /// Seconds that each model takes for a reply
+    /// Delay of each model reply in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 }
@@ -42,34 +42,39 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let target = Target::start(connection, &load.database, &[]).await?;
     let (driver, agents) = (&target.driver, target.driver.client.agents());
     agents.put(AGENT, &definition(0)).await?;
-    crowd(driver, "warm", WARM_UP).await.0.all("the warm-up failed")?;
+    run_at_once(driver, "warm", WARM_UP).await.0.all("the warm-up failed")?;
     let before = driver.memory().await;
     agents.put(AGENT, &definition(load.seconds * 1000)).await?;
-    let (runs, peak) = crowd(driver, "run", load.runs).await;
+    let (runs, peak) = run_at_once(driver, "run", load.runs).await;
     let each = before.zip(peak.memory).map(|(before, with)| (with - before) / f64::from(load.runs));
-    let kilobytes = written(each.map(|bytes| bytes / 1e3), 1);
+    let kilobytes = format_number(each.map(|bytes| bytes / 1e3), 1);
     let (count, thinking, seconds) = (load.runs, load.seconds, runs.seconds);
-    let text = format!("{count}, each thinking for {thinking} s, in {seconds:.2} s");
-    let facts = Facts::of("ag-ui")
-        .fact("runs", count, "runs", text)
+    let text = format!("{count}, model delay {thinking} s, in {seconds:.2} s");
+    let fields = ReportFields::of("ag-ui")
+        .field("runs", count, "runs", text)
         .member("thinkingSeconds", thinking)
         .member("seconds", round(seconds))
-        .fact("atOnce", peak.open, "open at once", peak.open.to_string())
-        .spread("firstByteMs", "first byte, p50 / p99", Spread::of(runs.done.iter().copied()))
+        .field("atOnce", peak.open, "open at once", peak.open.to_string())
+        .percentiles("firstByteMs", "first byte, p50 / p99", Percentiles::of(runs.done.iter().copied()))
         .memory("serverMemoryBytesBefore", "server memory before", before)
-        .memory("serverMemoryBytes", "server memory with all of them", peak.memory)
-        .fact("serverMemoryBytesPerRun", Number(each), "memory for one", format!("{kilobytes} kB"));
-    Ok(runs.finish(facts))
+        .memory("serverMemoryBytes", "server memory with all runs open", peak.memory)
+        .field(
+            "serverMemoryBytesPerRun",
+            RoundedNumber(each),
+            "server memory per run",
+            format!("{kilobytes} kB"),
+        );
+    Ok(runs.finish(fields))
 }
 
-/// Returns an agent whose model takes this long for its reply.
+/// Returns an agent whose model replies after this delay.
 fn definition(delay_ms: u64) -> AgentDefinition {
     let step = object([("text", "That was all.".into()), ("delayMs", delay_ms.into())]);
     agent(AGENT, list([step]), Vec::new())
 }
 
 /// Starts all runs at once, each in its own thread, and returns the times to the first event.
-async fn crowd(driver: &Driver, name: &str, count: u32) -> (Batch<Duration>, Peak) {
+async fn run_at_once(driver: &Driver, name: &str, count: u32) -> (Batch<Duration>, Peak) {
     let (begun, open, ended) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let runs = repeat("runs", count, count, async || {
         begun.set(begun.get() + 1);
@@ -78,7 +83,7 @@ async fn crowd(driver: &Driver, name: &str, count: u32) -> (Batch<Duration>, Pea
         first
     });
     let watch = async {
-        // Until all front ends have an event, or the first run has ended.
+        // Waits until all front ends have an event, or the first run has ended.
         while open.get() < count && ended.get() == 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

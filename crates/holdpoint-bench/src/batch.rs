@@ -1,12 +1,12 @@
-//! Work that many clients do at the same time on one thread, and its results.
+//! Runs work of many concurrent clients on one thread and collects the results.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use super::measure::{Spread, round};
-use super::{Facts, Failure, Progress};
+use super::measure::{Percentiles, round};
+use super::{Failure, Progress, ReportFields};
 
 pub(super) struct Batch<T> {
     pub(super) done: Vec<T>,
@@ -31,7 +31,7 @@ impl<T> Batch<T> {
         self.done.len() as f64 / self.seconds
     }
 
-    /// Returns the results, or the first error if there is one.
+    /// Returns the results, or the first error with `what` as its context.
     pub(super) fn all(self, what: &str) -> Result<Vec<T>, Failure> {
         match self.failures.into_iter().next() {
             Some(failure) => Err(failure.about(what)),
@@ -39,14 +39,14 @@ impl<T> Batch<T> {
         }
     }
 
-    pub(super) fn finish(&self, facts: Facts) -> super::Report {
-        facts.finish(self.failures.len(), self.failures.first())
+    pub(super) fn finish(&self, fields: ReportFields) -> super::Report {
+        fields.finish(self.failures.len(), self.failures.first())
     }
 
     /// Adds the number of results, the time they took and their rate.
-    pub(super) fn rate(&self, facts: Facts, what: &str, manner: &str) -> Facts {
+    pub(super) fn rate(&self, fields: ReportFields, what: &str, manner: &str) -> ReportFields {
         let (count, per_second) = (self.done.len(), self.per_second());
-        facts
+        fields
             .member(what, count)
             .member("seconds", round(self.seconds))
             .member(format!("{what}PerSecond"), round(per_second))
@@ -55,7 +55,7 @@ impl<T> Batch<T> {
     }
 }
 
-/// Does `work` `count` times, `concurrency` at a time.
+/// Runs `work` `count` times, `concurrency` at a time.
 pub(super) async fn repeat<T>(
     label: &'static str,
     count: u32,
@@ -67,11 +67,11 @@ pub(super) async fn repeat<T>(
         left.set(left.get().checked_sub(1)?);
         Some(())
     };
-    drive(label, count, concurrency, take, async |()| work().await).await
+    run_all(label, count, concurrency, take, async |()| work().await).await
 }
 
-/// Does `work` with everything that `take` returns, `concurrency` at a time, until it returns None.
-pub(super) async fn drive<I, T>(
+/// Runs `work` for each item that `take` returns, `concurrency` at a time, until `take` returns None.
+pub(super) async fn run_all<I, T>(
     label: &'static str,
     total: u32,
     concurrency: u32,
@@ -91,19 +91,19 @@ pub(super) async fn drive<I, T>(
     Batch::new(results.into_inner(), begun)
 }
 
-/// Does `work` `count` times, one after another, and measures each time.
+/// Runs `work` `count` times, one after another, and returns the percentiles of the durations.
 pub(super) async fn sample(
     count: u32,
     work: impl AsyncFn() -> Result<(), Failure>,
-) -> Result<Option<Spread>, Failure> {
+) -> Result<Option<Percentiles>, Failure> {
     let mut samples = Vec::new();
     for _ in 0..count {
-        samples.push(timed(&work).await?);
+        samples.push(measure_time(&work).await?);
     }
-    Ok(Spread::of(samples))
+    Ok(Percentiles::of(samples))
 }
 
-pub(super) async fn timed(work: impl AsyncFn() -> Result<(), Failure>) -> Result<Duration, Failure> {
+pub(super) async fn measure_time(work: impl AsyncFn() -> Result<(), Failure>) -> Result<Duration, Failure> {
     let begun = Instant::now();
     work().await?;
     Ok(begun.elapsed())

@@ -1,4 +1,4 @@
-//! A temporary PostgreSQL with default settings, fsync included. It is removed with the value that holds it.
+//! A temporary PostgreSQL with default settings, including fsync. Dropping the value stops and removes it.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Failure;
-use super::scratch::{Folder, failed, free_address, last_line, random_name};
+use super::scratch::{TempFolder, failed, free_address, last_line, random_name};
 
 /// Users for PostgreSQL if root runs the benchmark, because PostgreSQL refuses to run as root.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
 /// The folder of Debian's versions.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-pub(super) struct Cluster {
-    folder: Folder,
+pub(super) struct PostgresCluster {
+    folder: TempFolder,
     /// The folder of the programs of PostgreSQL.
     programs: PathBuf,
     address: SocketAddr,
@@ -23,13 +23,14 @@ pub(super) struct Cluster {
     postmaster: u32,
 }
 
-impl Cluster {
+impl PostgresCluster {
     pub(super) fn start(scratch: &Path) -> Result<Self, Failure> {
         let programs = programs()?;
-        let (folder, address, password) = (Folder::create(scratch)?, free_address()?, random_name()?);
+        let (folder, address, password) = (TempFolder::create(scratch)?, free_address()?, random_name()?);
         let (data, secret) = (folder.path.join("data"), folder.path.join("password"));
-        let written = std::fs::write(&secret, &password).and_then(|()| give_away(&[&folder.path, &secret]));
-        written.map_err(|error| failed("cannot prepare a PostgreSQL", &error))?;
+        let written =
+            std::fs::write(&secret, &password).and_then(|()| change_owner(&[&folder.path, &secret]));
+        written.map_err(|error| failed("cannot prepare PostgreSQL", &error))?;
         let mut initdb = unprivileged(&programs.join("initdb"));
         initdb.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]);
         initdb.arg("--pwfile").arg(&secret).arg("--pgdata").arg(&data);
@@ -42,10 +43,11 @@ impl Cluster {
         run(start).map_err(|failure| failure.hint(last_line(&folder.path.join("log"))))?;
         // From here on, an error stops the server.
         let mut cluster = Self { folder, programs, address, password, postmaster: 0 };
-        let noted = std::fs::read_to_string(data.join("postmaster.pid"));
-        let noted = noted.map_err(|error| failed("the PostgreSQL did not note its process id", &error))?;
-        let pid = noted.lines().next().and_then(|line| line.trim().parse().ok());
-        cluster.postmaster = pid.ok_or_else(|| Failure::broken("PostgreSQL noted no process id"))?;
+        let pid_file = std::fs::read_to_string(data.join("postmaster.pid"));
+        let pid_file =
+            pid_file.map_err(|error| failed("cannot read the process id of PostgreSQL", &error))?;
+        let pid = pid_file.lines().next().and_then(|line| line.trim().parse().ok());
+        cluster.postmaster = pid.ok_or_else(|| Failure::broken("postmaster.pid contains no process id"))?;
         Ok(cluster)
     }
 
@@ -63,13 +65,13 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for PostgresCluster {
     fn drop(&mut self) {
         let mut stop = unprivileged(&self.programs.join("pg_ctl"));
         stop.args(["stop", "--silent", "--wait", "--mode=immediate"]);
         stop.arg("--pgdata").arg(self.folder.path.join("data"));
         if let Err(failure) = run(stop) {
-            eprintln!("the benchmark's own PostgreSQL did not stop: {}", failure.message());
+            eprintln!("cannot stop the PostgreSQL of the benchmark: {}", failure.message());
         }
     }
 }
@@ -80,8 +82,8 @@ fn run(mut command: Command) -> Result<(), Failure> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::broken(format!("{program} failed: {}", said.trim())))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::broken(format!("{program} failed: {}", stderr.trim())))
 }
 
 /// Returns a command that runs without privileges.
@@ -94,8 +96,8 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Lets such a command use these paths.
-fn give_away(paths: &[&Path]) -> std::io::Result<()> {
+/// Makes the unprivileged user the owner of these paths.
+fn change_owner(paths: &[&Path]) -> std::io::Result<()> {
     let Some((user, group)) = other_user() else { return Ok(()) };
     paths.iter().try_for_each(|path| chown(path, Some(user), Some(group)))
 }
@@ -126,7 +128,7 @@ fn programs() -> Result<PathBuf, Failure> {
         versions.into_iter().map(|version| version.join("bin")).chain(std::env::split_paths(&path));
     let found = folders.find(|folder| folder.join("initdb").exists() && folder.join("pg_ctl").exists());
     found.ok_or_else(|| {
-        Failure::usage("--postgres: no PostgreSQL is installed here")
-            .hint("install it, or name a server that runs with --database postgres://…")
+        Failure::usage("--postgres: PostgreSQL is not installed on this machine")
+            .hint("install it, or use an existing server with --database postgres://…")
     })
 }

@@ -1,7 +1,7 @@
-//! The costs of work, read from the metrics of the server and the CPU time of its database.
+//! Costs of the measured work: metrics of the server and CPU time of its database.
 
-use super::measure::{Metrics, Number, known, ratio, written};
-use super::{Facts, Target};
+use super::measure::{Metrics, RoundedNumber, format_known, format_number, ratio};
+use super::{ReportFields, Target};
 
 /// The counters of the server and the CPU time of the database at one moment.
 pub(super) struct Readings {
@@ -11,7 +11,7 @@ pub(super) struct Readings {
 
 impl Readings {
     pub(super) async fn take(target: &Target) -> Self {
-        Self { metrics: target.driver.metrics().await, database: target.ground.cpu_seconds() }
+        Self { metrics: target.driver.metrics().await, database: target.database.cpu_seconds() }
     }
 
     /// Returns the costs from these readings to now.
@@ -20,7 +20,7 @@ impl Readings {
     }
 }
 
-/// Costs in total or for each of the operations that were done. Unknown values are None.
+/// Costs in total or per operation. Unknown values are None.
 pub(super) struct Costs {
     pub(super) commits: Option<f64>,
     pub(super) changes: Option<f64>,
@@ -62,30 +62,34 @@ impl Costs {
     }
 
     /// Adds CPU time and memory. `many` names the operations, such as `Cycles`.
-    pub(super) fn cpu(&self, facts: Facts, many: &str) -> Facts {
+    pub(super) fn cpu(&self, fields: ReportFields, many: &str) -> ReportFields {
         let lower = many.to_lowercase();
-        facts
+        fields
             .number(format!("serverCpuSecondsPer1000{many}"), self.server_cpu)
             .number(format!("databaseCpuSecondsPer1000{many}"), self.database_cpu)
             .number(format!("bothCpuSecondsPer1000{many}"), self.both_cpu)
-            .line(format!("server CPU per 1000 {lower}"), format!("{} s", written(self.server_cpu, 3)))
-            .line(format!("database CPU per 1000 {lower}"), known(self.database_cpu, 3, " s"))
-            .line("both together", known(self.both_cpu, 3, " s"))
+            .line(format!("server CPU per 1000 {lower}"), format!("{} s", format_number(self.server_cpu, 3)))
+            .line(format!("database CPU per 1000 {lower}"), format_known(self.database_cpu, 3, " s"))
+            .line("CPU of both", format_known(self.both_cpu, 3, " s"))
             .memory("serverMemoryBytes", "server memory", self.memory)
     }
 
-    /// Adds the sizes of commits, and round trips. `one` names an operation, such as `Cycle`, and `changes` the changes.
-    pub(super) fn commit_sizes(&self, facts: Facts, one: &str, changes: &str) -> Facts {
-        facts
-            .fact(
+    /// Adds the sizes of commits, and round trips. `one` names an operation, such as `Cycle`, and `changes` the
+    /// changes.
+    pub(super) fn commit_sizes(&self, fields: ReportFields, one: &str, changes: &str) -> ReportFields {
+        fields
+            .field(
                 "rowsPerCommit",
-                Number(self.rows_per_commit),
+                RoundedNumber(self.rows_per_commit),
                 "rows per commit",
-                written(self.rows_per_commit, 1),
+                format_number(self.rows_per_commit, 1),
             )
             .number("changesPerCommit", self.changes_per_commit)
             .number(format!("roundTripsPer{one}"), self.round_trips_each)
-            .line(format!("{changes} per commit"), written(self.changes_per_commit, 1))
-            .line(format!("round trips per {}", one.to_lowercase()), known(self.round_trips_each, 2, ""))
+            .line(format!("{changes} per commit"), format_number(self.changes_per_commit, 1))
+            .line(
+                format!("round trips per {}", one.to_lowercase()),
+                format_known(self.round_trips_each, 2, ""),
+            )
     }
 }

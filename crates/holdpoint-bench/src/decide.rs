@@ -1,5 +1,5 @@
 //! `bench decide`: many runs wait for approval, and clients answer them in random order. Compares the rate with the row
-//! inserts that the disk allows.
+//! inserts per second of the disk.
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use holdpoint_client::api::ids::Status;
 
-use super::batch::{Batch, drive, repeat, timed};
+use super::batch::{Batch, measure_time, repeat, run_all};
 use super::costs::Readings;
-use super::measure::{Number, Spread, known, ratio, written};
-use super::{Clients, Connection, Driver, Facts, Failure, Report, Target};
+use super::measure::{Percentiles, RoundedNumber, format_known, format_number, ratio};
+use super::{ClientArgs, Connection, Driver, Failure, Report, ReportFields, Target};
 
-/// One in this many decisions is made before counting starts.
+/// One in this many decisions is made before the measurement.
 const WARM_UP: usize = 50;
 /// The disk is measured for this long before and after the decisions, because its speed varies.
 const CEILING: Duration = Duration::from_secs(2);
@@ -23,11 +23,11 @@ const CREATORS: u32 = 256;
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    clients: Clients,
-    /// Runs that wait when the measurement begins
+    clients: ClientArgs,
+    /// Number of waiting runs before the measurement
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pending: u32,
-    /// Seconds in which decisions are counted; fewer if all runs are decided
+    /// Length of the measurement in seconds; it ends early if all runs are decided
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
 }
@@ -36,9 +36,9 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let target = Target::start(connection, &load.clients.database, &[]).await?;
     let (driver, concurrency, pending) = (&target.driver, load.clients.concurrency, load.pending);
     let mut waiting = park(pending, async || driver.create().await).await?;
-    // One run is enough to see that runs come to wait on this server.
+    // One run is enough to verify that runs of this server reach the interrupt.
     if let Some(run) = waiting.first() {
-        driver.until(run, Status::WaitingApproval).await?;
+        driver.wait_for_status(run, Status::WaitingApproval).await?;
     }
     let warm = waiting.split_off(waiting.len() - waiting.len() / WARM_UP);
     decide(driver, warm, concurrency, Duration::MAX).await.all("the warm-up failed")?;
@@ -49,46 +49,48 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let costs = before.costs(&target, decisions.done.len()).await;
     let other = ceiling(&target, load).await?;
     let ceiling = one.zip(other).map(|(one, other)| (one.min(other), one.max(other)));
-    // Compared with the higher of the two, which is the worse share.
+    // The higher limit gives the lower share.
     let share = ratio(Some(decisions.per_second()), ceiling.map(|(_, high)| high));
-    let facts = Facts::of("decide")
+    let fields = ReportFields::of("decide")
         .member("concurrency", concurrency)
         .member("pending", pending)
         .member("pendingWhenCounted", begun_with)
-        .line("pending runs", format!("{pending}, of which {begun_with} waited when counting began"));
-    let facts = decisions.rate(facts, "decisions", &format!("{concurrency} at a time, in no order")).spread(
-        "decisionMs",
-        "answer → durable, p50 / p99",
-        Spread::of(decisions.done.iter().copied()),
-    );
-    let facts = costs
-        .cpu(facts, "Decisions")
-        .fact("commits", Number(costs.commits), "commits", written(costs.commits, 0))
+        .line("pending runs", format!("{pending}; {begun_with} when the measurement began"));
+    let fields = decisions
+        .rate(fields, "decisions", &format!("{concurrency} at a time, in random order"))
+        .percentiles(
+            "decisionMs",
+            "answer → durable, p50 / p99",
+            Percentiles::of(decisions.done.iter().copied()),
+        );
+    let fields = costs
+        .cpu(fields, "Decisions")
+        .field("commits", RoundedNumber(costs.commits), "commits", format_number(costs.commits, 0))
         .number("changes", costs.changes);
     let range = ceiling.map(|(low, high)| [low.round(), high.round()]);
     let rows = match ceiling {
-        Some((low, high)) => format!("{low:.0} to {high:.0} one-row inserts/s, {concurrency} to a commit"),
-        None => "unknown: measured only beside a server of the benchmark's own".to_owned(),
+        Some((low, high)) => format!("{low:.0} to {high:.0} one-row inserts/s, {concurrency} per commit"),
+        None => "unknown: measured only for a server that the benchmark starts".to_owned(),
     };
-    let facts = costs
-        .commit_sizes(facts, "Decision", "decisions")
-        .fact("ceilingRowsPerSecond", range, "what the disk allows", rows)
-        .fact(
+    let fields = costs
+        .commit_sizes(fields, "Decision", "decisions")
+        .field("ceilingRowsPerSecond", range, "disk limit", rows)
+        .field(
             "shareOfCeiling",
-            Number(share),
-            "share of it",
-            known(share.map(|share| share * 100.0), 1, " %"),
+            RoundedNumber(share),
+            "share of the disk limit",
+            format_known(share.map(|share| share * 100.0), 1, " %"),
         );
-    Ok(decisions.finish(facts))
+    Ok(decisions.finish(fields))
 }
 
-/// Creates runs and returns them in an order that is random, and the same for the same runs.
+/// Creates runs and returns them in a random order that depends only on their ids.
 pub(super) async fn park(
     count: u32,
     create: impl AsyncFn() -> Result<String, Failure>,
 ) -> Result<Vec<String>, Failure> {
     let parked = repeat("parked", count, CREATORS, create).await;
-    let mut runs = parked.all("a run could not be created")?;
+    let mut runs = parked.all("cannot create a run")?;
     runs.sort_by_cached_key(|run| {
         let mut hasher = DefaultHasher::new();
         run.hash(&mut hasher);
@@ -97,7 +99,7 @@ pub(super) async fn park(
     Ok(runs)
 }
 
-/// Decides each run once, until the time is over or no run is left.
+/// Decides each run once, until the time has passed or no run is left.
 pub(super) async fn decide(
     driver: &Driver,
     waiting: Vec<String>,
@@ -107,17 +109,19 @@ pub(super) async fn decide(
     let (begun, total) = (Instant::now(), u32::try_from(waiting.len()).unwrap_or(u32::MAX));
     let waiting = RefCell::new(waiting);
     let take = || waiting.borrow_mut().pop().filter(|_| begun.elapsed() < length);
-    drive("decided", total, concurrency, take, async |run| timed(async || driver.accept(&run).await).await)
-        .await
+    run_all("decided", total, concurrency, take, async |run| {
+        measure_time(async || driver.accept(&run).await).await
+    })
+    .await
 }
 
-/// Returns the rows per second that the disk takes if as many inserts as there are clients share a commit. None for a
-/// named server, whose disk is unknown.
+/// Returns the row inserts per second of the disk with one commit per `concurrency` inserts. None for a named server,
+/// because its disk is unknown.
 async fn ceiling(target: &Target, load: &Load) -> Result<Option<f64>, Failure> {
     if target.own.is_none() {
         return Ok(None);
     }
-    let (location, _folder) = target.ground.beside(&load.clients.database.scratch.folder)?;
+    let (location, _folder) = target.database.sibling(&load.clients.database.scratch.folder)?;
     let clients = load.clients.concurrency as usize;
     let rows = holdpoint_engine::ceiling(&location, clients, CEILING).await;
     rows.map(Some).map_err(|error| Failure::broken(error.to_string()))

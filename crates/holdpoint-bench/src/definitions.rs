@@ -1,4 +1,4 @@
-//! The workflows and agents that the benchmarks register.
+//! Definitions of the workflows and agents that the benchmarks register.
 
 use holdpoint_client::api::Object;
 use holdpoint_client::api::agents::AgentDefinition;
@@ -16,7 +16,7 @@ pub(super) fn list(objects: impl IntoIterator<Item = Object>) -> Value {
 /// A node: its id, its type and its configuration.
 pub(super) type Node = (String, &'static str, Object);
 
-/// Returns a workflow whose nodes follow one another.
+/// Returns a workflow whose nodes execute one after another.
 pub(super) fn workflow(id: &str, name: &str, nodes: Vec<Node>) -> WorkflowDefinition {
     let edge = |pair: &[Node]| {
         let (from, to) = (pair[0].0.as_str(), pair[1].0.as_str());
@@ -51,7 +51,7 @@ pub(super) fn noop(id: impl Into<String>) -> Node {
     (id.into(), "core.noop", Object::default())
 }
 
-/// Returns an approval gate with this title and these further members of its configuration.
+/// Returns an approval gate with this title and additional members of its configuration.
 pub(super) fn gate<const N: usize>(title: &str, more: [(&str, Value); N]) -> Node {
     let mut config = object([("title", title.into()), ("actions", vec!["accept", "reject"].into())]);
     config.0.extend(object(more).0);

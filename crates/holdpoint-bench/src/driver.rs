@@ -1,15 +1,13 @@
-//! The client of the benchmarks: one thread, many requests in flight, no retries. Measures nothing.
+//! The HTTP client of the benchmarks: one thread, many requests in flight, no retries.
 
 use std::time::{Duration, Instant};
 
-use holdpoint_api::ids::encode_segment;
 use holdpoint_cli::connection::Settings;
 use holdpoint_client::api::ids::{Status, StrictValue};
 use holdpoint_client::api::interrupts::ResolveInterrupt;
 use holdpoint_client::api::runs::CreateRun;
 use holdpoint_client::api::workflows::WorkflowDefinition;
 use holdpoint_client::{Client, EventStream, RetryPolicy};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::Failure;
@@ -18,19 +16,13 @@ use super::measure::Metrics;
 
 const WORKFLOW: &str = "bench-cycle";
 /// The time within which a run must reach the expected status.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 const POLL_FIRST: Duration = Duration::from_millis(2);
 const POLL_MAX: Duration = Duration::from_millis(50);
 
 pub(super) struct Driver {
     pub(super) client: Client,
     answer: ResolveInterrupt,
-}
-
-/// The part of a snapshot that the benchmarks read.
-#[derive(Deserialize)]
-struct RunState {
-    status: Status,
 }
 
 impl Driver {
@@ -42,7 +34,7 @@ impl Driver {
     }
 
     /// Registers the workflow of the approval cycle.
-    pub(super) async fn prepare(&self) -> Result<(), Failure> {
+    pub(super) async fn register_cycle_workflow(&self) -> Result<(), Failure> {
         let nodes = vec![noop("before"), gate("Benchmark", []), noop("after")];
         self.register(&workflow(WORKFLOW, "Benchmark of the approval cycle", nodes)).await
     }
@@ -52,10 +44,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Creates a run and waits until it waits for approval.
+    /// Creates a run and returns when it waits for approval.
     pub(super) async fn park(&self) -> Result<String, Failure> {
         let run = self.create().await?;
-        self.until(&run, Status::WaitingApproval).await?;
+        self.wait_for_status(&run, Status::WaitingApproval).await?;
         Ok(run)
     }
 
@@ -74,25 +66,25 @@ impl Driver {
     }
 
     /// Waits until a run has this status.
-    pub(super) async fn until(&self, run: &str, status: Status) -> Result<(), Failure> {
-        let request = self.client.get::<RunState>(format!("/v1/runs/{}", encode_segment(run)));
+    pub(super) async fn wait_for_status(&self, run: &str, status: Status) -> Result<(), Failure> {
+        let request = self.client.runs().status(run);
         let (begun, mut pause) = (Instant::now(), POLL_FIRST);
         loop {
             let found = request.clone().await?.status;
             if found == status {
                 return Ok(());
             }
-            if found.is_terminal() || begun.elapsed() > PATIENCE {
+            if found.is_terminal() || begun.elapsed() > WAIT_MAX {
                 let (found, status) = (found.as_str(), status.as_str());
                 return Err(Failure::refused(format!("run {run} is {found} and not {status}")));
             }
-            // Doubled each time, so that polls do not become the load.
+            // The delay doubles, so that polls add little load.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(POLL_MAX);
         }
     }
 
-    /// Returns the metrics of the server; none if it does not publish them.
+    /// Returns the metrics of the server; empty if it does not publish them.
     pub(super) async fn metrics(&self) -> Metrics {
         let text = self.client.get::<()>("/metrics").text().await;
         text.map(|text| Metrics::parse(&text)).unwrap_or_default()
@@ -104,7 +96,7 @@ impl Driver {
 }
 
 /// Reads a stream until an event of this type arrives.
-pub(super) async fn event(events: &mut EventStream, kind: &str) -> Result<(), Failure> {
+pub(super) async fn wait_for_event(events: &mut EventStream, kind: &str) -> Result<(), Failure> {
     let reading = async {
         while let Some(frame) = events.next().await? {
             if frame.event == kind {
@@ -113,6 +105,6 @@ pub(super) async fn event(events: &mut EventStream, kind: &str) -> Result<(), Fa
         }
         Err(Failure::refused(format!("the run ended without {kind}")))
     };
-    let late = |_| Failure::broken(format!("{kind} did not arrive within {} s", PATIENCE.as_secs()));
-    tokio::time::timeout(PATIENCE, reading).await.map_err(late)?
+    let late = |_| Failure::broken(format!("{kind} did not arrive within {} s", WAIT_MAX.as_secs()));
+    tokio::time::timeout(WAIT_MAX, reading).await.map_err(late)?
 }

@@ -8,7 +8,7 @@ use super::cycle::pass;
 use super::measure::round;
 use super::scratch::ChildProcess;
 use super::server::OwnServer;
-use super::{Driver, Facts};
+use super::{Driver, ReportFields};
 
 const ALONE_CYCLES: u32 = 200;
 const CYCLES_PER_LANE: u32 = 20;
@@ -23,17 +23,21 @@ pub(super) enum Fsyncs {
 }
 
 impl Fsyncs {
-    pub(super) fn report(&self, facts: Facts, concurrency: u32) -> Facts {
+    pub(super) fn report(&self, fields: ReportFields, concurrency: u32) -> ReportFields {
         let (member, text) = match self {
             Self::PerCycle { alone, together } => (
-                Some(Facts::default().member("alone", round(*alone)).member("together", round(*together))),
+                Some(
+                    ReportFields::default()
+                        .member("alone", round(*alone))
+                        .member("together", round(*together)),
+                ),
                 format!(
                     "{alone:.2} one at a time, {together:.2} with {concurrency} at a time (traced passes)"
                 ),
             ),
             Self::Unknown(why) => (None, format!("unknown: {why}")),
         };
-        facts.member("fsyncsPerCycle", member).line("fsyncs per cycle", text)
+        fields.member("fsyncsPerCycle", member).line("fsyncs per cycle", text)
     }
 }
 
@@ -48,7 +52,7 @@ pub(super) async fn count(driver: &Driver, server: &OwnServer, concurrency: u32)
 
 async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u32) -> Result<f64, String> {
     if !cfg!(target_os = "linux") {
-        return Err("counted on Linux only".to_string());
+        return Err("counted only on Linux".to_string());
     }
     let log = server.scratch_file("fsyncs.log");
     let tracer = trace(server.pid(), &log).await?;
@@ -56,7 +60,8 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
     tokio::time::sleep(DRAIN).await;
     drop(tracer);
     let cycles = pass.all("the traced pass failed").map_err(|failure| failure.message().to_string())?;
-    let log = std::fs::read_to_string(&log).map_err(|error| format!("strace left no log: {error}"))?;
+    let log =
+        std::fs::read_to_string(&log).map_err(|error| format!("cannot read the log of strace: {error}"))?;
     Ok(calls(&log) as f64 / cycles.len() as f64)
 }
 
@@ -65,12 +70,13 @@ async fn trace(pid: u32, log: &Path) -> Result<ChildProcess, String> {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().map_err(|error| format!("strace cannot be started: {error}"))?;
+    let child = command.spawn().map_err(|error| format!("cannot start strace: {error}"))?;
     let (mut tracer, begun) = (ChildProcess(child), Instant::now());
     while !every_thread_is_traced(pid) {
         if tracer.has_ended() || begun.elapsed() > ATTACH_MAX {
             return Err(
-                "strace may not trace the server (a container or ptrace_scope forbids it)".to_string()
+                "strace has no permission to trace the server (a container or ptrace_scope forbids it)"
+                    .to_string(),
             );
         }
         tokio::time::sleep(ATTACH_POLL).await;

@@ -1,5 +1,5 @@
-//! `bench inbox`: the requests of the first screen of the inbox while many runs wait, and the rate of decisions while
-//! inboxes are open.
+//! `bench inbox`: measures the requests of the first screen of the inbox while many runs wait, and the rate of
+//! decisions while inbox pages are open.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -14,43 +14,45 @@ use holdpoint_client::{Client, Request};
 use super::batch::{Batch, sample};
 use super::decide::{decide, park};
 use super::definitions::{gate, workflow};
-use super::measure::{Spread, middle, ratio, round, written};
-use super::{Clients, Connection, Driver, Facts, Failure, Progress, Report, Target};
+use super::measure::{Percentiles, format_number, median, ratio, round};
+use super::{ClientArgs, Connection, Driver, Failure, Progress, Report, ReportFields, Target};
 
 /// Workflows that any principal may decide, with a deadline and without, and one for another principal.
 const OPEN: [&str; 2] = ["bench-inbox-due", "bench-inbox-open"];
 const OTHERS: &str = "bench-inbox-others";
-/// One in this many runs waits for another principal. These runs are the oldest and due first, which is the harder case.
+/// One in this many runs waits for another principal. These runs are the oldest and have the earliest deadlines, which
+/// is the slower case for the lists.
 const OTHERS_SHARE: u32 = 4;
 const OTHERS_DUE_MS: u64 = 24 * 60 * 60 * 1000;
 const DUE_MS: u64 = 2 * OTHERS_DUE_MS;
-/// The lists that the page shows: member, name, order and kind.
+/// Lists of the page: JSON member, label, order and kind.
 const LISTS: [(&str, &str, &str, Option<&str>); 4] = [
     ("listMs", "oldest first", "oldest", None),
     ("newestMs", "newest first", "newest", None),
     ("deadlineMs", "by deadline", "deadline", None),
     ("approvalsMs", "approvals only", "oldest", Some("approval")),
 ];
-/// The size of a page of the inbox, and of a page on the way from the first to the last.
+/// Page size of the inbox, and page size for reading the whole list.
 const SCREEN: u64 = 50;
 const PAGE: u32 = 100;
-/// Decisions are counted this many times without open inboxes, and as often with them.
+/// Number of measurements without open inbox pages, and the same number with them.
 const ROUNDS: usize = 3;
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    clients: Clients,
-    /// Runs that wait
+    clients: ClientArgs,
+    /// Number of waiting runs
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(16..))]
     pending: u32,
-    /// Samples of each request
+    /// Number of samples of each request
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// Inboxes that are open while decisions are counted
+    /// Number of inbox pages that are open while decisions are measured
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     watchers: u32,
-    /// Seconds of each of six counts of decisions, three with open inboxes and three without; fewer if no run is left
+    /// Length in seconds of each of six measurements of decisions, three with open inbox pages and three without; fewer
+    /// if no run is left
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
 }
@@ -63,34 +65,34 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let first = sample(requests, async || first_screen(client).await).await?;
     let counts = client.interrupts().counts(&mine());
     let counts = sample(requests, async || Ok(counts.clone().text().await.map(drop)?)).await?;
-    let mut facts = Facts::of("inbox")
-        .fact(
+    let mut fields = ReportFields::of("inbox")
+        .field(
             "pending",
             pending,
             "pending",
             format!("{pending}, one in {OTHERS_SHARE} for another principal"),
         )
         .member("requests", requests)
-        .spread("firstScreenMs", "first screen (page, who, list, counts), p50 / p99", first)
-        .spread("countsMs", "counts", counts);
+        .percentiles("firstScreenMs", "first screen (page, session, list, counts), p50 / p99", first)
+        .percentiles("countsMs", "counts", counts);
     for (member, name, order, kind) in LISTS {
         let list = list(client, order, kind);
         let spread = sample(requests, async || Ok(list.clone().text().await.map(drop)?)).await?;
-        facts = facts.spread(member, name, spread);
+        fields = fields.percentiles(member, name, spread);
     }
     let (pages, rows) = every_page(client, pending).await?;
-    let facts = facts
-        .fact("pageMs", pages, "each page to the last", format!("{}, {rows} rows", Spread::text(pages)))
+    let fields = fields
+        .field("pageMs", pages, "each page of the list", format!("{}, {rows} rows", Percentiles::text(pages)))
         .member("rowsOfAllPages", rows)
         .member("concurrency", concurrency)
         .member("watchers", load.watchers);
-    decisions(driver, waiting, load, facts).await
+    decisions(driver, waiting, load, fields).await
 }
 
-/// Fills the inbox, and returns the runs that the benchmark may decide.
+/// Starts runs for the inbox, and returns those that the benchmark may decide.
 async fn fill(driver: &Driver, pending: u32) -> Result<Vec<String>, Failure> {
     let title = "Pay the invoice of the month?";
-    let approvers = ("approversList", vec!["somebody-else"].into());
+    let approvers = ("approversList", vec!["other-principal"].into());
     for (id, gate) in [
         (OTHERS, gate(title, [("timeoutMs", OTHERS_DUE_MS.into()), approvers])),
         (OPEN[0], gate(title, [("timeoutMs", DUE_MS.into())])),
@@ -106,7 +108,7 @@ async fn fill(driver: &Driver, pending: u32) -> Result<Vec<String>, Failure> {
         driver.start(OPEN[turn.get() % OPEN.len()]).await
     });
     let waiting = waiting.await?;
-    join_all(waiting.iter().take(64).map(|run| driver.until(run, Status::WaitingApproval))).await;
+    join_all(waiting.iter().take(64).map(|run| driver.wait_for_status(run, Status::WaitingApproval))).await;
     Ok(waiting)
 }
 
@@ -119,7 +121,7 @@ fn list(client: &Client, order: &str, kind: Option<&str>) -> Request<PendingInte
     client.interrupts().pending(&filter).query(&Page { limit: Some(SCREEN), cursor: None })
 }
 
-/// Requests the page and the session, and then the list and its counts at the same time.
+/// Requests the page and the session, then the list and its counts concurrently.
 async fn first_screen(client: &Client) -> Result<(), Failure> {
     client.get::<()>("/inbox").text().await?;
     client.sessions().current().text().await?;
@@ -128,7 +130,7 @@ async fn first_screen(client: &Client) -> Result<(), Failure> {
 }
 
 /// Reads the list from the first page to the last, and returns the times and the number of rows.
-async fn every_page(client: &Client, pending: u32) -> Result<(Option<Spread>, usize), Failure> {
+async fn every_page(client: &Client, pending: u32) -> Result<(Option<Percentiles>, usize), Failure> {
     let progress = Progress::new("pages", pending.div_ceil(PAGE));
     let (mut samples, mut rows) = (Vec::new(), 0);
     let mut page = Page { limit: Some(PAGE.into()), cursor: None };
@@ -140,23 +142,24 @@ async fn every_page(client: &Client, pending: u32) -> Result<(Option<Spread>, us
         rows += found.interrupts.len();
         page.cursor = found.next_cursor;
         if page.cursor.is_none() {
-            return Ok((Spread::of(samples), rows));
+            return Ok((Percentiles::of(samples), rows));
         }
     }
 }
 
-/// Counts decisions without open inboxes and with them, in alternating order, because the speed of the machine varies.
+/// Measures decisions without and with open inbox pages in alternating order, because the speed of the machine varies.
 async fn decisions(
     driver: &Driver,
     mut waiting: Vec<String>,
     load: &Load,
-    facts: Facts,
+    fields: ReportFields,
 ) -> Result<Report, Failure> {
     let share = waiting.len() / (2 * ROUNDS);
-    let (mut alone, mut watched, mut told, mut failures) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut alone, mut watched, mut event_rates, mut failures) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for turn in 0..2 * ROUNDS {
         let these = waiting.split_off(waiting.len() - share);
-        // Rounds of two turns: the first of a round is alone, watched, alone.
+        // A round has two turns. The first turns of the three rounds are alone, watched and alone.
         let batch = if (turn / 2 + turn) % 2 == 0 {
             let batch = decide_for(driver, these, load).await;
             alone.push(batch.per_second());
@@ -164,30 +167,35 @@ async fn decisions(
         } else {
             let (batch, events_per_second) = decide_watched(driver, these, load).await?;
             watched.push(batch.per_second());
-            told.push(events_per_second);
+            event_rates.push(events_per_second);
             batch
         };
         failures.extend(batch.failures);
     }
-    let of = |rates: &[f64]| middle(rates).unwrap_or_default();
-    let (alone, watched, told) = (of(&alone), of(&watched), of(&told));
+    let of = |rates: &[f64]| median(rates).unwrap_or_default();
+    let (alone, watched, event_rate) = (of(&alone), of(&watched), of(&event_rates));
     let share = ratio(Some(watched), Some(alone));
     let alone_text = format!("{alone:.0}, {} at a time", load.clients.concurrency);
-    let (watchers, share_text) = (load.watchers, written(share, 2));
-    let watched_text = format!("{watched:.0} with {watchers} open streams, {share_text} of it");
-    let facts = facts
-        .fact("decisionsPerSecond", round(alone), "decisions/s", alone_text)
-        .fact("decisionsPerSecondWatched", round(watched), "decisions/s while watched", watched_text)
+    let (watchers, share_text) = (load.watchers, format_number(share, 2));
+    let watched_text = format!("{watched:.0} with {watchers} open streams, a share of {share_text}");
+    let fields = fields
+        .field("decisionsPerSecond", round(alone), "decisions/s", alone_text)
+        .field("decisionsPerSecondWatched", round(watched), "decisions/s with open pages", watched_text)
         .number("watchedShare", share)
-        .fact("countsToldPerSecond", round(told), "counts told to each, per second", format!("{told:.1}"));
-    Ok(facts.finish(failures.len(), failures.first()))
+        .field(
+            "countsToldPerSecond",
+            round(event_rate),
+            "events/s of each stream",
+            format!("{event_rate:.1}"),
+        );
+    Ok(fields.finish(failures.len(), failures.first()))
 }
 
 async fn decide_for(driver: &Driver, waiting: Vec<String>, load: &Load) -> Batch<Duration> {
     decide(driver, waiting, load.clients.concurrency, Duration::from_secs(load.seconds)).await
 }
 
-/// Counts decisions while inboxes are open, and returns the events per second of each inbox, too.
+/// Measures decisions while inbox pages are open. Also returns the events per second of each page.
 async fn decide_watched(
     driver: &Driver,
     waiting: Vec<String>,
@@ -211,6 +219,6 @@ async fn decide_watched(
         Either::Left((decided, _)) => decided,
         Either::Right((_, deciding)) => deciding.await,
     };
-    let told = f64::from(events.get()) / decided.seconds / f64::from(load.watchers.max(1));
-    Ok((decided, told))
+    let event_rate = f64::from(events.get()) / decided.seconds / f64::from(load.watchers.max(1));
+    Ok((decided, event_rate))
 }

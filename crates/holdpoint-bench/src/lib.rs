@@ -1,22 +1,31 @@
 //! `holdpoint bench`: measures a server over HTTP, and the engine through the library.
+//!
+//! # Layout
+//! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `webhooks`, `mailbox`, `wake`: the benchmarks
+//! - `target`, `driver`, `server`, `database`, `cluster`: the server under test, its client, process and database
+//! - `batch`, `background_connections`, `definitions`: concurrent clients, idle and slow connections, workflows and
+//!   agents
+//! - `costs`, `measure`, `fsyncs`, `postmaster`, `report`, `progress`, `scratch`: measurements, output, temporary
+//!   resources
 
 mod agent;
 mod agui;
+mod background_connections;
 mod batch;
 mod cluster;
 mod costs;
-mod crowd;
 mod cycle;
+mod database;
 mod decide;
 mod definitions;
 mod driver;
 mod fsyncs;
-mod ground;
 mod inbox;
 mod mailbox;
 mod measure;
 mod parked;
 mod postmaster;
+mod progress;
 mod report;
 mod scratch;
 mod server;
@@ -27,18 +36,19 @@ mod webhooks;
 use clap::Subcommand;
 use holdpoint_cli::connection::Connection;
 use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::{Output, Progress};
+use holdpoint_cli::output::Output;
+use progress::Progress;
 
-// The vocabulary of all benchmarks, which the modules import from here.
+// Types that all benchmarks use.
+use database::{BenchDatabase, DatabaseArgs};
 use driver::Driver;
-use ground::{Database, Ground};
-use report::{Facts, Report};
-use target::{Clients, Target};
+use report::{Report, ReportFields};
+use target::{ClientArgs, Target};
 
 pub const EXAMPLES: &str = "\
-Without --server (or HOLDPOINT_SERVER) a server of its own is started on a free port with an empty
-data folder, and removed afterwards. A named server, by http or https, or a named database keeps the data of the
-benchmark. --postgres starts a PostgreSQL and removes it; its programs must be installed. `bench mailbox` and
+Without --server (or HOLDPOINT_SERVER) the benchmark starts a server on a free port with an empty
+data folder, and removes both afterwards. An existing server (http or https) or database keeps the data of the
+benchmark. --postgres starts a temporary PostgreSQL; its programs must be installed. `bench mailbox` and
 `bench wake` use the library in their own process and need no server.
 
 Examples:
@@ -58,42 +68,42 @@ Examples:
 
 /// The help of `--server`. Unlike the other commands, a benchmark does not look for a server.
 pub const SERVER_HELP: &str =
-    "The server to measure; without it a server of its own is started, and removed afterwards";
+    "Server to measure; without it, the benchmark starts a server and removes it afterwards";
 
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "the arguments of a benchmark are used in this crate only")]
 pub enum Action {
-    /// The approval cycle: create a run, see it wait, answer it, see it completed
+    /// Measure the approval cycle: create a run, wait for its interrupt, answer it, wait for its completion
     Cycle(cycle::Load),
-    /// Agents: a tool call that waits, its approval, the call, the last reply; with a scripted model
+    /// Measure runs of an agent with a scripted model: a tool call, its approval, the last reply
     Agent(agent::Load),
-    /// AG-UI: many front ends at once, each with a run whose scripted model takes a while
+    /// Measure many concurrent AG-UI front ends, each with a run whose scripted model replies after a delay
     #[command(name = "ag-ui")]
     AgUi(agui::Load),
-    /// Decisions: many runs wait, and clients answer them in random order
+    /// Measure decisions while many runs wait, in random order
     Decide(decide::Load),
-    /// The inbox while many runs wait: its first screen, its lists, and the cost of open inboxes
+    /// Measure the inbox while many runs wait: first screen, lists, and the cost of open pages
     Inbox(inbox::Load),
-    /// Many runs that wait: memory, disk, the list of pending interrupts, and the restart after kill -9
+    /// Measure many waiting runs: memory, disk, the list of pending interrupts, and the restart after kill -9
     Parked(parked::Load),
-    /// Webhooks: the rate of deliveries, and the approval cycle beside subscribers, some of them dead
+    /// Measure webhooks: the rate of deliveries, and the approval cycle with working and failing subscribers
     ///
-    /// The subscribers are on loopback. First one of them receives many events at once, with best effort and durably,
-    /// without other load; then more events with best effort than the queue has room for, which drops the rest.
-    /// After that the cycle of `bench cycle` runs beside one subscription, beside one whose subscriber never answers or
-    /// refuses connections, and beside many for other events or for all events. Each pass has a neighbour without
-    /// subscriptions, before or after it in turn, and is reported as a share of that one: 1.00 is no loss. Where many
-    /// subscriptions want the events of every cycle, each cycle has twice as many deliveries as there are subscriptions,
-    /// and most of them are dropped. One in 16 signatures is checked. A server that is named with --server must
-    /// run with --allow-private-webhooks on this machine and have no other webhooks.
+    /// The subscribers listen on loopback. Without other load, one of them receives many events at once: with best
+    /// effort, durably, and with more best-effort events than the queue can hold, so that the server drops the rest.
+    /// Then the cycle of `bench cycle` runs with one subscription, with one whose subscriber never responds or refuses
+    /// connections, and with many subscriptions to other events or to all events. Each pass is paired with a pass
+    /// without subscriptions, in alternating order, and is reported as a share of that pass: 1.00 is no loss. With many
+    /// subscriptions to the events of every cycle, each cycle has twice as many deliveries as there are subscriptions,
+    /// and most of them are dropped. One in 16 signatures is checked. A server given with --server must run with
+    /// --allow-private-webhooks on this machine and have no other webhooks.
     Webhooks(webhooks::Load),
-    /// The mailbox without HTTP: enqueue, claim, ack; with shared commits, and with one for each operation
+    /// Measure the mailbox without HTTP: enqueue, claim, ack; with shared commits and with one commit per operation
     Mailbox(mailbox::Load),
-    /// The wake-ups: the time for which ready work waits for a worker, without load and beside clients
+    /// Measure the time that ready work waits for a worker, without load and with clients
     ///
-    /// Two runs are started in one thread. When the first ends, the second is ready: measured is the time from the end
-    /// of the work of the first to the beginning of the work of the second, the commit in between included. On PostgreSQL
-    /// also the time from a start on a node without a worker to the beginning of the work on another node.
+    /// Two runs are started in one thread. The second is ready when the first ends. The result is the time from the end
+    /// of the first node to the start of the second, including the commit in between. On PostgreSQL the benchmark also
+    /// measures the time from a start in a process without a worker to the start of the node in another process.
     Wake(wake::Load),
 }
 
@@ -110,8 +120,8 @@ fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> 
     let runtime = runtime.map_err(|error| Failure::broken(format!("cannot start the benchmark: {error}")))?;
     runtime.block_on(async {
         tokio::select! {
-            // First, so that it listens before a server is started. Dropping the benchmark stops its server and removes
-            // its folder.
+            // First, so that the signal handler is installed before a server is started. Dropping the benchmark stops
+            // its server and removes its folder.
             biased;
             _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
             result = bench(connection, action) => result,
@@ -119,7 +129,7 @@ fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> 
     })
 }
 
-/// A client needs one thread; an engine takes as many as a server would.
+/// Returns a runtime with one thread for HTTP clients, and with several threads for benchmarks that run the engine.
 fn runtime(action: &Action) -> tokio::runtime::Builder {
     let threads = match action {
         Action::Mailbox(load) => load.threads,

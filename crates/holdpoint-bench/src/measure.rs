@@ -1,4 +1,4 @@
-//! Numbers: percentiles, differences of Prometheus counters, and how they are written.
+//! Percentiles, differences of Prometheus counters, and the formatting of numbers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use serde::{Serialize, Serializer};
 
 /// The median and the 99th percentile of durations, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Spread {
+pub(super) struct Percentiles {
     p50: f64,
     p99: f64,
 }
 
-impl Spread {
+impl Percentiles {
     /// Returns None if there are no samples.
     pub(super) fn of(samples: impl IntoIterator<Item = Duration>) -> Option<Self> {
         let mut samples: Vec<Duration> = samples.into_iter().collect();
@@ -25,7 +25,7 @@ impl Spread {
     }
 }
 
-/// The smallest sample that at least the share `q` of all samples does not exceed.
+/// Returns the smallest sample that is not exceeded by at least the share `q` of the samples.
 fn percentile_ms(sorted: &[Duration], q: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).map(|sample| round(sample.as_secs_f64() * 1000.0))
@@ -40,7 +40,7 @@ impl Metrics {
         let mut sums = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let Some((name, rest)) = line.split_once(['{', ' ']) else { continue };
-            // A label may hold blanks and braces, so the value is looked for behind the last brace.
+            // A label may contain blanks and braces, so the value starts after the last brace.
             let rest = rest.rsplit_once('}').map_or(rest, |(_, value)| value);
             let value = rest.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
             if let Some(value) = value {
@@ -60,13 +60,13 @@ impl Metrics {
     }
 }
 
-/// Returns None if either is unknown or the whole is zero.
+/// Returns part divided by whole, or None if one of them is unknown or the whole is zero.
 pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     whole.filter(|whole| *whole > 0.0).and_then(|whole| Some(part? / whole))
 }
 
-/// Returns the median; of an even number of values the higher one in the middle.
-pub(super) fn middle(values: &[f64]) -> Option<f64> {
+/// Returns the median; the higher middle value if the number of values is even.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
@@ -77,11 +77,12 @@ pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// A rounded number. Whole numbers, such as counts and bytes, are written without a point, and unknown ones as null.
+/// A number that is serialized with at most three decimals, a whole number without a decimal point, an unknown number
+/// as null.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) Option<f64>);
+pub(super) struct RoundedNumber(pub(super) Option<f64>);
 
-impl Serialize for Number {
+impl Serialize for RoundedNumber {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.map(round) {
             None => serializer.serialize_none(),
@@ -91,12 +92,12 @@ impl Serialize for Number {
     }
 }
 
-pub(super) fn written(value: Option<f64>, decimals: usize) -> String {
+pub(super) fn format_number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "unknown".to_string(), |value| format!("{value:.decimals$}"))
 }
 
 /// Returns an empty text for an unknown value, so that its line is not printed.
-pub(super) fn known(value: Option<f64>, decimals: usize, unit: &str) -> String {
+pub(super) fn format_known(value: Option<f64>, decimals: usize, unit: &str) -> String {
     value.map(|value| format!("{value:.decimals$}{unit}")).unwrap_or_default()
 }
 
@@ -107,17 +108,17 @@ mod tests {
     #[test]
     fn percentiles_are_samples_at_their_rank() {
         let samples: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
-        assert_eq!(Spread::of(samples), Some(Spread { p50: 100.0, p99: 198.0 }));
-        let one = Spread::of(vec![Duration::from_millis(7)]);
-        assert_eq!(one, Some(Spread { p50: 7.0, p99: 7.0 }));
-        assert_eq!(Spread::of(vec![]), None);
+        assert_eq!(Percentiles::of(samples), Some(Percentiles { p50: 100.0, p99: 198.0 }));
+        let one = Percentiles::of(vec![Duration::from_millis(7)]);
+        assert_eq!(one, Some(Percentiles { p50: 7.0, p99: 7.0 }));
+        assert_eq!(Percentiles::of(vec![]), None);
     }
 
     #[test]
-    fn the_middle_is_that_of_the_order_by_size() {
-        assert_eq!(middle(&[9.0, 1.0, 4.0]), Some(4.0));
-        assert_eq!(middle(&[9.0, 1.0]), Some(9.0));
-        assert_eq!(middle(&[]), None);
+    fn the_median_is_the_higher_middle_value() {
+        assert_eq!(median(&[9.0, 1.0, 4.0]), Some(4.0));
+        assert_eq!(median(&[9.0, 1.0]), Some(9.0));
+        assert_eq!(median(&[]), None);
     }
 
     #[test]
@@ -130,17 +131,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_stays_unknown() {
+    fn results_of_unknown_values_are_unknown() {
         let (before, after) = (Metrics::parse("a 1\n"), Metrics::parse("a 5\nb 2\n"));
         assert_eq!(after.since(&before, "a"), Some(4.0));
         assert_eq!(after.since(&before, "b"), None);
         assert_eq!(ratio(Some(1.0), Some(0.0)), None);
         assert_eq!(ratio(Some(1.0), Some(4.0)), Some(0.25));
-        let json = |value: Option<f64>| serde_json::to_string(&Number(value)).unwrap();
+        let json = |value: Option<f64>| serde_json::to_string(&RoundedNumber(value)).unwrap();
         assert_eq!(
             (json(Some(12.0)), json(Some(1.2345)), json(None)),
             ("12".into(), "1.235".into(), "null".into())
         );
-        assert_eq!(written(None, 1), "unknown");
+        assert_eq!(format_number(None, 1), "unknown");
     }
 }

@@ -1,4 +1,4 @@
-//! `bench parked`: the costs of many waiting runs, and the time from kill -9 to an answer.
+//! `bench parked`: measures the costs of many waiting runs, and the time from kill -9 to the first accepted answer.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use holdpoint_client::api::ids::Status;
 use holdpoint_client::api::pending::ListPending;
 
 use super::batch::{repeat, sample};
-use super::measure::Number;
-use super::scratch::Scratch;
+use super::measure::RoundedNumber;
+use super::scratch::ScratchArgs;
 use super::server::OwnServer;
-use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
+use super::{Connection, DatabaseArgs, Driver, Failure, Report, ReportFields, Target};
 
 const PENDING_REQUESTS: u32 = 20;
 /// Time for the store to checkpoint its log before its size is read.
@@ -20,23 +20,25 @@ const RESTART_POLL: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// Runs in flight at the same time
+    /// Number of concurrent clients
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     concurrency: u32,
     #[command(flatten)]
-    scratch: Scratch,
-    /// Runs to park
+    scratch: ScratchArgs,
+    /// Number of runs that wait for approval
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let mut target = Target::start(connection, &Database::local(&load.scratch), &[]).await?;
+    let mut target = Target::start(connection, &DatabaseArgs::local(&load.scratch), &[]).await?;
     let (driver, concurrency) = (&target.driver, load.concurrency);
     let disk_before = target.own.as_ref().map(OwnServer::disk_bytes);
     let parked = repeat("parked", load.runs, concurrency, async || driver.park().await).await;
     let Some(first) = parked.done.first() else {
-        return parked.all("no run could be parked").and(Err(Failure::refused("no run was parked")));
+        return parked
+            .all("cannot create waiting runs")
+            .and(Err(Failure::refused("no run reached its interrupt")));
     };
     tokio::time::sleep(DISK_SETTLE).await;
     let disk_after = target.own.as_ref().map(OwnServer::disk_bytes);
@@ -50,16 +52,21 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
         None => None,
     };
     let (count, seconds) = (parked.done.len(), parked.seconds);
-    let facts = Facts::of("parked")
+    let fields = ReportFields::of("parked")
         .member("concurrency", concurrency)
-        .fact("parked", count, "parked runs", format!("{count} in {seconds:.2} s, {concurrency} at a time"))
+        .field("parked", count, "waiting runs", format!("{count} in {seconds:.2} s, {concurrency} at a time"))
         .number("seconds", Some(seconds))
         .memory("serverMemoryBytes", "server memory", memory)
-        .fact("diskBytesPerRun", Number(disk_per_run), "disk per run", own_only(disk_per_run, 0, "bytes"))
-        .spread("pendingMs", "first page of pending, p50 / p99", pending)
+        .field(
+            "diskBytesPerRun",
+            RoundedNumber(disk_per_run),
+            "disk per run",
+            own_only(disk_per_run, 0, "bytes"),
+        )
+        .percentiles("pendingMs", "first page of pending interrupts, p50 / p99", pending)
         .number("killToCompletedSeconds", restart)
         .line("kill -9 → first run completed", own_only(restart, 3, "s"));
-    Ok(parked.finish(facts))
+    Ok(parked.finish(fields))
 }
 
 /// Returns the time from the kill until the run is answered and completed.
@@ -69,19 +76,19 @@ async fn restart(driver: &Driver, server: &mut OwnServer, run: &str) -> Result<D
     loop {
         match driver.accept(run).await {
             Ok(()) => break,
-            Err(failure) if failure.is_passing() && begun.elapsed() < RESTART_MAX => {
+            Err(failure) if failure.is_transient() && begun.elapsed() < RESTART_MAX => {
                 tokio::time::sleep(RESTART_POLL).await;
             }
             Err(failure) => return Err(failure.about("after kill -9")),
         }
     }
-    driver.until(run, Status::Completed).await?;
+    driver.wait_for_status(run, Status::Completed).await?;
     Ok(begun.elapsed())
 }
 
 fn own_only(value: Option<f64>, decimals: usize, unit: &str) -> String {
     match value {
         Some(value) => format!("{value:.decimals$} {unit}"),
-        None => "unknown: measured only on a server of the benchmark's own".to_string(),
+        None => "unknown: measured only on a server that the benchmark starts".to_string(),
     }
 }

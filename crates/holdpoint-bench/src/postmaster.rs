@@ -1,8 +1,9 @@
-//! The processes of a PostgreSQL server on this machine: the postmaster, and the CPU time of all. Linux only.
+//! Finds the postmaster of a PostgreSQL server on this machine, and reads the CPU time of all its processes. Linux
+//! only.
 
 use std::path::{Path, PathBuf};
 
-use holdpoint_engine::Process;
+use holdpoint_engine::ProcessStats;
 
 const PORT_DEFAULT: u16 = 5432;
 /// A listening socket's state in /proc/net/tcp.
@@ -10,29 +11,29 @@ const LISTENING: &str = "0A";
 
 /// Returns the user and system time of the postmaster, its children, and children that have ended.
 pub(super) fn cpu_seconds(postmaster: u32) -> Option<f64> {
-    let whole = |process: &Process| process.cpu_seconds + process.ended_children_cpu_seconds;
-    let lead = Process::read(&postmaster.to_string())?;
+    let whole = |process: &ProcessStats| process.cpu_seconds + process.ended_children_cpu_seconds;
+    let lead = ProcessStats::read(&postmaster.to_string())?;
     let children =
-        pids().filter_map(|pid| Process::read(&pid)).filter(|process| process.parent == postmaster);
+        pids().filter_map(|pid| ProcessStats::read(&pid)).filter(|process| process.parent == postmaster);
     Some(whole(&lead) + children.map(|process| whole(&process)).sum::<f64>())
 }
 
 /// Returns the postmaster of the server at an address, if it runs on this machine and is visible.
 pub(super) fn find(url: &str) -> Option<u32> {
-    match place(url)? {
-        Place::Socket(folder, port) => by_lock(&folder, port),
-        Place::Port(port) => by_port(port),
+    match local_address(url)? {
+        LocalAddress::Socket(folder, port) => by_lock(&folder, port),
+        LocalAddress::Port(port) => by_port(port),
     }
 }
 
 #[derive(Debug, PartialEq)]
-enum Place {
+enum LocalAddress {
     Socket(PathBuf, u16),
     Port(u16),
 }
 
-/// Returns the place of an address on this machine; None for another machine or several hosts.
-fn place(url: &str) -> Option<Place> {
+/// Returns the socket or port of a URL on this machine; None for another machine or several hosts.
+fn local_address(url: &str) -> Option<LocalAddress> {
     let (_, rest) = url.split_once("://")?;
     let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
     let parameter = |name: &str| {
@@ -51,8 +52,8 @@ fn place(url: &str) -> Option<Place> {
     let host = if host.is_empty() { parameter("host")? } else { host };
     let host = host.replace("%2F", "/").replace("%2f", "/");
     match host.as_str() {
-        "localhost" | "127.0.0.1" | "[::1]" => Some(Place::Port(port)),
-        folder if folder.starts_with('/') => Some(Place::Socket(folder.into(), port)),
+        "localhost" | "127.0.0.1" | "[::1]" => Some(LocalAddress::Port(port)),
+        folder if folder.starts_with('/') => Some(LocalAddress::Socket(folder.into(), port)),
         _ => None,
     }
 }
@@ -72,12 +73,13 @@ fn by_port(port: u16) -> Option<u32> {
         open.filter_map(|file| std::fs::read_link(file.path()).ok())
             .any(|target| sockets.iter().any(|socket| target.as_os_str() == socket.as_str()))
     };
-    // Another program may listen there, for example a pooler, and a new child still has the socket.
+    // Another program, for example a pooler, may listen on the port, and a new child process still has the socket.
     let leads = |pid: &String| {
-        let parent =
-            Process::read(pid).filter(|process| process.name == "postgres").map(|process| process.parent);
+        let parent = ProcessStats::read(pid)
+            .filter(|process| process.name == "postgres")
+            .map(|process| process.parent);
         parent.is_some_and(|parent| {
-            Process::read(&parent.to_string()).is_none_or(|parent| parent.name != "postgres")
+            ProcessStats::read(&parent.to_string()).is_none_or(|parent| parent.name != "postgres")
         })
     };
     pids().filter(holds).find(leads)?.parse().ok()
@@ -106,18 +108,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_this_machine_lead_somewhere() {
+    fn only_urls_of_this_machine_have_a_local_address() {
         for (url, expected) in [
-            ("postgres://u:p@127.0.0.1:5433/db", Some(Place::Port(5433))),
-            ("postgres://localhost/db", Some(Place::Port(5432))),
-            ("postgres://u@[::1]:5433/db?schema=x", Some(Place::Port(5433))),
-            ("postgres://u@[::1]/db", Some(Place::Port(5432))),
-            ("postgres://u@%2Frun%2Fpg:5433/db", Some(Place::Socket("/run/pg".into(), 5433))),
-            ("postgres:///db?host=/run/pg&port=5434", Some(Place::Socket("/run/pg".into(), 5434))),
+            ("postgres://u:p@127.0.0.1:5433/db", Some(LocalAddress::Port(5433))),
+            ("postgres://localhost/db", Some(LocalAddress::Port(5432))),
+            ("postgres://u@[::1]:5433/db?schema=x", Some(LocalAddress::Port(5433))),
+            ("postgres://u@[::1]/db", Some(LocalAddress::Port(5432))),
+            ("postgres://u@%2Frun%2Fpg:5433/db", Some(LocalAddress::Socket("/run/pg".into(), 5433))),
+            ("postgres:///db?host=/run/pg&port=5434", Some(LocalAddress::Socket("/run/pg".into(), 5434))),
             ("postgres://u@db.example.com/db", None),
             ("postgres://u@127.0.0.1:1,127.0.0.1:2/db", None),
         ] {
-            assert_eq!(place(url), expected, "{url}");
+            assert_eq!(local_address(url), expected, "{url}");
         }
     }
 

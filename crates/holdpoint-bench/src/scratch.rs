@@ -1,4 +1,4 @@
-//! Temporary resources of a benchmark: a folder that is removed again, a free port, a unique name.
+//! Temporary resources of a benchmark: folders, child processes, free ports and unique names.
 
 use std::fs::DirBuilder;
 use std::net::TcpListener;
@@ -11,18 +11,18 @@ use clap::Args;
 use super::Failure;
 
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Scratch {
-    /// Folder for the data of a server or database that the benchmark starts; on a tmpfs, fsync costs nothing
+pub(crate) struct ScratchArgs {
+    /// Folder for the data of servers and databases that the benchmark starts; on a tmpfs, fsync is free
     #[arg(long = "scratch", value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     pub(super) folder: PathBuf,
 }
 
-/// A folder that is removed when it is no longer held.
-pub(super) struct Folder {
+/// A folder that is removed when the value is dropped.
+pub(super) struct TempFolder {
     pub(super) path: PathBuf,
 }
 
-impl Folder {
+impl TempFolder {
     pub(super) fn create(scratch: &Path) -> Result<Self, Failure> {
         let path = scratch.join(format!("holdpoint-bench-{}", random_name()?));
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -31,7 +31,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
             eprintln!("cannot remove {}: {error}", self.path.display());
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process that is killed when it is no longer held.
+/// A process that is killed when the value is dropped.
 pub(super) struct ChildProcess(pub(super) Child);
 
 impl ChildProcess {
@@ -67,16 +67,16 @@ pub(super) fn free_address() -> Result<std::net::SocketAddr, Failure> {
 
 pub(super) fn random_name() -> Result<String, Failure> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::broken(format!("no randomness: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::broken(format!("cannot read random numbers: {error}")))?;
     Ok(holdpoint_core::hex(&bytes))
 }
 
 pub(super) fn failed(what: &str, error: &std::io::Error) -> Failure {
-    Failure::broken(format!("{what}: {error}"))
-        .hint("--scratch names another folder for what the benchmark starts itself")
+    Failure::broken(format!("{what}: {error}")).hint("use another folder with --scratch")
 }
 
-/// Returns the last line of a log, which says why a server did not start.
+/// Returns the last line of a log, which has the reason why a server did not start.
 pub(super) fn last_line(log: &Path) -> String {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()

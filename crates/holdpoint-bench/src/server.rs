@@ -1,5 +1,5 @@
-//! A server that the benchmark starts: a child process with an empty data folder or a named database. It is stopped with
-//! the value that holds it.
+//! A server that the benchmark starts: a child process with an empty data folder or a named database. Dropping the
+//! value stops it.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::scratch::{ChildProcess, Folder, failed, free_address, last_line, random_name};
+use super::scratch::{ChildProcess, TempFolder, failed, free_address, last_line, random_name};
 use super::{Driver, Failure};
 use holdpoint_cli::connection::Settings;
 
 const START_MAX: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(5);
 
-/// The process ends before its folder is removed, in the order of the fields.
+/// The fields are dropped in this order: the process ends before its folder is removed.
 pub(super) struct OwnServer {
     process: ChildProcess,
     command: Command,
     address: String,
     key: String,
-    folder: Folder,
+    folder: TempFolder,
 }
 
 impl OwnServer {
     pub(super) fn start(scratch: &Path, database: Option<String>, flags: &[&str]) -> Result<Self, Failure> {
-        let folder = Folder::create(scratch)?;
+        let folder = TempFolder::create(scratch)?;
         let address = free_address()?.to_string();
         let key = format!("hp_bench_{}", random_name()?);
         let mut command = command(&folder.path, &address, &key, flags)?;
-        // Not as a flag: the list of processes must not show a password.
+        // An environment variable, because the list of processes would show a password in a flag.
         command.envs(database.map(|url| ("HOLDPOINT_DATABASE", url)));
         Ok(Self { process: spawn(&mut command)?, command, address, key, folder })
     }
@@ -45,10 +45,10 @@ impl OwnServer {
     /// Waits until the server accepts requests.
     pub(super) async fn ready(&mut self, driver: &Driver) -> Result<(), Failure> {
         let begun = Instant::now();
-        while driver.client.server_facts().ready().await.is_err() {
+        while driver.client.server_info().ready().await.is_err() {
             if self.process.has_ended() || begun.elapsed() > START_MAX {
                 let last = last_line(&log_of(&self.folder.path));
-                return Err(Failure::broken(format!("the benchmark's own server did not start: {last}")));
+                return Err(Failure::broken(format!("the server of the benchmark did not start: {last}")));
             }
             tokio::time::sleep(START_POLL).await;
         }
@@ -98,7 +98,7 @@ fn command(folder: &Path, address: &str, key: &str, flags: &[&str]) -> Result<Co
         .args(["--connections-per-address", "0"])
         .args(flags);
     command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(errors);
-    // The user's settings must not lead the benchmark to the user's database.
+    // Settings of the user must not make the benchmark use the database of the user.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HOLDPOINT_"))
     {
         command.env_remove(name);
@@ -106,7 +106,7 @@ fn command(folder: &Path, address: &str, key: &str, flags: &[&str]) -> Result<Co
     Ok(command)
 }
 
-/// Ignores files that vanish meanwhile, such as a log that the server removes.
+/// Returns the allocated bytes of a folder. Ignores files that are removed meanwhile, such as a log of the server.
 fn allocated_bytes(path: &Path) -> u64 {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {

@@ -1,44 +1,44 @@
-//! The server under test with its client and its database: a named server, or one that is started here.
+//! The server under test with its client and its database: a named server, or one that the benchmark starts.
 
 use clap::Args;
 use holdpoint_cli::connection::{Connection, Settings};
 
 use super::server::OwnServer;
-use super::{Database, Driver, Failure, Ground};
+use super::{BenchDatabase, DatabaseArgs, Driver, Failure};
 
 /// The arguments of most benchmarks.
 #[derive(Debug, Args)]
-pub(crate) struct Clients {
-    /// Runs in flight at the same time
+pub(crate) struct ClientArgs {
+    /// Number of concurrent clients
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) concurrency: u32,
     #[command(flatten)]
-    pub(super) database: Database,
+    pub(super) database: DatabaseArgs,
 }
 
-/// The server stops before its database, in the order of the fields.
+/// The fields are dropped in this order: the server stops before its database.
 pub(super) struct Target {
     pub(super) driver: Driver,
     pub(super) own: Option<OwnServer>,
-    pub(super) ground: Ground,
+    pub(super) database: BenchDatabase,
 }
 
 impl Target {
     /// Connects to the named server, or starts one with these flags.
     pub(super) async fn start(
         connection: &Connection,
-        database: &Database,
+        args: &DatabaseArgs,
         flags: &[&str],
     ) -> Result<Self, Failure> {
         let is_named = connection.named_server().is_some();
-        if is_named && (database.postgres || database.database.is_some()) {
+        if is_named && (args.postgres || args.database.is_some()) {
             return Err(Failure::usage("--server cannot be combined with --database or --postgres")
                 .hint("leave out --server (and HOLDPOINT_SERVER), or --database and --postgres"));
         }
-        let ground = Ground::prepare(database)?;
+        let database = BenchDatabase::prepare(args)?;
         let mut own = match is_named {
             true => None,
-            false => Some(OwnServer::start(&database.scratch.folder, ground.address("bench")?, flags)?),
+            false => Some(OwnServer::start(&args.scratch.folder, database.address("bench")?, flags)?),
         };
         let settings = match &own {
             Some(server) => server.settings(),
@@ -48,7 +48,7 @@ impl Target {
         if let Some(server) = &mut own {
             server.ready(&driver).await?;
         }
-        driver.prepare().await?;
-        Ok(Self { driver, own, ground })
+        driver.register_cycle_workflow().await?;
+        Ok(Self { driver, own, database })
     }
 }

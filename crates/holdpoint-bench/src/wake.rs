@@ -1,5 +1,5 @@
-//! `bench wake`: the time from work becoming ready to a worker beginning it, through the library. Without load and beside
-//! clients that start runs all the time.
+//! `bench wake`: measures the time from ready work to its start by a worker, through the library. Without load and with
+//! clients that start runs continuously.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use holdpoint_core::{Owner, Start, TenantId, WorkflowId};
+use holdpoint_core::{Owner, StartRequest, TenantId, WorkflowId};
 use holdpoint_engine::{EffectContext, Engine, Node, Options, Outputs, Stop};
 use serde::Serialize;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -15,26 +15,26 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::definitions::{object, workflow};
-use super::measure::{Spread, round};
-use super::scratch::{Folder, random_name};
-use super::{Database, Facts, Failure, Ground, Progress, Report, broken};
+use super::measure::{Percentiles, round};
+use super::scratch::{TempFolder, random_name};
+use super::{BenchDatabase, DatabaseArgs, Failure, Progress, Report, ReportFields, broken};
 
-/// A limit for steps that take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for steps that usually take milliseconds.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    database: Database,
-    /// Samples of each measurement in each pass
+    database: DatabaseArgs,
+    /// Number of samples of each measurement in each pass
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
-    /// Clients that start runs all the time in the second pass
+    /// Number of clients that start runs continuously in the second pass
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     clients: u32,
 }
 
-/// Reports its beginning, and ends when it gets a permit.
+/// A node that reports its start and ends when it gets a permit.
 struct HoldNode {
     begun: UnboundedSender<Instant>,
     ends: Arc<Semaphore>,
@@ -51,7 +51,7 @@ impl Node for HoldNode {
     }
 }
 
-/// The work of the load.
+/// A node that ends immediately, for the load.
 struct NoopNode;
 
 impl Node for NoopNode {
@@ -60,9 +60,9 @@ impl Node for NoopNode {
     }
 }
 
-struct Bench {
+struct WakeBench {
     engine: Engine,
-    /// A node of the server without a worker, on the same PostgreSQL.
+    /// An engine without a worker on the same PostgreSQL.
     other: Option<Engine>,
     tenant: TenantId,
     begun: UnboundedReceiver<Instant>,
@@ -73,15 +73,15 @@ struct Bench {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Pass {
-    behind_holder_ms: Option<Spread>,
-    other_node_ms: Option<Spread>,
+    behind_holder_ms: Option<Percentiles>,
+    other_node_ms: Option<Percentiles>,
     load_runs_per_second: f64,
 }
 
 pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
-    let ground = Ground::prepare(&load.database)?;
-    let folder = Folder::create(&load.database.scratch.folder)?;
-    let mut bench = Bench::open(&ground, &folder.path).await?;
+    let database = BenchDatabase::prepare(&load.database)?;
+    let folder = TempFolder::create(&load.database.scratch.folder)?;
+    let mut bench = WakeBench::open(&database, &folder.path).await?;
     let (stop, stopping) = watch::channel(false);
     let worker = tokio::spawn(bench.engine.worker().run(stopping));
     let progress = Progress::new("passes", 2);
@@ -95,13 +95,13 @@ pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
         other.close().await;
     }
     bench.engine.close().await;
-    Ok(report(&ground, load, &idle, &loaded))
+    Ok(report(&database, load, &idle, &loaded))
 }
 
-impl Bench {
-    async fn open(ground: &Ground, folder: &Path) -> Result<Self, Failure> {
+impl WakeBench {
+    async fn open(database: &BenchDatabase, folder: &Path) -> Result<Self, Failure> {
         let name = format!("bench_{}", random_name()?);
-        let location = ground.location(&name, folder)?;
+        let location = database.location(&name, folder)?;
         let (begun, has_begun) = unbounded_channel();
         let ends = Arc::new(Semaphore::new(0));
         let options = || {
@@ -115,23 +115,23 @@ impl Bench {
             let definition = serde_json::to_value(workflow).map_err(broken)?;
             engine.register(&tenant, definition).await.map_err(broken)?;
         }
-        let other = match ground.is_postgres() {
+        let other = match database.is_postgres() {
             true => Some(Engine::open(options()).await.map_err(broken)?),
             false => None,
         };
         let bench = Self { engine, other, tenant, begun: has_begun, ends };
-        bench.meet().await?;
+        bench.wait_for_peer().await?;
         Ok(bench)
     }
 
-    /// Waits until the nodes hear each other, about a second after their start.
-    async fn meet(&self) -> Result<(), Failure> {
+    /// Waits until both engines receive notifications of each other, about a second after their start.
+    async fn wait_for_peer(&self) -> Result<(), Failure> {
         let Some(other) = &self.other else { return Ok(()) };
-        let until = Instant::now() + PATIENCE;
-        while !(self.engine.hears_other_nodes() && other.hears_other_nodes()) {
+        let until = Instant::now() + WAIT_MAX;
+        while !(self.engine.sees_other_nodes() && other.sees_other_nodes()) {
             if Instant::now() > until {
                 return Err(Failure::broken(
-                    "the two nodes received no notification from each other within 60 seconds; check LISTEN/NOTIFY of the database",
+                    "the two engines received no notification from each other within 60 seconds; check LISTEN/NOTIFY of the database",
                 ));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -158,8 +158,8 @@ impl Bench {
         let load_runs_per_second = started / begun.elapsed().as_secs_f64();
         let (behind_holder, other_node) = measured?;
         Ok(Pass {
-            behind_holder_ms: Spread::of(behind_holder),
-            other_node_ms: Spread::of(other_node),
+            behind_holder_ms: Percentiles::of(behind_holder),
+            other_node_ms: Percentiles::of(other_node),
             load_runs_per_second: round(load_runs_per_second),
         })
     }
@@ -171,55 +171,58 @@ impl Bench {
             if let Some(other) = self.other.clone() {
                 let asked = Instant::now();
                 start(&other, &self.tenant, "held", None).await?;
-                other_node.push(self.next_begin().await?.saturating_duration_since(asked));
+                other_node.push(self.next_start().await?.saturating_duration_since(asked));
                 self.ends.add_permits(1);
             }
         }
         Ok((behind_holder, other_node))
     }
 
-    /// Returns the time from the end of the node that holds a thread to the beginning of the next one.
+    /// Returns the time from the end of the node that holds a dispatch thread to the start of the next node.
     async fn behind_holder(&mut self) -> Result<Duration, Failure> {
         let thread = random_name()?;
         start(&self.engine, &self.tenant, "held", Some(&thread)).await?;
-        self.next_begin().await?;
+        self.next_start().await?;
         start(&self.engine, &self.tenant, "held", Some(&thread)).await?;
         let ended = Instant::now();
         self.ends.add_permits(1);
-        let begun = self.next_begin().await?;
+        let begun = self.next_start().await?;
         self.ends.add_permits(1);
         Ok(begun.saturating_duration_since(ended))
     }
 
-    async fn next_begin(&mut self) -> Result<Instant, Failure> {
-        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await.ok().flatten();
-        begun.ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
+    async fn next_start(&mut self) -> Result<Instant, Failure> {
+        let begun = tokio::time::timeout(WAIT_MAX, self.begun.recv()).await.ok().flatten();
+        begun.ok_or_else(|| Failure::refused("a ready run did not start within 60 seconds"))
     }
 }
 
 async fn start(engine: &Engine, tenant: &TenantId, kind: &str, thread: Option<&str>) -> Result<(), Failure> {
     let owner = Owner { tenant: tenant.clone(), principal: "bench".to_owned() };
-    let start = Start { thread: thread.map(str::to_owned), ..Start::new(owner) };
+    let start = StartRequest { thread: thread.map(str::to_owned), ..StartRequest::new(owner) };
     let workflow = WorkflowId::parse(kind).map_err(broken)?;
     engine.start(&workflow, start).await.map(drop).map_err(broken)
 }
 
-fn report(ground: &Ground, load: &Load, idle: &Pass, loaded: &Pass) -> Report {
-    let both = |of: &dyn Fn(&Pass) -> Option<Spread>| match of(idle) {
-        Some(_) => format!("{:<18}  {}", Spread::text(of(idle)), Spread::text(of(loaded))),
+fn report(database: &BenchDatabase, load: &Load, idle: &Pass, loaded: &Pass) -> Report {
+    let both = |of: &dyn Fn(&Pass) -> Option<Percentiles>| match of(idle) {
+        Some(_) => format!("{:<18}  {}", Percentiles::text(of(idle)), Percentiles::text(of(loaded))),
         None => String::new(),
     };
-    let facts = Facts::of("wake")
+    let fields = ReportFields::of("wake")
         .member("samples", load.samples)
         .member("clients", load.clients)
         .member("idle", idle)
         .member("loaded", loaded)
         .member("errors", 0)
-        .line("database", ground.shown())
+        .line("database", database.describe())
         .line("samples of each", load.samples.to_string())
-        .line("", format!("{:<18}  beside {} clients", "nothing else", load.clients))
-        .line("a holder ends → the next of its thread begins, p50 / p99", both(&|pass| pass.behind_holder_ms))
-        .line("started on another node → begun, p50 / p99", both(&|pass| pass.other_node_ms))
+        .line("", format!("{:<18}  with {} clients", "without load", load.clients))
+        .line(
+            "end of a run → start of the next in its thread, p50 / p99",
+            both(&|pass| pass.behind_holder_ms),
+        )
+        .line("start request in another process → start, p50 / p99", both(&|pass| pass.other_node_ms))
         .line("runs/s of the clients", format!("{:.0}", loaded.load_runs_per_second));
-    Report { facts, errors: 0 }
+    Report { fields, errors: 0 }
 }

@@ -1,43 +1,44 @@
-//! `bench webhooks`: the rate of deliveries, and the approval cycle beside subscribers of several kinds, some of them dead.
+//! `bench webhooks`: measures the rate of deliveries, and the approval cycle with several kinds of subscribers, working
+//! and failing.
 
-mod beside;
 mod bursts;
+mod scenarios;
 mod subscribers;
 mod subscriptions;
 
 use clap::Args;
 
 use subscribers::Subscribers;
-use subscriptions::Signatures;
+use subscriptions::{DeliveryMode, SignatureCounts};
 
-use super::{Clients, Connection, Facts, Failure, Report, Target};
+use super::{ClientArgs, Connection, Failure, Report, ReportFields, Target};
 
-/// The subscribers have loopback addresses, which webhooks may not have otherwise.
+/// Flags of the server: without them it refuses the loopback addresses of the subscribers.
 const FLAGS: &[&str] = &["--allow-private-webhooks"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    clients: Clients,
-    /// Deliveries of each kind to count without other load
+    clients: ClientArgs,
+    /// Number of deliveries of each kind to measure without other load
     #[arg(long, value_name = "N", default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     deliveries: u32,
-    /// Cycles in each pass
+    /// Number of cycles in each pass
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Passes beside each kind of subscriptions; the median counts
+    /// Number of passes with each kind of subscriptions; the median is reported
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Subscriptions in the passes with many of them
+    /// Number of subscriptions in the passes with many subscriptions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     subscriptions: u32,
 }
 
 /// The state that all parts of the benchmark share.
-struct Bench<'b> {
+struct WebhookBench<'b> {
     target: &'b Target,
     subscribers: Subscribers,
-    signatures: Signatures,
+    signatures: SignatureCounts,
     load: &'b Load,
 }
 
@@ -45,26 +46,27 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let target = Target::start(connection, &load.clients.database, FLAGS).await?;
     let subscribers = Subscribers::start()?;
     bursts::prepare(&target.driver).await?;
-    let mut bench = Bench { target: &target, subscribers, signatures: Signatures::default(), load };
-    let best_effort = bench.deliver(false).await?;
-    let durable = bench.deliver(true).await?;
+    let mut bench =
+        WebhookBench { target: &target, subscribers, signatures: SignatureCounts::default(), load };
+    let best_effort = bench.deliver(DeliveryMode::BestEffort).await?;
+    let durable = bench.deliver(DeliveryMode::Durable).await?;
     let flood = bench.flood().await?;
-    let beside = bench.beside().await?;
-    let Load { clients: Clients { concurrency, .. }, runs, rounds, subscriptions, .. } = load;
-    let Signatures { checked, bad } = bench.signatures;
+    let scenarios = bench.measure_scenarios().await?;
+    let Load { clients: ClientArgs { concurrency, .. }, runs, rounds, subscriptions, .. } = load;
+    let SignatureCounts { checked, bad } = bench.signatures;
     let passes =
-        format!("{rounds} rounds of {runs} cycles, {concurrency} at a time; many are {subscriptions}");
-    let facts = Facts::of("webhooks")
+        format!("{rounds} rounds of {runs} cycles, {concurrency} at a time; \"many\" is {subscriptions}");
+    let fields = ReportFields::of("webhooks")
         .member("concurrency", concurrency)
         .member("cyclesPerPass", runs)
         .member("rounds", rounds)
         .member("subscriptions", subscriptions)
-        .fact("bestEffort", &best_effort, "best effort", best_effort.text())
-        .fact("durable", &durable, "durable", durable.text())
-        .fact("flood", &flood, "best effort, flooded", flood.text())
-        .fact("signatures", bench.signatures, "signatures", format!("{checked} looked at, {bad} bad"))
-        .line("passes, each with a neighbour without", passes);
+        .field("bestEffort", &best_effort, "best effort", best_effort.text())
+        .field("durable", &durable, "durable", durable.text())
+        .field("flood", &flood, "best effort, flooded", flood.text())
+        .field("signatures", bench.signatures, "signatures", format!("{checked} checked, {bad} invalid"))
+        .line("passes, each paired with one without", passes);
     // Every durable event must arrive, and every delivery must be signed.
-    let errors = beside.failures.len() + durable.missing + bad;
-    Ok(beside.report(facts).finish(errors, beside.failures.first()))
+    let errors = scenarios.failures.len() + durable.missing + bad;
+    Ok(scenarios.report(fields).finish(errors, scenarios.failures.first()))
 }

@@ -1,14 +1,15 @@
-//! `holdpoint agents`: declares agents and sends them messages.
+//! `holdpoint agents`: declares agents and starts their runs.
 
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
-use holdpoint_api::agents::{AgentTold, ListedAgent, StartAgent};
+use holdpoint_api::agents::{ListedAgent, MessageAccepted, StartAgent};
 use holdpoint_client::Reply;
 
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{Output, age_since, cell, clean, pretty};
-use super::{runs, values, watch};
+use super::runs::RunReport;
+use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -30,23 +31,25 @@ pub(crate) enum Action {
     List,
     /// Print one agent as JSON
     Show {
+        /// Id of the agent
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
     /// Start a run of an agent with a message
     Run {
+        /// Id of the agent
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
-        /// The message; `-` reads standard input
+        /// Message; `-` reads standard input
         #[arg(value_name = "MESSAGE")]
         message: String,
-        /// The thread of the run [default: a new one]
+        /// Thread of the run [default: a new thread]
         #[arg(long, value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: Option<String>,
-        /// A tag of the run. Repeat for more
+        /// Tag of the run; repeatable
         #[arg(long = "tag", value_name = "TAG")]
         tags: Option<Vec<String>>,
-        /// Requests with the same key within a day start one run
+        /// Idempotency key: requests with the same key within a day start one run
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
         /// Watch the run until it ends
@@ -81,31 +84,21 @@ pub(super) fn read_message(message: String) -> Result<String, Failure> {
     if message == "-" { values::read("-") } else { Ok(message) }
 }
 
-/// Names the run that has accepted a message, and the next command. Watches the run if `then_watch` is set.
+/// Reports the run that accepted a message.
 pub(super) fn report_run(
     client: &Client,
     output: &Output,
-    reply: &Reply<AgentTold>,
-    then_watch: bool,
+    reply: &Reply<MessageAccepted>,
+    watch: bool,
 ) -> Result<(), Failure> {
-    let (run, thread) = (clean(reply.value.run_id.as_str()), clean(&reply.value.thread_id));
-    if then_watch {
-        output.show(reply, |_| format!("told run {run} in thread {thread}"));
-        return watch::run(client, output, &run, watch::DEFAULT);
-    }
-    output.show(reply, |told| {
-        let next = output.command(&format!("threads messages {thread}"));
-        let (standing, answer) = match runs::settled(client, &run) {
-            Some(now) => (runs::standing(output, &now), runs::how_to_answer(output, &now)),
-            None => (output.status(told.status.as_str()), String::new()),
-        };
-        format!("told run {run} in thread {thread}: {standing}\n{answer}read it with: {next}")
-    });
-    Ok(())
+    let MessageAccepted { run_id, thread_id, status, .. } = &reply.value;
+    let heading = format!("sent to run {} in thread {}", clean(run_id.as_str()), clean(thread_id));
+    RunReport { run: run_id, status: *status, heading, thread: Some(thread_id), watch }
+        .show(client, output, reply)
 }
 
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
-    // All files are read before the first is sent, so that an error in a file declares nothing.
+    // All files are read before the first request, so that no agent is declared if a file cannot be read.
     let read = |file: &String| values::definition(file, "agentId");
     let definitions = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     for (file, (id, text)) in files.iter().zip(definitions) {

@@ -11,9 +11,9 @@ use holdpoint_api::interrupts::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::asked::Data;
 use super::client::Client;
 use super::failure::Failure;
+use super::open_interrupt::InterruptData;
 use super::output::{Output, cell, clean};
 use super::{runs, values};
 
@@ -41,31 +41,31 @@ Examples:
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(group(ArgGroup::new("the_answer").required(true).args(["action", "answers", "value"])))]
-pub(crate) struct Answer {
+pub(crate) struct AnswerArgs {
     #[command(flatten)]
-    run: runs::Named,
-    /// The node of the interrupt
+    run: runs::RunArg,
+    /// Node of the interrupt
     #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     node: String,
-    /// An action that the approval offers, such as `accept` or `reject`
+    /// Action of an approval, such as `accept` or `reject`
     #[arg(value_name = "ACTION", value_parser = NonEmptyStringValueParser::new())]
     action: Option<String>,
-    /// A comment on the action; required by `refine`
+    /// Comment on the action; required by `refine`
     #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value"])]
     feedback: Option<String>,
-    /// The edited artifact, for `edit-accept`: JSON, @file, or - for standard input
+    /// Edited artifact for `edit-accept`: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", requires = "action", conflicts_with_all = ["answers", "value"])]
     edited: Option<String>,
-    /// The side question, for `ask`; `holdpoint asks list RUN` shows its answer
+    /// Side question for `ask`; `holdpoint asks list RUN` shows its answer
     #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value", "feedback", "edited"])]
     question: Option<String>,
-    /// The answer to one question; JSON if it reads as JSON, else text. Repeat for more
+    /// Answer to one question of a clarification: JSON if it parses as JSON, otherwise text; repeatable
     #[arg(long = "set", value_name = "QUESTION=ANSWER", value_parser = values::pair)]
     answers: Vec<(String, Value)>,
-    /// The whole resume value as JSON: the text itself, @file, or - for standard input
+    /// Resume value: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     value: Option<String>,
-    /// The interrupt that is answered. Required if the node has several open interrupts
+    /// Id of the interrupt; required if the node has several open interrupts
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     interrupt: Option<String>,
 }
@@ -87,34 +87,35 @@ impl ResumeValue {
     }
 }
 
-pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<(), Failure> {
-    let mut value = answer.resume_value()?;
-    let (run, node) = (answer.run.id(client)?, &answer.node);
+pub(crate) fn run(client: &Client, output: &Output, args: AnswerArgs) -> Result<(), Failure> {
+    let mut value = args.resume_value()?;
+    let (run, node) = (args.run.id(client)?, &args.node);
     if let ResumeValue::Approval(approval) = &mut value {
-        answer.check_action(client, &run, approval.action.to_mut())?;
+        args.check_action(client, &run, approval.action.to_mut())?;
     }
-    let body = value.into_body(answer.interrupt.clone(), None);
+    let body = value.into_body(args.interrupt.clone(), None);
     let reply = client.send(client.interrupts().resolve(&run, node, &body))?;
     // With --json the output does not depend on timing.
-    let now = if output.json { None } else { runs::settled(client, &run) };
+    let now = if output.json { None } else { runs::wait_until_settled(client, &run) };
     output.show(&reply, |resolved| {
-        let verb = if resolved.outcome == AnswerOutcome::Asked { "asked at" } else { "answered" };
+        let verb =
+            if resolved.outcome == AnswerOutcome::Asked { "asked a side question at" } else { "answered" };
         let (run, done) = (clean(&run), format!("{verb} {} of run {}", clean(node), clean(&run)));
         match &now {
             Some(now) if now.status == Status::Paused => {
                 let resume = output.command(&format!("runs resume {run}"));
-                format!("{done}; the run is paused: let it go on with: {resume}")
+                format!("{done}; the run is paused; resume it with: {resume}")
             }
-            Some(now) => format!("{done}; the run is now {}", runs::standing(output, now)),
+            Some(now) => format!("{done}; the run is now {}", runs::describe_state(output, now)),
             None => done,
         }
     });
     Ok(())
 }
 
-impl Answer {
-    /// Replaces `approve` by the action `accept`, and rejects an action for an interrupt of another kind. Leaves the check
-    /// to the server if this key may not read the run, or if the snapshot shows another interrupt of the run.
+impl AnswerArgs {
+    /// Replaces `approve` by the action `accept`, and rejects an action for an interrupt of another kind. Leaves the
+    /// check to the server if this key may not read the run, or if the snapshot has another interrupt of the run.
     fn check_action(&self, client: &Client, run: &str, action: &mut String) -> Result<(), Failure> {
         let snapshot = match client.send(client.runs().get(run)) {
             Ok(reply) => reply.value,
@@ -130,7 +131,7 @@ impl Answer {
         };
         let form = match interrupt.kind {
             Kind::Approval => {
-                let data = Data::of(&interrupt).unwrap_or_default();
+                let data = InterruptData::of(&interrupt).unwrap_or_default();
                 let offered = data.actions();
                 let offers_accept = offered.is_empty() || offered.contains(&"accept");
                 if action == "approve" && offers_accept && !offered.contains(&"approve") {
@@ -142,7 +143,7 @@ impl Answer {
             _ => "--value JSON",
         };
         let (run, node, kind) = (clean(run), clean(&self.node), cell(interrupt.kind));
-        let message = format!("`{node}` waits for {kind}; `{action}` is an answer to an approval");
+        let message = format!("`{node}` waits for {kind}; `{action}` is an action of approvals");
         Err(Failure::usage(message).hint(format!("answer with `holdpoint answer {run} {node} {form}`")))
     }
 
@@ -167,10 +168,10 @@ impl Answer {
             let name = flag.split(' ').next().unwrap_or_default();
             if action == needs && !is_given {
                 return Err(Failure::usage(format!("`{action}` requires {name}"))
-                    .hint(format!("write it as `holdpoint answer RUN NODE {action} {flag}`")));
+                    .hint(format!("use `holdpoint answer RUN NODE {action} {flag}`")));
             }
             if action != needs && is_given && needs != "refine" {
-                return Err(Failure::usage(format!("{name} goes with `{needs}`, not with `{action}`")));
+                return Err(Failure::usage(format!("{name} requires the action `{needs}`, not `{action}`")));
             }
         }
         let mut answer = ApprovalAnswer {
@@ -195,13 +196,13 @@ mod tests {
     use serde_json::json;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCommand {
         #[command(flatten)]
-        answer: Answer,
+        answer: AnswerArgs,
     }
 
     fn read(args: &[&str]) -> Option<Value> {
-        let line = Line::try_parse_from(["answer", "run", "node"].iter().chain(args)).ok()?;
+        let line = TestCommand::try_parse_from(["answer", "run", "node"].iter().chain(args)).ok()?;
         serde_json::to_value(line.answer.resume_value().ok()?).ok()
     }
 

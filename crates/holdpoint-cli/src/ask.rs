@@ -1,10 +1,10 @@
-//! `holdpoint ask` and `holdpoint wait`: create a hold and wait for its answer, which is the exit code. Both wait for a
-//! server that restarts.
+//! `holdpoint ask` and `holdpoint wait`: create a hold and wait for its answer. The exit code is the outcome. Both wait
+//! while the server restarts.
 
+mod args;
+mod data;
 mod early_exit;
 pub(crate) mod hook;
-mod question;
-mod show;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::connection::{Connection, Settings};
 use super::failure::Failure;
 use super::output::{Output, age, cell, clean, elapsed_ms, quoted};
 use super::workflows::warn;
+pub(crate) use args::AskArgs;
 use early_exit::EarlyExit;
-pub(crate) use question::Question;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -35,26 +35,26 @@ Examples:
   id=$(holdpoint ask 'Deploy v2?' --detach); holdpoint wait $id
   holdpoint ask --hook claude-code --approvers ann     # in a PreToolUse hook: docs/hooks.md
 
-Standard output has the answer as JSON: the choice or the value that fits the schema; for an
-approval, an object with its action; null without an answer. With --json it has the whole hold, with
+Standard output has the answer as JSON: the choice, the value that matches the schema, or for an
+approval an object with its action; null without an answer. With --json it has the whole hold, with
 --hook the decision in the format of the program.
 
 Exit codes: 0 approved or answered, 1 rejected, 2 no answer in time, 3 cancelled;
-64 wrong usage, 65 refused by the server, 69 the server cannot be reached, 77 no key or a wrong one.
-In a hook of Claude Code (with --hook, or where CLAUDE_PROJECT_DIR is set) every code but 0 is 2:
-Claude Code blocks the call only on exit code 2.
-The command waits for a server that restarts.";
+64 wrong usage, 65 refused by the server, 69 server not reachable, 77 no valid key.
+In a hook of Claude Code (with --hook, or if CLAUDE_PROJECT_DIR is set) every code except 0
+becomes 2, because Claude Code blocks the call only on exit code 2.
+The command waits while the server restarts.";
 
-/// The time that one request waits on the server, in seconds.
+/// The time that one request waits for the answer, in seconds.
 const WAIT_SECONDS: u64 = 20;
 /// The delays between attempts to create a hold: about twenty seconds, enough for a server to restart.
-const PAUSES_MS: [u64; 8] = [100, 300, 1000, 2000, 4000, 4000, 4000, 5000];
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const RETRY_DELAYS_MS: [u64; 8] = [100, 300, 1000, 2000, 4000, 4000, 4000, 5000];
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(connection: &Connection, question: Question) -> ExitCode {
-    match question.hook {
-        Some(hook::Program::ClaudeCode) => hook::run(connection, question),
-        None => finish(connection, || ask(connection, question)),
+pub(crate) fn run(connection: &Connection, args: AskArgs) -> ExitCode {
+    match args.hook {
+        Some(hook::Program::ClaudeCode) => hook::run(connection, args),
+        None => finish(connection, || ask(connection, args)),
     }
 }
 
@@ -65,22 +65,22 @@ pub(crate) fn wait(connection: &Connection, id: &str) -> ExitCode {
     })
 }
 
-/// Reports a failure with an exit code that no answer has.
+/// Runs a command and prints its failure, whose exit code differs from those of the outcomes.
 fn finish(connection: &Connection, work: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
     hook::block_on_panic();
     let code = work().unwrap_or_else(|failure| {
         eprintln!("{}", if connection.json { failure.json_line() } else { failure.to_string() });
-        failure.code_beside_answers()
+        failure.sysexits_code()
     });
     ExitCode::from(hook::exit_code(code))
 }
 
-fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
+fn ask(connection: &Connection, mut args: AskArgs) -> Result<u8, Failure> {
     let (client, output) = (Arc::new(Client::new(Settings::find(connection)?)?), Output::of(connection));
-    let (detach, cancels) = (question.detach, question.cancel_on_exit);
-    let (key, link) = (question.idempotency_key.take(), question.link.take());
-    let link_seconds = question.link_expires;
-    let body = question.request()?;
+    let (detach, cancels) = (args.detach, args.cancel_on_exit);
+    let (key, link) = (args.idempotency_key.take(), args.link.take());
+    let link_seconds = args.link_expires;
+    let body = args.request()?;
     let watcher = client.clone();
     let watch =
         || EarlyExit::watch(None, move |_, id| hook::exit_code(end_early(&watcher, id.filter(|_| cancels))));
@@ -95,7 +95,7 @@ fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
         output.show(&made, |hold| hold.hold_id.to_string());
         return Ok(0);
     }
-    let on_signal = if cancels { "cancels the question" } else { "ends the waiting, not the question" };
+    let on_signal = if cancels { "cancels the hold" } else { "ends this command, not the hold" };
     eprintln!("{}\nwaiting; Ctrl-C {on_signal}", how_to_answer(&client, &output, &made.value));
     let hold = wait_for_answer(&client, id);
     if let Some(early_exit) = early_exit {
@@ -104,7 +104,7 @@ fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
     Ok(report(&output, &hold?))
 }
 
-/// Reports that a signal ended the command, and cancels its hold, if there is one to cancel.
+/// Reports that a signal ended the command, and cancels its hold, if there is one.
 fn end_early(client: &Client, id: Option<&str>) -> u8 {
     let Some(id) = id else {
         eprintln!("ended by a signal");
@@ -112,29 +112,26 @@ fn end_early(client: &Client, id: Option<&str>) -> u8 {
     };
     match client.send(client.holds().cancel(id)) {
         Ok(hold) if hold.value.status == HoldStatus::Cancelled => {
-            eprintln!("ended by a signal; the question was cancelled");
+            eprintln!("ended by a signal; the hold was cancelled");
         }
-        Ok(hold) => eprintln!("ended by a signal; the question was {} before", cell(hold.value.status)),
+        Ok(hold) => eprintln!("ended by a signal; the hold was already {}", cell(hold.value.status)),
         Err(failure) => {
-            eprintln!(
-                "ended by a signal, and the question {id} could not be cancelled: {}",
-                failure.message()
-            );
-            return failure.code_beside_answers();
+            eprintln!("ended by a signal; cannot cancel the hold {id}: {}", failure.message());
+            return failure.sysexits_code();
         }
     }
     3
 }
 
-/// Prints a link with which a person answers without a key. Cancels the hold if its link cannot be made.
+/// Prints a link that answers the hold without a key. Cancels the hold if its link cannot be created.
 fn print_link(client: &Client, id: &str, link: &MintToken) -> Result<(), Failure> {
     let request = client.interrupts().create_link(id, "hold", &Default::default(), link);
     let minted = client.send(request).map_err(|failure| match client.send(client.holds().cancel(id)) {
-        Ok(_) => failure.about("the question was cancelled, because its link cannot be made"),
-        Err(_) => failure.about(&format!("the question {id} is open, and its link cannot be made")),
+        Ok(_) => failure.about("the hold was cancelled because its link cannot be created"),
+        Err(_) => failure.about(&format!("the hold {id} is open, but its link cannot be created")),
     })?;
     let (claims, url) = (&minted.value.claims, minted.value.url.unwrap_or_default());
-    // Rounded by half a minute, so that a link of 30 minutes is not shown as one of 29.
+    // Rounds to the nearest minute, so that a new link of 30 minutes is not shown as 29 minutes.
     let left = age(elapsed_ms(claims.expires_at) - 30_000);
     eprintln!(
         "link for {}, valid until {} ({left}):\n{}",
@@ -145,8 +142,8 @@ fn print_link(client: &Client, id: &str, link: &MintToken) -> Result<(), Failure
     Ok(())
 }
 
-/// Creates a hold, and tries again while the server is unavailable. The idempotency key, a random one if the caller has
-/// none, prevents a second hold.
+/// Creates a hold, and retries while the server is unavailable. The idempotency key, by default a random one, prevents
+/// a second hold.
 fn create(
     client: &Client,
     body: &CreateHold,
@@ -154,52 +151,46 @@ fn create(
     early_exit: Option<&EarlyExit>,
 ) -> Result<Reply<Hold>, Failure> {
     if let Some(early_exit) = early_exit {
-        early_exit.making();
+        early_exit.record_request();
     }
-    let request = client.holds().create(body).idempotency_key(&key.map_or_else(random_key, Ok)?);
-    let mut pauses = PAUSES_MS.iter();
+    let request = client.holds().create(body);
+    let request = match key {
+        Some(key) => request.idempotency_key(&key),
+        None => request.random_idempotency_key(),
+    };
+    let mut delays = RETRY_DELAYS_MS.iter();
     let made = loop {
-        match (client.send(request.clone()), pauses.next()) {
-            (Err(failure), Some(pause)) if is_transient(&failure) => {
-                if *pause == PAUSES_MS[0] {
-                    let seconds = PAUSES_MS.iter().sum::<u64>().div_ceil(1000);
-                    eprintln!("{}; trying again for {seconds} seconds", failure.message());
+        match (client.send(request.clone()), delays.next()) {
+            (Err(failure), Some(delay)) if failure.is_transient() => {
+                if *delay == RETRY_DELAYS_MS[0] {
+                    let seconds = RETRY_DELAYS_MS.iter().sum::<u64>().div_ceil(1000);
+                    eprintln!("{}; retrying for {seconds} seconds", failure.message());
                 }
-                std::thread::sleep(Duration::from_millis(*pause));
+                std::thread::sleep(Duration::from_millis(*delay));
             }
             (made, _) => break made?,
         }
     };
     warn(made.value.warnings.as_deref().unwrap_or_default());
     if let Some(early_exit) = early_exit {
-        early_exit.made(made.value.hold_id.as_str());
+        early_exit.record_hold(made.value.hold_id.as_str());
     }
     Ok(made)
 }
 
-fn random_key() -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::broken(format!("no randomness: {error}")))?;
-    Ok(format!("ask-{}", holdpoint_core::hex(&bytes)))
-}
-
-fn is_transient(failure: &Failure) -> bool {
-    failure.is_passing() || failure.status() == Some(429)
-}
-
 /// Waits for the answer without a limit, also while the server is unavailable. Reports each outage once.
 fn wait_for_answer(client: &Client, id: &str) -> Result<Reply<Hold>, Failure> {
-    let mut pause = Duration::ZERO;
+    let mut delay = Duration::ZERO;
     loop {
         match client.send(client.holds().get(id, &ShowHold { wait: Some(WAIT_SECONDS) })) {
-            Ok(hold) if hold.value.status == HoldStatus::Waiting => pause = Duration::ZERO,
+            Ok(hold) if hold.value.status == HoldStatus::Waiting => delay = Duration::ZERO,
             Ok(hold) => return Ok(hold),
-            Err(failure) if is_transient(&failure) => {
-                if pause.is_zero() {
-                    eprintln!("{}; waiting for it to come back", failure.message());
+            Err(failure) if failure.is_transient() => {
+                if delay.is_zero() {
+                    eprintln!("{}; retrying until the server responds", failure.message());
                 }
-                pause = (pause * 2).clamp(Duration::from_millis(100), PAUSE_MAX);
-                std::thread::sleep(pause);
+                delay = (delay * 2).clamp(Duration::from_millis(100), RETRY_DELAY_MAX);
+                std::thread::sleep(delay);
             }
             Err(failure) => return Err(failure),
         }
@@ -211,8 +202,8 @@ fn report(output: &Output, hold: &Reply<Hold>) -> u8 {
     output.show(hold, |hold| hold.answer.clone().unwrap_or_default().to_string());
     let message = match hold.value.status {
         HoldStatus::TimedOut => Some("no answer in time".to_owned()),
-        HoldStatus::Cancelled => Some("the question was cancelled".to_owned()),
-        // An agent reads standard error of its hook.
+        HoldStatus::Cancelled => Some("the hold was cancelled".to_owned()),
+        // The agent reads the standard error of its hook.
         HoldStatus::Rejected if hook::is_hook() => {
             Some(format!("rejected by {}", cell(&hold.value.answered_by)))
         }
@@ -242,9 +233,11 @@ fn how_to_answer(client: &Client, output: &Output, hold: &Hold) -> String {
         format!("another principal must answer it, for example in the browser at {page}")
     } else {
         let here = output.command("inbox");
-        format!("any principal may answer it, you included: in the browser at {page}, or here with `{here}`")
+        format!(
+            "any principal, including you, may answer it: in the browser at {page}, or here with `{here}`"
+        )
     };
-    format!("asked as {id}{expires}\n{who}; `{show}` shows it")
+    format!("created hold {id}{expires}\n{who}; `{show}` shows it")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use holdpoint_api::interrupts::{AnswerAsk, Ask, InterruptQuery};
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{Output, age_since, cell, clean, shorten};
-use super::runs::Named;
+use super::runs::RunArg;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -19,21 +19,21 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// List the side questions of a run
-    List(Named),
-    /// Answer a side question; the first answer counts and does not decide the interrupt
+    List(RunArg),
+    /// Answer a side question; only the first answer counts, and it does not decide the interrupt
     Answer {
         #[command(flatten)]
-        run: Named,
-        /// The node of the interrupt
+        run: RunArg,
+        /// Node of the interrupt
         #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
         node: String,
-        /// The number of the side question
+        /// Number of the side question
         #[arg(value_name = "ASK", value_parser = clap::value_parser!(u32).range(1..))]
         ask: u32,
-        /// The answer
+        /// Answer
         #[arg(value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         text: String,
-        /// The interrupt of the side question. Required if the node has several open interrupts
+        /// Id of the interrupt; required if the node has several open interrupts
         #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         interrupt: Option<String>,
     },
@@ -49,7 +49,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             let request =
                 interrupts.answer_ask(&run, &node, &ask.to_string(), &InterruptQuery::default(), &answer);
             output.show(&client.send(request)?, |_| {
-                format!("answered question {ask} at {} of run {}", clean(&node), clean(&run))
+                format!("answered side question {ask} at {} of run {}", clean(&node), clean(&run))
             });
             Ok(())
         }

@@ -1,5 +1,5 @@
-//! The server and the key of a command: from flags, the environment and the file that `serve` writes. Connects to no
-//! server.
+//! Finds the server and the key of a command in flags, the environment and the file that `serve` writes. Does not
+//! connect.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use super::trust::{Trust, TrustArgs};
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8484";
 const DEFAULT_DATA: &str = "./holdpoint-data";
 
-/// The heading of the flags that every command has.
-const HEADING: &str = "Server and output";
+/// The heading of the flags that all commands have.
+pub(super) const HEADING: &str = "Server and output";
 
 #[derive(Debug, Args)]
 pub struct Connection {
-    /// The server; without it, the one that `serve` wrote into the data folder, else http://127.0.0.1:8484
+    /// URL of the server [default: the server of the data folder, otherwise http://127.0.0.1:8484]
     #[arg(long, global = true, help_heading = HEADING, value_name = "URL", env = "HOLDPOINT_SERVER")]
     pub server: Option<String>,
-    /// The API key; without it, the one that `serve` wrote into the data folder, for that server only
+    /// API key [default: the key in the data folder, only for the server of that folder]
     #[arg(long, global = true, help_heading = HEADING, value_name = "KEY", env = "HOLDPOINT_KEY", hide_env_values = true)]
     pub key: Option<String>,
-    /// The data folder of a server on this machine
+    /// Data folder of a server on this machine
     #[arg(
         long,
         global = true,
@@ -40,14 +40,14 @@ pub struct Connection {
     pub data: PathBuf,
     #[command(flatten)]
     pub trust: TrustArgs,
-    /// Print JSON, one document a line, for scripts
+    /// Print JSON for scripts, one document per line
     #[arg(long, global = true, help_heading = HEADING)]
     pub json: bool,
 }
 
 #[derive(Debug)]
 pub struct Settings {
-    /// Without a slash at the end.
+    /// The URL of the server, without a slash at the end.
     pub server: String,
     pub key: String,
     /// Trusted authorities and the client certificate.
@@ -62,13 +62,14 @@ struct ClientFile {
 }
 
 impl Connection {
-    /// Returns the server that was given. An empty variable counts as none, as in a shell script's `SERVER=`.
+    /// Returns the server of the flag or the variable. An empty value counts as none, such as `SERVER=` in a shell
+    /// script.
     pub fn named_server(&self) -> Option<String> {
         self.server.clone().filter(|text| !text.trim().is_empty())
     }
 
-    /// Returns the flags that the next command needs for the same server. Never the key, because it is a secret.
-    pub fn repeated(&self) -> String {
+    /// Returns the flags that another command needs for the same server, without the key, because it is a secret.
+    pub fn to_flags(&self) -> String {
         let expected = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let mut flags = String::new();
         if let Some(server) = self.named_server()
@@ -79,7 +80,7 @@ impl Connection {
         if self.data.as_os_str() != expected("HOLDPOINT_DATA").unwrap_or_else(|| DEFAULT_DATA.into()) {
             flags.push_str(&format!(" --data {}", quoted(&self.data.to_string_lossy())));
         }
-        flags + &self.trust.repeated()
+        flags + &self.trust.to_flags()
     }
 
     fn named_key(&self) -> Option<String> {
@@ -90,7 +91,7 @@ impl Connection {
 impl Settings {
     pub fn find(connection: &Connection) -> Result<Self, Failure> {
         let (server, key) = (connection.named_server(), connection.named_key());
-        // A command with both flags does not need the file, which may be damaged or unreadable.
+        // A command with both flags does not need the file, which may be invalid or unreadable.
         let file = match (&server, &key) {
             (Some(_), Some(_)) => ClientFile::default(),
             _ => read_client_file(&connection.data)?,
@@ -99,9 +100,9 @@ impl Settings {
         let server = checked_server(server.as_ref().unwrap_or(&home))?;
         let key = match (key, file.key) {
             (Some(key), _) => key,
-            // Another server could misuse the key.
+            // The key is not sent to another server, which could misuse it.
             (None, Some(_)) if parse_server(&server) != parse_server(&home) => {
-                return Err(foreign(&server, &home, &connection.data));
+                return Err(key_mismatch(&server, &home, &connection.data));
             }
             (None, Some(key)) => key,
             (None, None) => return Err(no_key(&server, &connection.data)),
@@ -123,12 +124,12 @@ impl Settings {
     }
 }
 
-/// Warns once in the life of the process.
+/// Warns about an unencrypted connection, once per process.
 fn warn_of_plain_http(server: &str) {
     static WARNED: Once = Once::new();
     if sends_key_unencrypted(server) {
         WARNED.call_once(|| {
-            eprintln!("warning: the API key is sent to {server} without encryption; use https:// if the server has it");
+            eprintln!("warning: the API key is sent to {server} without encryption; use https:// if the server supports it");
         });
     }
 }
@@ -139,20 +140,20 @@ fn sends_key_unencrypted(server: &str) -> bool {
     url.scheme() == "http" && !is_loopback(&url)
 }
 
-fn foreign(server: &str, home: &str, data: &Path) -> Failure {
+fn key_mismatch(server: &str, home: &str, data: &Path) -> Failure {
     Failure::key(format!("no key for {server}: the one in {} is for {home} only", data.display()))
-        .hint("give the key of that server with --key or HOLDPOINT_KEY, or leave --server out")
+        .hint("set the key of this server with --key or HOLDPOINT_KEY, or omit --server")
 }
 
 fn no_key(server: &str, data: &Path) -> Failure {
     Failure::key(format!("no key for {server}")).hint(format!(
-        "give one with --key or HOLDPOINT_KEY, or run this where `holdpoint serve` keeps its data \
-         ({} holds no key; --data names another folder)",
+        "set a key with --key or HOLDPOINT_KEY, or use the data folder of `holdpoint serve` with --data \
+         ({} has no key)",
         data.display()
     ))
 }
 
-/// Parses the URL of a server. Two spellings of a URL are equal.
+/// Parses the URL of a server. Different spellings of one URL are equal.
 fn parse_server(text: &str) -> Option<Url> {
     let url = Url::parse(text.trim().trim_end_matches('/')).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
@@ -165,12 +166,12 @@ fn read_client_file(data: &Path) -> Result<ClientFile, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ClientFile::default()),
         Err(error) => {
             return Err(Failure::key(format!("cannot read {}: {error}", path.display()))
-                .hint("give --server and --key, or run this as the user that runs the server"));
+                .hint("use --server and --key, or run this command as the user that runs the server"));
         }
     };
     serde_json::from_str(&text).map_err(|error| {
-        Failure::key(format!("{} is damaged: {error}", path.display()))
-            .hint("give --server and --key, or restart `holdpoint serve`, which writes the file anew")
+        Failure::key(format!("{} is invalid: {error}", path.display()))
+            .hint("use --server and --key, or restart `holdpoint serve`, which writes the file again")
     })
 }
 
@@ -178,7 +179,7 @@ fn checked_server(text: &str) -> Result<String, Failure> {
     let server = text.trim().trim_end_matches('/');
     if parse_server(server).is_none() || server.contains(['?', '#']) {
         return Err(Failure::usage(format!("`{text}` is not the URL of a server"))
-            .hint("write it like http://127.0.0.1:8484 or https://holdpoint.example.com"));
+            .hint("use a URL such as http://127.0.0.1:8484 or https://holdpoint.example.com"));
     }
     Ok(server.to_string())
 }

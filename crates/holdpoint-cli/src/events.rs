@@ -13,8 +13,8 @@ use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
 An interrupt waits for an event type and the members of a correlation. An event resolves every interrupt that waits
-for its type and has each of the members that the event names. An event that arrives early is kept for some time. An
-event that is sent again with the same --id has no further effect.
+for its type and has all members of its correlation. The server keeps an early event for some time. An event that is
+sent again with the same --id has no further effect.
 
 Examples:
   holdpoint events send payment.settled --id evt_1042 --correlation orderId=o-7
@@ -24,21 +24,21 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Send one event
-    Send(Send),
+    Send(SendArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Send {
-    /// The type of the event that interrupts wait for
+pub(crate) struct SendArgs {
+    /// Type of the event
     #[arg(value_name = "TYPE", value_parser = NonEmptyStringValueParser::new())]
     event_type: String,
-    /// The id of the event at its source; the same id again is the same event
+    /// Id of the event at its source; a second event with the same id has no effect
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
-    /// A member of the correlation; JSON if it reads as JSON, else text. Repeat for more
+    /// Member of the correlation: JSON if it parses as JSON, otherwise text; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
     correlation: Vec<(String, Value)>,
-    /// The data of the event as JSON: the text itself, @file, or - for standard input
+    /// Data of the event: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     payload: Option<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
     Ok(())
 }
 
-fn body(args: Send) -> Result<SendEvent, Failure> {
+fn body(args: SendArgs) -> Result<SendEvent, Failure> {
     let payload = args.payload.map(|source| values::json("--payload", &source)).transpose()?;
     let correlation = values::unique("--correlation", args.correlation)?;
     Ok(SendEvent {
@@ -64,22 +64,22 @@ fn body(args: Send) -> Result<SendEvent, Failure> {
 fn describe(received: &EventReceived) -> String {
     let id = clean(&received.event_id);
     let mut lines = vec![match received.status {
-        EventReception::Matched => format!("event {id} was waited for"),
+        EventReception::Matched => format!("event {id} matched"),
         EventReception::Kept => {
-            format!("no run waits for event {id} yet; it is kept until {}", cell(received.kept_until))
+            format!("no interrupt waits for event {id}; it is kept until {}", cell(received.kept_until))
         }
-        EventReception::Ignored => format!("no run waits for event {id}, and it is not kept"),
+        EventReception::Ignored => format!("no interrupt waits for event {id}; it is not kept"),
     }];
     let place = |target: &EventTarget| format!("  {} of run {}", cell(&target.node_id), cell(&target.run_id));
-    lines.extend(received.matched.iter().map(|target| format!("{} goes on", place(target))));
+    lines.extend(received.matched.iter().map(|target| format!("{} continues", place(target))));
     lines.extend(
         received
             .refused
             .iter()
-            .map(|refused| format!("{} goes on waiting: {}", place(&refused.by), clean(&refused.message))),
+            .map(|refused| format!("{} still waits: {}", place(&refused.by), clean(&refused.message))),
     );
     if received.more == Some(true) {
-        lines.push("  more runs wait for it than one event can resolve; send another".to_owned());
+        lines.push("  more interrupts wait for it than one event can resolve; send another event".to_owned());
     }
     lines.join("\n")
 }
@@ -91,13 +91,13 @@ mod tests {
     use serde_json::json;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCommand {
         #[command(flatten)]
-        args: Send,
+        args: SendArgs,
     }
 
     fn read(args: &[&str]) -> Option<Value> {
-        let line = Line::try_parse_from(["send"].iter().chain(args)).ok()?;
+        let line = TestCommand::try_parse_from(["send"].iter().chain(args)).ok()?;
         body(line.args).ok().map(|body| serde_json::to_value(body).unwrap())
     }
 
@@ -125,13 +125,13 @@ mod tests {
             received.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
             describe(&serde_json::from_value(received).unwrap())
         };
-        let taker = json!({"runId": "r1", "nodeId": "wait", "interruptId": "i1"});
+        let matched = json!({"runId": "r1", "nodeId": "wait", "interruptId": "i1"});
         let refused = json!({
             "runId": "r2", "nodeId": "wait", "interruptId": "i1", "error": "invalid", "message": "no",
         });
         let text =
-            describe(json!({"status": "matched", "matched": [taker], "refused": [refused], "more": true}));
-        for part in ["e1", "r1 goes on", "r2 goes on waiting: no", "send another"] {
+            describe(json!({"status": "matched", "matched": [matched], "refused": [refused], "more": true}));
+        for part in ["e1", "r1 continues", "r2 still waits: no", "send another"] {
             assert!(text.contains(part), "{text}");
         }
         let kept = describe(json!({"status": "kept", "keptUntil": "2026-01-01T00:00:00.000Z"}));

@@ -1,4 +1,4 @@
-//! Errors of commands: a message, details, a hint and the exit code. Prints nothing itself.
+//! Errors of commands: a message, details, a hint and the exit code.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -15,12 +15,13 @@ pub struct Failure {
     message: String,
     details: Option<String>,
     hint: Option<String>,
-    refusal: Option<Refusal>,
+    refusal: Option<RefusalBody>,
+    is_transient: bool,
 }
 
 /// The response of the server, for scripts.
 #[derive(Debug)]
-struct Refusal {
+struct RefusalBody {
     status: u16,
     /// On one line.
     body: String,
@@ -53,24 +54,24 @@ impl Failure {
 
     pub fn unreachable(server: &str, why: &str) -> Self {
         let failure = Self::broken(format!("cannot reach {server}: {why}"));
-        // The error of TLS for the first bytes of plain HTTP.
+        // The TLS library reports this error for a plain HTTP response.
         if let Some(rest) = server.strip_prefix("https://")
             && why.contains("InvalidContentType")
         {
-            return failure.hint(format!("this server seems to speak plain HTTP: try http://{rest}"));
+            return failure.hint(format!("the server seems to use plain HTTP; try http://{rest}"));
         }
         if why.contains("CaUsedAsEndEntity") {
-            let hint = "the server's certificate is one of an authority; make a certificate with basicConstraints=CA:FALSE \
-                        and trust it, or its authority, with --ca FILE";
+            let hint = "the certificate of the server is a CA certificate; create one with basicConstraints=CA:FALSE and trust \
+                        it, or its authority, with --ca FILE";
             return failure.hint(hint);
         }
         if why.contains("invalid peer certificate") {
-            return failure.hint("trust the authority of the server's certificate with --ca FILE");
+            return failure.hint("trust the authority of the server certificate with --ca FILE");
         }
-        failure.hint("is the server running? start it with `holdpoint serve`, or name another with --server")
+        failure.hint("start the server with `holdpoint serve`, or use another one with --server")
     }
 
-    /// Describes a refusal of the server: its message, its details and what to do next.
+    /// Describes a refusal of the server: its message, its details and a hint.
     fn of_refusal(refusal: &client::Refusal) -> Self {
         let client::Refusal { status, path, code, .. } = refusal;
         let kind = match status {
@@ -83,25 +84,25 @@ impl Failure {
                 kind,
                 format!("the server responded with status {status} and no error message"),
             )
-            .hint("does --server name a Holdpoint server, and not a proxy in front of it?");
+            .hint("check that --server is the URL of a Holdpoint server, not of a proxy");
         }
         let details = refusal.known_details();
         let flawed = details.flaws.as_deref().unwrap_or_default();
         let message = match refusal.message.split_once(": ") {
-            // The message has the same list.
+            // The rest of the message repeats the flaws.
             Some((head, _)) if !flawed.is_empty() => head,
             _ => &refusal.message,
         };
         let mut failure = Self::new(kind, format!("{} ({})", clean(message), clean(code)));
         failure.details = if flawed.is_empty() { raw(&refusal.details) } else { Some(flaws(flawed)) };
-        failure.hint = input_advice(&refusal.message, &details)
-            .or_else(|| agent_advice(*status, &refusal.message, path))
+        failure.hint = input_hint(&refusal.message, &details)
+            .or_else(|| agent_hint(*status, &refusal.message, path))
             .map_or_else(
-                || advice(*status, refusal.error_code(), path, &details),
+                || refusal_hint(*status, refusal.error_code(), path, &details),
                 |hint| Some(hint.to_owned()),
             );
         let body = serde_json::from_str::<Value>(&refusal.body).unwrap_or_default().to_string();
-        failure.refusal = Some(Refusal { status: *status, body });
+        failure.refusal = Some(RefusalBody { status: *status, body });
         failure
     }
 
@@ -110,7 +111,7 @@ impl Failure {
         self
     }
 
-    /// Names the file or the object that failed.
+    /// Adds the file or the object that failed to the message.
     pub fn about(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -130,18 +131,18 @@ impl Failure {
         self.refusal.as_ref().map_or_else(|| self.to_string(), |refusal| refusal.body.clone())
     }
 
-    /// Returns whether the same command may succeed later: the server cannot be reached or has failed.
-    pub fn is_passing(&self) -> bool {
-        self.kind == Kind::Broken
+    /// Returns whether the same command may succeed later: the server cannot be reached, failed or limits the rate.
+    pub fn is_transient(&self) -> bool {
+        self.is_transient
     }
 
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.kind as u8)
     }
 
-    /// Returns the exit code of commands whose small codes are answers: 64 wrong usage, 65 refused, 69 no server, 77 no
-    /// key.
-    pub fn code_beside_answers(&self) -> u8 {
+    /// Returns the exit code of commands whose small codes are outcomes: 64 wrong usage, 65 refused, 69 server not
+    /// reachable, 77 no valid key.
+    pub fn sysexits_code(&self) -> u8 {
         match self.kind {
             Kind::Usage => 64,
             Kind::Refused => 65,
@@ -151,24 +152,30 @@ impl Failure {
     }
 
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), details: None, hint: None, refusal: None }
+        Self { kind, message: message.into(), details: None, hint: None, refusal: None, is_transient: false }
     }
 }
 
 impl From<client::Error> for Failure {
     fn from(error: client::Error) -> Self {
+        Self { is_transient: error.is_transient(), ..Self::of_error(&error) }
+    }
+}
+
+impl Failure {
+    fn of_error(error: &client::Error) -> Self {
         use client::Error;
-        match &error {
+        match error {
             Error::Refused(refusal) => Self::of_refusal(refusal),
             Error::Connect { server, reason } => Self::unreachable(server, reason),
             Error::Connection { server, reason } => {
                 Self::broken(format!("lost the connection to {server}: {reason}"))
-                    .hint("the server may have carried it out: check before you repeat it")
+                    .hint("the server may have executed the request; check before you repeat it")
             }
             Error::Timeout { server, limit } => Self::broken(format!("{server} took longer than {limit:?}"))
-                .hint("the server may have carried it out: check before you repeat it"),
+                .hint("the server may have executed the request; check before you repeat it"),
             Error::InvalidResponse { .. } => Self::broken(clean(&error.to_string()))
-                .hint("does --server name a Holdpoint server of this version?"),
+                .hint("check that --server is the URL of a Holdpoint server of this version"),
             Error::InvalidSetting { setting, reason } => {
                 let flag = match *setting {
                     "authorities" => "--ca",
@@ -211,55 +218,57 @@ fn raw(details: &Map<String, Value>) -> Option<String> {
     (!is_repeated).then(|| format!("details: {}", clean(&Value::Object(details.clone()).to_string())))
 }
 
-/// Returns advice for an input of the wrong type, which is mostly a number that was meant as text.
-fn input_advice(message: &str, details: &ErrorDetails) -> Option<&'static str> {
+/// Returns a hint for an input of the wrong type, which is usually a number that was meant as text.
+fn input_hint(message: &str, details: &ErrorDetails) -> Option<&'static str> {
     let is_input = details.field.as_ref().is_some_and(|field| field.starts_with("inputs."));
     (is_input && message.contains("must be of type")).then_some(
-        "a value that reads as JSON is taken as JSON; quote it to force text: --input 'version=\"1.4\"'",
+        "a value that parses as JSON is sent as JSON; quote it to send text: --input 'version=\"1.4\"'",
     )
 }
 
-/// Returns advice for agents, threads and calls that do not exist.
-fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> {
+/// Returns a hint for agents, threads and calls that do not exist.
+fn agent_hint(status: u16, message: &str, path: &str) -> Option<&'static str> {
     match (status, message) {
         (404, "agent not found") => {
-            Some("`holdpoint agents list` shows the agents; `holdpoint agents put FILE` declares one")
+            Some("`holdpoint agents list` lists the agents; `holdpoint agents put FILE` declares one")
         }
         (404, "ticket not found") => {
             Some("`holdpoint threads messages THREAD` shows the calls of an agent, in brackets")
         }
         (404, "thread not found" | "open run not found") if path.starts_with("/v1/threads/") => {
-            Some("`holdpoint threads say THREAD MESSAGE --agent ID` begins a run in a thread")
+            Some("`holdpoint threads say THREAD MESSAGE --agent ID` starts a run in a thread")
         }
         _ => None,
     }
 }
 
-fn advice(status: u16, code: Option<ErrorCode>, path: &str, details: &ErrorDetails) -> Option<String> {
+fn refusal_hint(status: u16, code: Option<ErrorCode>, path: &str, details: &ErrorDetails) -> Option<String> {
     const WORKFLOWS: &str =
-        "`holdpoint workflows list` shows the workflows; `holdpoint workflows put FILE` registers one";
-    // The run of the request, or the placeholder for one.
+        "`holdpoint workflows list` lists the workflows; `holdpoint workflows put FILE` registers one";
+    // The run of the request, or a placeholder.
     let run =
         path.strip_prefix("/v1/runs/").and_then(|rest| rest.split(['/', ':', '?']).next()).unwrap_or("RUN");
     Some(match (status, code) {
         (401, _) => {
-            "give a valid key with --key or HOLDPOINT_KEY, or the server's data folder with --data".into()
+            "set a valid key with --key or HOLDPOINT_KEY, or the data folder of the server with --data".into()
         }
         (403, _) => {
             let scope = clean(details.scope_required.as_ref()?);
-            format!("use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` makes one")
+            format!(
+                "use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` creates one"
+            )
         }
         (_, Some(ErrorCode::InterruptNotFound)) => {
-            "`holdpoint pending` shows which runs wait, and at which node".into()
+            "`holdpoint pending` lists pending interrupts with their runs and nodes".into()
         }
         (_, Some(ErrorCode::InterruptAmbiguous)) => {
-            format!("name one with --interrupt; `holdpoint runs interrupts {run}` shows all of them")
+            format!("select one with --interrupt; `holdpoint runs interrupts {run}` lists them")
         }
         (_, Some(ErrorCode::InterruptAlreadyResolved)) => {
-            format!("it was answered before, or has expired; `holdpoint runs watch {run}` shows which")
+            format!("it was already answered or has expired; `holdpoint runs watch {run}` shows its outcome")
         }
         (_, Some(ErrorCode::InterruptCancelled)) => {
-            format!("the run no longer waits; `holdpoint runs watch {run}` shows the reason")
+            format!("the interrupt was cancelled; `holdpoint runs watch {run}` shows the reason")
         }
         (_, Some(ErrorCode::DispatchClaimed)) => {
             let run = clean(details.run_id.as_ref()?);
@@ -269,10 +278,10 @@ fn advice(status: u16, code: Option<ErrorCode>, path: &str, details: &ErrorDetai
             "`holdpoint mailbox show ID` shows its state and its run".into()
         }
         (_, Some(ErrorCode::RunFinished)) if path.starts_with("/v1/dispatches/") => {
-            "its run has ended and cannot go on; start a new one with `holdpoint runs start`".into()
+            "its run has ended; start a new one with `holdpoint runs start`".into()
         }
         (404, _) if path.starts_with("/v1/dispatches/") => {
-            "`holdpoint mailbox list THREAD` shows ids; dispatches that have ended are kept for a day".into()
+            "`holdpoint mailbox list THREAD` lists ids; ended dispatches are kept for a day".into()
         }
         (400, _) if path == "/v1/runs" && details.field.as_deref() == Some("workflowId") => WORKFLOWS.into(),
         (_, Some(ErrorCode::RunAlreadyActive)) => {
@@ -285,19 +294,19 @@ fn advice(status: u16, code: Option<ErrorCode>, path: &str, details: &ErrorDetai
             format!("`holdpoint runs show {run}` shows its state")
         }
         (_, Some(ErrorCode::BeyondLog)) => {
-            format!("`holdpoint runs events {run}` shows the events with their numbers")
+            format!("`holdpoint runs events {run}` lists the events with their sequence numbers")
         }
         (404, _) if path.contains("/artifacts/") => {
             format!("`holdpoint runs events {run}` shows the artifacts as artifact.created")
         }
         (404, _) if path.starts_with("/v1/runs/") => {
-            "`holdpoint runs list` shows the runs that this key may read".into()
+            "`holdpoint runs list` lists the runs that this key may read".into()
         }
         (404, _) if path.starts_with("/v1/holds/") => {
-            "`holdpoint ask --detach` prints the id of its hold; `holdpoint pending` shows open interrupts"
+            "`holdpoint ask --detach` prints the id of its hold; `holdpoint pending` lists pending interrupts"
                 .into()
         }
-        (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys".into(),
+        (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` lists the keys".into(),
         (404, _) => WORKFLOWS.into(),
         _ => return None,
     })
@@ -345,36 +354,39 @@ mod tests {
 
     #[test]
     fn hints_fit_the_refusal() {
-        let said = |status: u16, path: &str, code: &str, details: &str| {
+        let text = |status: u16, path: &str, code: &str, details: &str| {
             let body = format!(r#"{{"error":"{code}","message":"m","details":{details}}}"#);
             refused(status, path, &body).to_string()
         };
         let answer = "/v1/runs/r1/interrupts/gate";
-        assert!(said(409, answer, "interrupt_already_resolved", "{}").contains("runs watch r1` shows which"));
-        assert!(said(422, answer, "interrupt_cancelled", "{}").contains("runs watch r1` shows the reason"));
         assert!(
-            !said(403, answer, "forbidden", "null").contains("hint"),
-            "who is no approver needs no scope"
+            text(409, answer, "interrupt_already_resolved", "{}")
+                .contains("runs watch r1` shows its outcome")
+        );
+        assert!(text(422, answer, "interrupt_cancelled", "{}").contains("runs watch r1` shows the reason"));
+        assert!(
+            !text(403, answer, "forbidden", "null").contains("hint"),
+            "a caller that is not an approver needs no other scope"
         );
         assert!(
-            said(403, answer, "forbidden", r#"{"scopeRequired":"runs:read"}"#).contains("scope runs:read")
+            text(403, answer, "forbidden", r#"{"scopeRequired":"runs:read"}"#).contains("scope runs:read")
         );
         assert!(
-            said(400, "/v1/runs", "validation_error", r#"{"field":"workflowId"}"#).contains("workflows put")
+            text(400, "/v1/runs", "validation_error", r#"{"field":"workflowId"}"#).contains("workflows put")
         );
         let gone = |path: &str, message: &str| {
             let body = format!(r#"{{"error":"not_found","message":"{message}"}}"#);
             refused(404, path, &body).to_string()
         };
-        for path in ["/v1/agents/nobody", "/v1/agents/nobody/runs", "/v1/threads/t/messages"] {
-            let told = gone(path, "agent not found");
-            assert!(told.contains("holdpoint agents list") && !told.contains("workflows"), "{told}");
+        for path in ["/v1/agents/unknown", "/v1/agents/unknown/runs", "/v1/threads/t/messages"] {
+            let text = gone(path, "agent not found");
+            assert!(text.contains("holdpoint agents list") && !text.contains("workflows"), "{text}");
         }
         assert!(gone("/v1/threads/t/events", "thread not found").contains("threads say"));
         assert!(gone("/v1/runs/r/decision", "ticket not found").contains("threads messages"));
         let typed = ErrorDetails::of_field("inputs.v");
-        assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
-        assert!(input_advice("inputs.v: is required", &typed).is_none());
+        assert!(input_hint("inputs.v: must be of type string", &typed).is_some());
+        assert!(input_hint("inputs.v: is required", &typed).is_none());
         let plain =
             Failure::unreachable("https://a:1", "received corrupt message of type InvalidContentType");
         assert!(plain.to_string().contains("try http://a:1"));

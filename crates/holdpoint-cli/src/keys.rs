@@ -21,59 +21,59 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Create a key and show it, once
-    Create(Create),
+    Create(CreateArgs),
     /// List the keys, without their secrets
     List,
-    /// Create the successor of a key with the same rights; links stay valid, and the old key ends after an overlap
-    Rotate(Rotate),
-    /// Revoke a key at once and permanently
+    /// Create the successor of a key with the same rights; links stay valid, and the old key expires after an overlap
+    Rotate(RotateArgs),
+    /// Revoke a key immediately and permanently
     Revoke {
-        /// The id of the key, as `keys list` shows it; not the key itself
+        /// Id of the key, as shown by `keys list`; not the key itself
         #[arg(value_name = "KEYID")]
         key_id: String,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Create {
-    /// The tenant of the key; another tenant than one's own requires an administrator's key
+pub(crate) struct CreateArgs {
+    /// Tenant of the key [default: your tenant]; another tenant requires the scope tenants:manage
     #[arg(long, value_name = "T")]
     tenant: Option<String>,
-    /// The principal that the key stands for; recorded with every answer given with it
+    /// Principal of the key; recorded with every answer
     #[arg(long, value_name = "P")]
     principal: Option<String>,
     /// Roles, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     roles: Option<Vec<String>>,
-    /// A group of the principal. Repeat for more
+    /// Group of the principal; repeatable
     #[arg(long = "group", value_name = "G", value_delimiter = ',')]
     groups: Option<Vec<String>>,
     /// Scopes of the key, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
     /// runs:cancel, artifacts:read, events:send, webhooks:manage, approvals:respond, approvals:act-as, keys:manage,
-    /// tenants:manage.
-    /// Without it, all but the last four
+    /// tenants:manage
+    /// [default: all except the last four]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Option<Vec<String>>,
-    /// Scopes to add to the default ones, such as approvals:respond
+    /// Scopes in addition to the default ones, such as approvals:respond
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "scopes")]
     add_scopes: Option<Vec<String>>,
-    /// Lifetime of the key: a number and s, m, h, d or w. Without it, the key is valid until it is revoked
+    /// Lifetime of the key: a number and s, m, h, d or w [default: no limit]
     #[arg(long, value_name = "30d", value_parser = values::seconds)]
     expires_in: Option<u64>,
-    /// Create a test key, in a tenant of its own
+    /// Create a test key in a separate tenant
     #[arg(long)]
     test: bool,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Rotate {
-    /// The id of the key, as `keys list` shows it; not the key itself
+pub(crate) struct RotateArgs {
+    /// Id of the key, as shown by `keys list`; not the key itself
     #[arg(value_name = "KEYID")]
     key_id: String,
-    /// Time until the old key ends: a number and s, m, h, d or w. Default: a day
+    /// Time until the old key expires: a number and s, m, h, d or w [default: 1d]
     #[arg(long, value_name = "1d", value_parser = values::seconds)]
     overlap: Option<u64>,
-    /// Lifetime of the new key. Default: the lifetime of the old key
+    /// Lifetime of the new key [default: the lifetime of the old key]
     #[arg(long, value_name = "30d", value_parser = values::seconds)]
     expires_in: Option<u64>,
 }
@@ -97,7 +97,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::List => {
             output.show(&client.send(client.keys().list())?, |page| list(output, &page.keys));
         }
-        Action::Rotate(Rotate { key_id, overlap, expires_in }) => {
+        Action::Rotate(RotateArgs { key_id, overlap, expires_in }) => {
             check_id(&key_id)?;
             let body =
                 RotateKey { overlap_seconds: overlap, expires_at: None, expires_in_seconds: expires_in };
@@ -114,15 +114,15 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
 fn check_id(key_id: &str) -> Result<(), Failure> {
     if key_id.starts_with("hp_") {
         // The message does not repeat the key, because terminals are logged.
-        return Err(Failure::usage("this is a key; give its id, which begins with key_")
-            .hint("`holdpoint keys list` shows the ids"));
+        return Err(Failure::usage("the argument is a key; use its id, which begins with key_")
+            .hint("`holdpoint keys list` lists the ids"));
     }
     Ok(())
 }
 
 fn describe_new(output: &Output, created: &KeyCreated) -> String {
     let KeyCreated { stored: key, key: secret } = created;
-    let facts = [
+    let fields = [
         ("key", cell(secret)),
         ("keyId", cell(&key.key_id)),
         ("lineage", cell(&key.lineage)),
@@ -133,27 +133,27 @@ fn describe_new(output: &Output, created: &KeyCreated) -> String {
         ("scopes", cell(&key.scopes)),
         ("expiresAt", cell(key.expires_at)),
     ];
-    let mut parts = vec![output.facts(&facts), describe_scopes(&key.scopes)];
+    let mut parts = vec![output.fields(&fields), describe_scopes(&key.scopes)];
     if !key.scopes.iter().any(|scope| scope == "approvals:respond") {
         parts.push(
-            "It may not answer interrupts. To create a key that may, use --add-scopes approvals:respond."
+            "This key cannot answer interrupts. Create one that can with --add-scopes approvals:respond."
                 .to_owned(),
         );
     }
-    parts.push("Keep the key now: the server stores only its hash and cannot show it again.".to_owned());
+    parts.push("Store the key now: the server keeps only its hash and cannot show it again.".to_owned());
     parts.join("\n\n")
 }
 
-/// The actions that each scope allows, to complete "This key may".
-const WORDS: [(&str, &str); 12] = [
+/// The actions that each scope allows, as continuations of "This key may".
+const SCOPE_TEXTS: [(&str, &str); 12] = [
     ("manifest:read", "read workflows and agents"),
     ("manifest:write", "register workflows and agents"),
-    ("runs:create", "start and fork runs and make holds"),
-    ("runs:read", "read runs, their events and what waits"),
+    ("runs:create", "start and fork runs, and create holds"),
+    ("runs:read", "read runs, their events and pending interrupts"),
     ("runs:cancel", "cancel, pause and resume runs"),
     ("artifacts:read", "read artifacts"),
-    ("approvals:respond", "answer interrupts and make links that answer"),
-    ("approvals:act-as", "answer in the names of others"),
+    ("approvals:respond", "answer interrupts and create links that answer"),
+    ("approvals:act-as", "answer in the name of other principals"),
     ("events:send", "send events to waiting runs"),
     ("webhooks:manage", "manage webhooks"),
     ("keys:manage", "create, rotate and revoke keys"),
@@ -162,8 +162,11 @@ const WORDS: [(&str, &str); 12] = [
 
 fn describe_scopes(held: &[String]) -> String {
     let is_held = |scope: &str| held.iter().any(|held| held == scope);
-    let lines: String =
-        WORDS.iter().filter(|(scope, _)| is_held(scope)).map(|(_, words)| format!("\n  {words}")).collect();
+    let lines: String = SCOPE_TEXTS
+        .iter()
+        .filter(|(scope, _)| is_held(scope))
+        .map(|(_, words)| format!("\n  {words}"))
+        .collect();
     if lines.is_empty() { "This key has no scopes.".to_owned() } else { format!("This key may:{lines}") }
 }
 
@@ -208,13 +211,13 @@ mod tests {
 
     #[test]
     fn a_new_key_is_shown_with_the_actions_of_its_scopes() {
-        let shown = |scope: &str| describe_new(&Output::new(true), &key(&json!({"scopes": [scope]})));
-        let starter = shown("runs:create");
+        let described = |scope: &str| describe_new(&Output::new(true), &key(&json!({"scopes": [scope]})));
+        let starter = described("runs:create");
         assert!(starter.contains("This key may:\n  start and fork runs"), "{starter}");
         assert!(starter.contains("--add-scopes approvals:respond"), "{starter}");
-        let approver = shown("approvals:respond");
-        assert!(approver.contains("answer interrupts") && !approver.contains("may not answer"), "{approver}");
-        assert_eq!(WORDS.map(|(scope, _)| scope), holdpoint_api::keys::SCOPES);
+        let approver = described("approvals:respond");
+        assert!(approver.contains("answer interrupts") && !approver.contains("cannot answer"), "{approver}");
+        assert_eq!(SCOPE_TEXTS.map(|(scope, _)| scope), holdpoint_api::keys::SCOPES);
     }
 
     #[test]

@@ -1,10 +1,15 @@
-//! The commands that talk to a running server. They use the HTTP contract, not the engine or the store. `permissions`
-//! uses the core and needs no server.
+//! Commands that send requests to a server. They use the HTTP API, not the engine or the store. `permissions` uses the
+//! core and needs no server.
+//!
+//! # Layout
+//! - One file per command, with `runs/`, `threads/`, `webhooks/` and `ask/` for their parts: flags, request, output
+//! - `client`, `connection`, `trust`: the blocking client, the server and key of a command, TLS
+//! - `failure`, `output`, `values`: errors and exit codes, tables and JSON lines, values of arguments
+//! - `open_interrupt`, `watch`: an open interrupt with the command that answers it; events of a run
 
 mod agents;
 mod answer;
 mod ask;
-mod asked;
 mod asks;
 mod client;
 pub mod connection;
@@ -14,6 +19,7 @@ mod inbox;
 mod keys;
 mod links;
 mod mailbox;
+mod open_interrupt;
 pub mod output;
 mod pending;
 mod permissions;
@@ -38,27 +44,27 @@ use connection::Settings;
 use failure::Failure;
 use output::Output;
 
-/// For the help of the top command: scripts rely on these.
+/// The exit codes, for the help of the top command. Scripts rely on them.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; for `runs watch`, the run completed
+  0  success; for `runs watch`, the run completed
   1  the server refused the request; the watched run failed or was cancelled; a checked
-     definition has flaws
-  2  wrong usage: an unknown flag, a bad value, a file that cannot be read
-  3  the server cannot be reached, or its answer is broken
-  4  no key was found, or the server does not accept it for this request
-  10 and 11  `permissions test`: a person is asked, or the call is denied; 0 is allowed
-  `ask` and `wait` have codes of their own: 0 approved or answered, 1 rejected, 2 timed out,
-  3 cancelled; 64 wrong usage, 65 refused by the server, 69 no server, 77 no key
+     definition has errors
+  2  wrong usage: an unknown flag, an invalid value, a file that cannot be read
+  3  the server cannot be reached, or its response is invalid
+  4  there is no key, or the server does not accept it for this request
+  10 and 11  `permissions test`: the decision is ask or deny; 0 is allow
+  `ask` and `wait` have other codes: 0 approved or answered, 1 rejected, 2 timed out,
+  3 cancelled; 64 wrong usage, 65 refused by the server, 69 server not reachable, 77 no valid key
 
-With --json, what the server refuses is told on stderr as its own JSON, one line and nothing
-else: {\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
+With --json, stderr has a refusal of the server as one line of JSON: {\"error\", \"message\",
+\"details\"}. The exit codes are the same; other errors are text.";
 
 /// The commands that talk to a server.
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "the arguments of a command are used in this crate only")]
 pub enum ClientCommand {
-    /// Create, list and revoke API keys
+    /// Create, list, rotate and revoke API keys
     #[command(after_help = keys::EXAMPLES)]
     Keys {
         #[command(flatten)]
@@ -66,7 +72,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: keys::Action,
     },
-    /// Declare agents and send them messages
+    /// Declare agents and start their runs
     #[command(after_help = agents::EXAMPLES)]
     Agents {
         #[command(flatten)]
@@ -74,7 +80,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: agents::Action,
     },
-    /// Read, continue and interrupt threads of agents
+    /// Read, continue and interrupt agent threads
     #[command(after_help = threads::EXAMPLES)]
     Threads {
         #[command(flatten)]
@@ -90,7 +96,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: runs::Action,
     },
-    /// Show and repair the dispatch queues
+    /// Inspect and repair the dispatch queue
     #[command(after_help = mailbox::EXAMPLES)]
     Mailbox {
         #[command(flatten)]
@@ -98,15 +104,15 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: mailbox::Action,
     },
-    /// Show what waits for an answer
+    /// List pending interrupts
     #[command(after_help = pending::EXAMPLES)]
     Pending {
         #[command(flatten)]
         connection: Connection,
         #[command(flatten)]
-        asked: pending::Pending,
+        args: pending::PendingArgs,
     },
-    /// Show and answer what approvers want to know before they decide
+    /// List and answer side questions
     #[command(after_help = asks::EXAMPLES)]
     Asks {
         #[command(flatten)]
@@ -114,40 +120,40 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: asks::Action,
     },
-    /// Create a hold and wait for its answer: 0 yes, 1 no, 2 no answer in time, 3 cancelled
+    /// Create a hold and wait for its answer; the exit code is the outcome
     #[command(after_help = ask::EXAMPLES)]
     Ask {
         #[command(flatten)]
         connection: Connection,
         #[command(flatten)]
-        question: ask::Question,
+        args: ask::AskArgs,
     },
-    /// Wait for the answer to what `ask --detach` asked, with the same exit codes
+    /// Wait for the answer of a hold; the exit code is the outcome
     #[command(after_help = ask::EXAMPLES)]
     Wait {
         #[command(flatten)]
         connection: Connection,
-        /// The hold, as `ask --detach` has printed it
+        /// Id of the hold, as printed by `ask --detach`
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Show what waits for you and decide it, one by one; or print a link that signs in to the page
+    /// Show and answer the interrupts that you may decide, or print a sign-in link for the inbox page
     #[command(after_help = inbox::EXAMPLES)]
     Inbox {
         #[command(flatten)]
         connection: Connection,
         #[command(flatten)]
-        wanted: inbox::Inbox,
+        args: inbox::InboxArgs,
     },
-    /// Answer a run that waits; the first answer counts, later ones are refused
+    /// Answer an interrupt
     #[command(override_usage = answer::USAGE, after_help = answer::EXAMPLES)]
     Answer {
         #[command(flatten)]
         connection: Connection,
         #[command(flatten)]
-        answer: answer::Answer,
+        args: answer::AnswerArgs,
     },
-    /// Test and check the rules for tool calls of agents; needs no server
+    /// Test and check permission rules for tool calls; needs no server
     #[command(after_help = permissions::EXAMPLES)]
     Permissions {
         #[command(flatten)]
@@ -155,7 +161,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: permissions::Action,
     },
-    /// Make links that show or answer an interrupt without a key
+    /// Create links that show or answer an interrupt without a key
     #[command(after_help = links::EXAMPLES)]
     Links {
         #[command(flatten)]
@@ -238,10 +244,10 @@ fn perform(command: ClientCommand) -> Result<ExitCode, Failure> {
         ClientCommand::Permissions { connection, action } => {
             return permissions::run(&Output::of(&connection), action);
         }
-        ClientCommand::Ask { connection, question } => return Ok(ask::run(&connection, question)),
+        ClientCommand::Ask { connection, args } => return Ok(ask::run(&connection, args)),
         ClientCommand::Wait { connection, id } => return Ok(ask::wait(&connection, &id)),
-        ClientCommand::Inbox { connection, wanted } => {
-            inbox::run(&open(&connection)?, &Output::of(&connection), &wanted)
+        ClientCommand::Inbox { connection, args } => {
+            inbox::run(&open(&connection)?, &Output::of(&connection), &args)
         }
         ClientCommand::Keys { connection, action } => {
             keys::run(&open(&connection)?, &Output::of(&connection), action)
@@ -258,14 +264,14 @@ fn perform(command: ClientCommand) -> Result<ExitCode, Failure> {
         ClientCommand::Mailbox { connection, action } => {
             mailbox::run(&open(&connection)?, &Output::of(&connection), action)
         }
-        ClientCommand::Pending { connection, asked } => {
-            pending::run(&open(&connection)?, &Output::of(&connection), &asked)
+        ClientCommand::Pending { connection, args } => {
+            pending::run(&open(&connection)?, &Output::of(&connection), &args)
         }
         ClientCommand::Asks { connection, action } => {
             asks::run(&open(&connection)?, &Output::of(&connection), action)
         }
-        ClientCommand::Answer { connection, answer } => {
-            answer::run(&open(&connection)?, &Output::of(&connection), answer)
+        ClientCommand::Answer { connection, args } => {
+            answer::run(&open(&connection)?, &Output::of(&connection), args)
         }
         ClientCommand::Links { connection, action } => {
             links::run(&open(&connection)?, &Output::of(&connection), action)
@@ -282,12 +288,12 @@ fn perform(command: ClientCommand) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// What wrong usage exits with: the answers of `ask` and `wait` have the small numbers.
+/// Returns the exit code of wrong usage: 64 for `ask` and `wait`, whose small codes are outcomes, otherwise 2.
 pub fn usage_exit_code(command: Option<&str>) -> u8 {
     if matches!(command, Some("ask" | "wait")) { ask::hook::exit_code(64) } else { 2 }
 }
 
-/// Opens a client of the server that the flags name. Connects to no server.
+/// Creates a client for the server of the flags. Does not connect.
 fn open(connection: &Connection) -> Result<Client, Failure> {
     Client::new(Settings::find(connection)?)
 }
@@ -301,17 +307,17 @@ mod tests {
         ClientCommand::augment_subcommands(clap::Command::new("holdpoint")).debug_assert();
     }
 
-    /// Longer lines are broken where nobody wants it.
+    /// clap wraps longer lines.
     #[test]
     fn examples_fit_into_the_width_of_the_help() {
-        fn look(command: &clap::Command, path: &str) {
+        fn check(command: &clap::Command, path: &str) {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = after.lines().filter(|line| line.starts_with(' '));
             let long: Vec<&str> = examples.filter(|line| line.chars().count() > 98).collect();
             assert!(long.is_empty(), "{path}: {long:#?}");
-            command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
+            command.get_subcommands().for_each(|below| check(below, &format!("{path} {}", below.get_name())));
         }
         assert!(EXIT_CODES.lines().all(|line| line.chars().count() <= 98));
-        look(&ClientCommand::augment_subcommands(clap::Command::new("holdpoint")), "holdpoint");
+        check(&ClientCommand::augment_subcommands(clap::Command::new("holdpoint")), "holdpoint");
     }
 }

@@ -1,4 +1,4 @@
-//! `holdpoint links`: makes links that show or answer an interrupt.
+//! `holdpoint links`: creates links that show or answer an interrupt.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
@@ -11,7 +11,7 @@ use super::output::{Output, clean};
 use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
-Every person who has a link can use it: send it to one person, over a private channel.
+A link works for every person who has it: send it to one person over a private channel.
 
 Examples:
   holdpoint links mint latest gate
@@ -21,29 +21,29 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Make a link to the interrupt of a node, and print it
-    Mint(Mint),
+    /// Create a link to the interrupt of a node and print it
+    Mint(MintArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Mint {
-    /// The run, or `latest` for the newest
+pub(crate) struct MintArgs {
+    /// Id of the run, or `latest` for the newest run
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     run: String,
-    /// The node that waits
+    /// Node of the interrupt
     #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     node: String,
-    /// Make a link that only shows the interrupt
+    /// Create a link that only shows the interrupt
     #[arg(long)]
     inspect: bool,
-    /// The principal in whose name the link answers; another name than one's own requires the scope approvals:act-as
+    /// Principal in whose name the link answers [default: you]; another principal requires the scope approvals:act-as
     #[arg(long = "for", value_name = "NAME")]
     sub: Option<String>,
-    /// Lifetime of the link: a number and s, m, h, d or w. The link ends with the interrupt
+    /// Lifetime of the link: a number and s, m, h, d or w. The link expires with the interrupt
     /// [default: 30m]
     #[arg(long, value_name = "30m", value_parser = values::seconds)]
     expires: Option<u64>,
-    /// The interrupt that the link is for. Required if the node has several open interrupts
+    /// Id of the interrupt; required if the node has several open interrupts
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     interrupt: Option<String>,
 }
@@ -59,7 +59,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         interrupt_id: args.interrupt,
     };
     let request = client.interrupts().create_link(&run, &args.node, &InterruptQuery::default(), &body);
-    // Prints nothing but the link, so that it can be copied and piped.
+    // Prints only the link, so that it can be copied and piped.
     output.show(&client.send(request)?, |minted| clean(minted.url.as_deref().unwrap_or_default()));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `holdpoint mailbox`: shows and repairs the dispatch queues.
+//! `holdpoint mailbox`: shows and repairs the dispatch queue.
 
 use clap::Subcommand;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
@@ -11,45 +11,48 @@ use super::failure::Failure;
 use super::output::{Output, age, age_since, cell, clean, elapsed_ms};
 
 pub(crate) const EXAMPLES: &str = "\
-Every activation of a run is a dispatch in the queue of its thread; a run that was started over HTTP has a thread \
-with its own id. A dispatch is queued, claimed by one worker at a time, and then acked; after too many failed \
-attempts it is a dead letter. STATUS is the state of the dispatch, RUN STATUS that of the run: the run of an acked \
-dispatch may still be open.
+Every activation of a run is a dispatch in the queue of its dispatch thread; a run that was started over HTTP has a \
+thread with the id of the run. A dispatch is queued, claimed by one worker, and acked; after too many failed attempts it \
+is a dead letter. STATUS is the status of the dispatch, RUN STATUS that of its run: the run of an acked dispatch may \
+still be open.
 
 Examples:
   holdpoint mailbox stats                 # dispatches by status
   holdpoint mailbox list latest           # the activations of the newest run
   holdpoint mailbox list THREAD --status dead_letter,claimed
   holdpoint mailbox show ID
-  holdpoint mailbox cancel ID             # only if it is queued; its run ends with it
+  holdpoint mailbox cancel ID             # only a queued dispatch; also ends its run
   holdpoint mailbox requeue ID            # only a dead letter whose run has not ended";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// List the dispatches of a thread in the order in which they are served
+    /// List the dispatches of a thread in the order of their execution
     List {
-        /// Id of a thread, or of a run, for the thread of that run; `latest` for the newest run
+        /// Id of the thread; the id of a run means its own thread, `latest` the thread of the newest run
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
         /// Only dispatches in these statuses, separated by commas
         #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunDispatchStatus::ALL.map(RunDispatchStatus::as_str)))]
         status: Option<Vec<String>>,
-        /// Show at most this many
+        /// Maximum number of entries to show
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Show one dispatch: its state, its attempts and the report of its run
+    /// Show one dispatch: its status, its attempts and the report of its run
     Show {
+        /// Id of the dispatch
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Cancel a dispatch that is queued; its run ends with it. For one that is claimed, cancel the run
+    /// Cancel a queued dispatch and end its run; for a claimed dispatch, cancel the run instead
     Cancel {
+        /// Id of the dispatch
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Queue a dead letter again, if its run has not ended: a new dispatch with all its attempts
+    /// Queue a dead letter again as a new dispatch with all attempts; its run must not have ended
     Requeue {
+        /// Id of the dispatch
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
@@ -99,11 +102,11 @@ fn table(output: &Output, dispatches: &[Dispatch]) -> String {
     };
     let heads = ["DISPATCH", "STATUS", "FAILED", "RUN", "RUN STATUS", "AGE", "LAST ERROR"];
     let rows: Vec<_> = dispatches.iter().map(row).collect();
-    output.table(&heads, &rows, "no dispatches; those that have ended are kept for a day")
+    output.table(&heads, &rows, "no dispatches; ended dispatches are kept for a day")
 }
 
 fn run_status(dispatch: &Dispatch) -> String {
-    dispatch.run.as_ref().map_or_else(|| "unknown here".to_owned(), |run| clean(&run.status))
+    dispatch.run.as_ref().map_or_else(|| "unknown".to_owned(), |run| clean(&run.status))
 }
 
 fn show(output: &Output, dispatch: &Dispatch) -> String {
@@ -116,7 +119,7 @@ fn show(output: &Output, dispatch: &Dispatch) -> String {
         .claimed_by
         .as_ref()
         .map(|holder| format!("{}, lease until {}", clean(holder), cell(row.lease_until.map(at))));
-    output.facts(&[
+    output.fields(&[
         ("dispatch", cell(&row.dispatch_id)),
         ("thread", cell(&row.thread_id)),
         ("status", cell(row.status)),
@@ -197,7 +200,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
-        assert_eq!(run_status(&Dispatch { run: None, ..dispatch() }), "unknown here");
+        assert_eq!(run_status(&Dispatch { run: None, ..dispatch() }), "unknown");
     }
 
     #[test]

@@ -1,26 +1,23 @@
-//! What the user sees: JSON lines for scripts, aligned tables and a little colour for people. Knows no command.
+//! The output of commands: JSON lines for scripts, or aligned tables with colours.
 
-use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::time::{Duration, Instant};
 
 use holdpoint_api::Instant as WireInstant;
-use holdpoint_client::{Pages, Reply};
+use holdpoint_client::{ListPage, Reply};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::connection::Connection;
 
-const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-
 #[derive(Debug)]
 pub struct Output {
     pub json: bool,
     colour: bool,
     is_terminal: bool,
-    /// What goes before and after the words of a command that we suggest.
+    /// The program of suggested commands.
     program: String,
+    /// The flags after the arguments of suggested commands.
     flags: String,
 }
 
@@ -32,32 +29,33 @@ impl Output {
         Self { json, colour, is_terminal, program: "holdpoint".to_string(), flags: String::new() }
     }
 
-    /// As the command line asks for it; what we suggest is then spelled as we were called.
+    /// Returns the output for the flags of a command. Suggested commands have the program name and the flags of this
+    /// one.
     pub fn of(connection: &Connection) -> Self {
         let called = std::env::args_os().next().filter(|name| !name.is_empty());
         let program = called.map_or("holdpoint".to_string(), |name| quoted(&name.to_string_lossy()));
-        Self { program, flags: connection.repeated(), ..Self::new(connection.json) }
+        Self { program, flags: connection.to_flags(), ..Self::new(connection.json) }
     }
 
-    /// A command to type next.
+    /// Returns a suggested command with these arguments.
     pub fn command(&self, words: &str) -> String {
         format!("{} {words}{}", self.program, self.flags)
     }
 
-    /// Cut for a person's screen; whole for a file or the next program.
+    /// Shortens a text for a terminal. A file or another program gets the whole text.
     pub fn fit(&self, text: &str, chars_max: usize) -> String {
         if self.is_terminal { shorten(text, chars_max) } else { text.to_string() }
     }
 
-    /// Returns the columns of the terminal; None for a file or the next program.
+    /// Returns the width of the terminal in columns; None for a file or another program.
     pub fn width(&self) -> Option<usize> {
         let size = terminal_size::terminal_size_of(std::io::stdout()).filter(|_| self.is_terminal);
         size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
     }
 
-    /// The server's own JSON for scripts, or what `human` makes of it.
-    pub fn show<T>(&self, reply: &Reply<T>, human: impl FnOnce(&T) -> String) {
-        self.line(&if self.json { one_line(&reply.text) } else { human(&reply.value) });
+    /// Prints the JSON of the server for scripts, or the text that `describe` returns.
+    pub fn show<T>(&self, reply: &Reply<T>, describe: impl FnOnce(&T) -> String) {
+        self.line(&if self.json { one_line(&reply.text) } else { describe(&reply.value) });
     }
 
     /// Prints a document of the command itself as one line of JSON.
@@ -70,19 +68,19 @@ impl Output {
             return;
         }
         if let Err(error) = writeln!(std::io::stdout(), "{text}") {
-            // `… | head` closes the pipe when it has seen enough; that is not our failure.
+            // A reader such as `head` closes the pipe early, which is not an error.
             std::process::exit(if error.kind() == ErrorKind::BrokenPipe { 0 } else { 3 });
         }
     }
 
-    /// Tells people that the list goes on; scripts see `nextCursor`.
-    pub fn more<T: Pages>(&self, reply: &Reply<T>, limit: u32) {
+    /// Prints a note if the list has more entries. Scripts read `nextCursor`.
+    pub fn more<T: ListPage>(&self, reply: &Reply<T>, limit: u32) {
         if !self.json && reply.value.next_cursor().is_some() {
-            eprintln!("only the first {limit}; see more with --limit");
+            eprintln!("only the first {limit} entries; use --limit to show more");
         }
     }
 
-    /// Aligned columns under a heading; `empty` instead when there are no rows.
+    /// Returns aligned columns with a heading, or `empty` if there are no rows.
     pub fn table(&self, heads: &[&str], rows: &[Vec<String>], empty: &str) -> String {
         if rows.is_empty() {
             return empty.to_string();
@@ -103,18 +101,19 @@ impl Output {
         lines.join("\n")
     }
 
-    /// Names and values in two columns. Values that say nothing are left out.
-    pub fn facts(&self, facts: &[(&str, String)]) -> String {
-        let facts: Vec<_> = facts.iter().filter(|(_, value)| !value.is_empty() && value != "-").collect();
-        let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    /// Returns names and values in two columns. Fields without a value are omitted.
+    pub fn fields(&self, fields: &[(&str, String)]) -> String {
+        let fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_empty() && value != "-").collect();
+        let width = fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let line = |(name, value): &&(&str, String)| {
             let value = if *name == "status" { self.status(value) } else { value.clone() };
             let value = value.replace('\n', &format!("\n{:width$}  ", ""));
             format!("{}  {value}", self.paint("2", &format!("{name:width$}")))
         };
-        facts.iter().map(line).collect::<Vec<_>>().join("\n")
+        fields.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
+    /// Returns a status in its colour.
     pub fn status(&self, text: &str) -> String {
         let code = match text.trim() {
             "completed" | "run.completed" | "approved" | "answered" => "32",
@@ -132,7 +131,7 @@ impl Output {
     }
 }
 
-/// Returns a JSON text on one line. It is written again only if it has several lines.
+/// Returns a JSON text on one line. Text that has one line stays unchanged.
 fn one_line(text: &str) -> String {
     let text = text.trim();
     if !text.contains('\n') {
@@ -149,7 +148,7 @@ pub fn remove_column(heads: &mut Vec<&str>, rows: &mut [Vec<String>], head: &str
     }
 }
 
-/// Removes those of the columns that have no value in any row.
+/// Removes the optional columns that have no value in any row.
 pub fn remove_empty_columns(heads: &mut Vec<&str>, rows: &mut [Vec<String>], optional: &[&str]) {
     for head in optional {
         let column = heads.iter().position(|known| known == head);
@@ -185,17 +184,17 @@ pub fn pretty(value: impl Serialize) -> String {
     serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
-/// Text from a server must not steer the terminal or break a table.
+/// Replaces control characters, so that text of a server cannot control the terminal or break a table.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Like `clean`, but lines stay lines.
+/// Replaces control characters like [`clean`], but keeps line breaks.
 pub fn clean_lines(text: &str) -> String {
     text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// A word of a command line, in quotes where a shell would take it apart.
+/// Returns a word of a command line, in quotes if a shell would change it.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,~".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -211,7 +210,7 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// How long ago, or until when, in one unit: `12s`, `3m`, `5h`, `2d`.
+/// Returns a time span in one unit: `12s`, `3m`, `5h`, `2d`. Ignores the sign.
 pub fn age(ms: i64) -> String {
     let seconds = ms.unsigned_abs() / 1000;
     match seconds {
@@ -222,7 +221,7 @@ pub fn age(ms: i64) -> String {
     }
 }
 
-/// Returns the milliseconds since an instant; negative if it lies ahead.
+/// Returns the milliseconds since an instant; negative if it is in the future.
 pub fn elapsed_ms(at: WireInstant) -> i64 {
     Timestamp::now().as_millisecond() - at.0.0
 }
@@ -230,40 +229,6 @@ pub fn elapsed_ms(at: WireInstant) -> i64 {
 /// Returns the time since an instant, in one unit.
 pub fn age_since(at: WireInstant) -> String {
     age(elapsed_ms(at))
-}
-
-/// A counter on stderr for long work; silent unless a person is watching.
-#[derive(Debug)]
-pub struct Progress {
-    label: &'static str,
-    total: u32,
-    done: Cell<u32>,
-    shown: Cell<Option<Instant>>,
-    visible: bool,
-}
-
-impl Progress {
-    pub fn new(label: &'static str, total: u32) -> Self {
-        let visible = std::io::stderr().is_terminal();
-        Self { label, total, done: Cell::new(0), shown: Cell::new(None), visible }
-    }
-
-    pub fn step(&self) {
-        self.done.set(self.done.get() + 1);
-        let due = self.shown.get().is_none_or(|at| at.elapsed() >= PROGRESS_EVERY);
-        if self.visible && due {
-            eprint!("\r\u{1b}[K{} {}/{}", self.label, self.done.get(), self.total);
-            self.shown.set(Some(Instant::now()));
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown.get().is_some() {
-            eprint!("\r\u{1b}[K");
-        }
-    }
 }
 
 #[cfg(test)]
@@ -312,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_short_and_cannot_steer_the_terminal() {
+    fn cells_have_no_control_characters() {
         assert_eq!(cell(None::<u8>), "-");
         assert_eq!(cell(["a", "b"]), "a,b");
         assert_eq!(cell("a\u{1b}[2Jb\nc"), "a [2Jb c");
@@ -321,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_a_command_survives_the_shell() {
+    fn words_with_special_characters_are_quoted() {
         for (word, text) in [("./a-b", "./a-b"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'")] {
             assert_eq!(quoted(word), text);
         }

@@ -21,8 +21,8 @@ Examples:
   holdpoint pending --limit 200 --json
   holdpoint answer RUN NODE accept
 
-In a terminal, titles are shortened and columns left out until a row fits its width. A file or
-a pipe gets all columns, with titles of up to 80 characters. --json has everything.";
+In a terminal, titles are shortened and columns omitted until a row fits. A file or a pipe gets
+all columns, with titles of up to 80 characters. --json has all members.";
 
 const LIMIT_DEFAULT: u32 = 50;
 const TITLE_CHARS_MIN: usize = 20;
@@ -31,11 +31,11 @@ const HEADS: [&str; 11] =
 
 #[derive(Debug, Args)]
 #[group(skip)]
-pub(crate) struct Pending {
-    /// Only these kinds. Repeat for more, or separate them by commas
+pub(crate) struct PendingArgs {
+    /// Only these kinds, separated by commas; repeatable
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)))]
     kind: Option<Vec<String>>,
-    /// Only interrupts that name this entry: a name, role:x or group:y. `me`: those that you may decide and have not
+    /// Only interrupts with this assignee: a name, role:x or group:y. `me`: interrupts that you may decide and have not
     /// voted on
     #[arg(long, value_name = "WHO", value_parser = NonEmptyStringValueParser::new())]
     assignee: Option<String>,
@@ -45,37 +45,37 @@ pub(crate) struct Pending {
     /// Only runs with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// Only interrupts that have waited at least this long: 90s, 15m, 12h, 30d, 2w
+    /// Only interrupts that have been open for at least this time: 90s, 15m, 12h, 30d, 2w
     #[arg(long, value_name = "SPAN", value_parser = values::seconds)]
     older_than: Option<u64>,
-    /// Only interrupts that have waited at most this long
+    /// Only interrupts that have been open for at most this time
     #[arg(long, value_name = "SPAN", value_parser = values::seconds)]
     newer_than: Option<u64>,
-    /// Only interrupts with a deadline before this time, the next one first: an instant or a day
+    /// Only interrupts with a deadline before this instant or day, the earliest deadline first
     #[arg(long, value_name = "WHEN", value_parser = values::instant)]
     expires_before: Option<String>,
-    /// Newest first instead of oldest first
+    /// Show the newest interrupts first
     #[arg(long)]
     newest: bool,
-    /// Show the number of interrupts instead of a list
+    /// Show the number of interrupts in place of a list
     #[arg(long, conflicts_with_all = ["newest", "limit"])]
     counts: bool,
-    /// The largest number of interrupts to show
+    /// Maximum number of interrupts to show
     #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-pub(crate) fn run(client: &Client, output: &Output, asked: &Pending) -> Result<(), Failure> {
-    if asked.counts {
-        let reply = client.send(client.interrupts().counts(&asked.filter()))?;
-        output.show(&reply, |counts| output.facts(&facts(counts)));
+pub(crate) fn run(client: &Client, output: &Output, args: &PendingArgs) -> Result<(), Failure> {
+    if args.counts {
+        let reply = client.send(client.interrupts().counts(&args.filter()))?;
+        output.show(&reply, |counts| output.fields(&count_fields(counts)));
         return Ok(());
     }
-    list(client, output, &asked.filter(), asked.limit)
+    list(client, output, &args.filter(), args.limit)
 }
 
 /// Prints the interrupts that the caller may decide.
-pub(crate) fn for_me(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) fn list_assigned_to_me(client: &Client, output: &Output) -> Result<(), Failure> {
     list(client, output, &assigned_to_me(), LIMIT_DEFAULT)
 }
 
@@ -91,7 +91,7 @@ fn list(client: &Client, output: &Output, filter: &ListPending, limit: u32) -> R
     Ok(())
 }
 
-impl Pending {
+impl PendingArgs {
     fn filter(&self) -> ListPending {
         ListPending {
             kind: self.kind.as_ref().map(|kinds| kinds.join(",")),
@@ -106,16 +106,16 @@ impl Pending {
     }
 }
 
-fn facts(counts: &PendingCounts) -> Vec<(&'static str, String)> {
+fn count_fields(counts: &PendingCounts) -> Vec<(&'static str, String)> {
     let least = if counts.is_complete { "" } else { "at least " };
     let kinds: Vec<String> =
         counts.by_kind.iter().map(|(kind, count)| format!("{} {count}", cell(kind))).collect();
     vec![
-        ("waiting", format!("{least}{}", counts.total)),
+        ("pending", format!("{least}{}", counts.total)),
         ("by kind", kinds.join(", ")),
         ("due within an hour", cell(counts.due_soon)),
         ("overdue", cell(counts.overdue)),
-        ("oldest since", counts.oldest_requested_at.map(age_since).unwrap_or_default()),
+        ("age of the oldest", counts.oldest_requested_at.map(age_since).unwrap_or_default()),
     ]
 }
 
@@ -124,10 +124,10 @@ fn table(output: &Output, interrupts: &[PendingInterrupt<'_>]) -> String {
     if let Some(width) = output.width() {
         fit(&mut heads, &mut rows, width);
     }
-    output.table(&heads, &rows, "nothing waits for an answer")
+    output.table(&heads, &rows, "no pending interrupts")
 }
 
-/// Removes columns and shortens titles until the rows fit. The columns that an answer needs stay.
+/// Removes columns and shortens titles until the rows fit. Keeps the columns that an answer requires.
 fn fit(heads: &mut Vec<&str>, rows: &mut [Vec<String>], width: usize) {
     let others = |heads: &[&str], rows: &[Vec<String>]| -> usize {
         let cells = |column: usize| rows.iter().map(move |row| row[column].chars().count());
@@ -144,7 +144,7 @@ fn fit(heads: &mut Vec<&str>, rows: &mut [Vec<String>], width: usize) {
     rows.iter_mut().for_each(|row| row[0] = shorten(&row[0], left));
 }
 
-/// Returns the columns and rows. Columns without a value are left out.
+/// Returns the columns and rows. Omits columns without a value.
 fn columns(interrupts: &[PendingInterrupt<'_>]) -> (Vec<&'static str>, Vec<Vec<String>>) {
     // Run and node do not identify an interrupt if the node has several.
     let place = |one: &PendingInterrupt<'_>| (one.run_id.clone(), one.node_id.clone());
@@ -191,15 +191,15 @@ mod tests {
     use serde_json::{Value, json};
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCommand {
         #[command(flatten)]
-        pending: Pending,
+        pending: PendingArgs,
     }
 
     #[test]
     fn flags_become_the_filter_of_the_request() {
         let filter = |args: &[&str]| {
-            Line::try_parse_from(["pending"].iter().chain(args)).map(|line| line.pending.filter()).ok()
+            TestCommand::try_parse_from(["pending"].iter().chain(args)).map(|line| line.pending.filter()).ok()
         };
         assert_eq!(filter(&[]), Some(ListPending::default()));
         let words = "--kind approval,custom --kind clarification --assignee role:x --older-than 2m --newest";
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_a_value_are_left_out() {
+    fn columns_without_a_value_are_omitted() {
         let output = Output::new(true);
         let text = table(&output, &[interrupt(&json!({}))]);
         assert!(!text.contains("VOTES") && !text.contains("ASKS") && !text.contains("FOR"), "{text}");

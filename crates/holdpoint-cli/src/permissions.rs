@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use holdpoint_core::parse_strict;
-use holdpoint_core::permission::{Behaviour, Flaw, PermissionSet, Rule, Scope, call_digest};
+use holdpoint_core::permission::{Behaviour, PermissionSet, Rule, RuleError, RuleScope, call_digest};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ Examples:
 
 A file of rules is {\"default\": \"ask\", \"rules\": [...]}, or the array of rules alone. A rule is an
 object, or a text such as \"allow Bash(git *)\". A deny wins; otherwise the most specific rule that
-matches decides; of equals ask beats allow; if none matches, the default decides. See
+matches decides; of equal rules ask wins over allow; without a match the default decides. See
 docs/permissions.md.";
 
 const TEST_EXAMPLES: &str = "\
@@ -33,14 +33,14 @@ Examples:
     --tool Bash --args '{\"command\": \"git push --force\"}'
   holdpoint permissions test --rules rules.json --primary command --tool Bash --args @call.json
 
-Prints the verdict, the rule that decided, and for every other rule that matches the reason why it
-did not decide. Rules of --rule come after those of the file, like rules given with an approval.
+Prints the decision, the rule that decided, and for every other matching rule the reason why it did
+not decide. Rules of --rule follow those of the file, like rules that an approval adds.
 
 Exit codes:
   0   allow
   10  ask
   11  deny
-  1   the rules have flaws
+  1   the rules have errors
   2   wrong usage, or a file cannot be read
 
 With --json: {\"behavior\", \"rule\"?, \"why\", \"considered\", \"hidden\", \"digest\"}; a rule is
@@ -51,27 +51,27 @@ Examples:
   holdpoint permissions check rules.json
   holdpoint permissions check agents/*.json --json
 
-Prints every flaw with its path. Valid rules are printed as they were parsed, in the short form:
-compare them with what you meant.
+Prints every error with its path. Valid rules are printed as they were parsed, in the short form,
+so that you can compare them with your intention.
 
 Exit codes:
   0  all files are valid
-  1  a file has flaws
+  1  a file has errors
   2  wrong usage, or a file cannot be read
 
 With --json: one line for each file, {\"file\", \"valid\", \"default\"?, \"rules\", \"flaws\", \"warnings\"};
 a flaw is {\"field\", \"message\"}.";
 
-/// Exit codes beside those that every command has.
+/// Exit codes of `test`, in addition to those of every command.
 const ASK: u8 = 10;
 const DENY: u8 = 11;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Test rules with a tool call; the exit code is the verdict
+    /// Test rules with a tool call; the exit code is the decision
     #[command(after_help = TEST_EXAMPLES)]
-    Test(Test),
-    /// List the flaws of rules, or the rules as they were parsed
+    Test(TestArgs),
+    /// Check rules and print their errors, or the rules as they were parsed
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
         /// JSON files of rules, or agent definitions with `permissions`; `-` reads standard input
@@ -81,23 +81,23 @@ pub(crate) enum Action {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Test {
+pub(crate) struct TestArgs {
     /// JSON file of rules; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "agent", required_unless_present_any = ["agent", "rule"])]
     rules: Option<String>,
     /// JSON file of an agent definition with `permissions`
     #[arg(long, value_name = "FILE")]
     agent: Option<String>,
-    /// One more rule, such as 'allow Bash(git *)'; repeat for more
+    /// Additional rule, such as 'allow Bash(git *)'; repeatable
     #[arg(long, value_name = "RULE")]
     rule: Vec<String>,
-    /// The tool's name
+    /// Name of the tool
     #[arg(long, value_name = "NAME")]
     tool: String,
-    /// The arguments of the call: JSON, `@file`, or `-` for standard input
+    /// Arguments of the call: JSON, `@file`, or `-` for standard input
     #[arg(long, value_name = "JSON", default_value = "{}")]
     args: String,
-    /// The tool's declared primary argument; without it, the only text among the arguments
+    /// Declared primary argument of the tool [default: the only text among the arguments]
     #[arg(long, value_name = "FIELD")]
     primary: Option<String>,
 }
@@ -109,14 +109,14 @@ struct TestReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<RuleReport>,
     why: String,
-    considered: Vec<Considered>,
+    considered: Vec<OverruledRule>,
     hidden: bool,
     digest: String,
 }
 
-/// A rule that matches and did not decide.
+/// A matching rule that did not decide.
 #[derive(Debug, Serialize)]
-struct Considered {
+struct OverruledRule {
     rule: RuleReport,
     why: String,
 }
@@ -127,7 +127,7 @@ struct RuleReport {
     text: String,
     behavior: Behaviour,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<Scope>,
+    scope: Option<RuleScope>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,8 +142,8 @@ struct CheckReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<Behaviour>,
     rules: Vec<String>,
-    flaws: Vec<Flaw>,
-    warnings: Vec<Flaw>,
+    flaws: Vec<RuleError>,
+    warnings: Vec<RuleError>,
 }
 
 pub(crate) fn run(output: &Output, action: Action) -> Result<ExitCode, Failure> {
@@ -153,14 +153,14 @@ pub(crate) fn run(output: &Output, action: Action) -> Result<ExitCode, Failure> 
     }
 }
 
-fn test(output: &Output, args: &Test) -> Result<ExitCode, Failure> {
+fn test(output: &Output, args: &TestArgs) -> Result<ExitCode, Failure> {
     let set = match (&args.rules, &args.agent) {
         (Some(file), _) => parse_valid(file, &read(file)?)?,
         (None, Some(file)) => {
             let agent = read(file)?;
             if agent.get("permissions").is_none() {
                 return Err(Failure::usage(format!("{file}: this agent definition has no `permissions`"))
-                    .hint("without rules every call is asked about; a file of rules is given with --rules"));
+                    .hint("without rules every call requires approval; use --rules for a file of rules"));
             }
             parse_valid(file, &agent)?
         }
@@ -170,7 +170,7 @@ fn test(output: &Output, args: &Test) -> Result<ExitCode, Failure> {
         text.parse::<Rule>().map_err(|flaw| Failure::usage(format!("--rule {text:?}: {}", flaw.message)))
     });
     let set = set
-        .with(&more.collect::<Result<Vec<_>, _>>()?)
+        .with_rules(&more.collect::<Result<Vec<_>, _>>()?)
         .map_err(|flaw| Failure::refused(clean(&flaw.to_string())))?;
     let arguments = values::json("--args", &args.args)?;
     let report = TestReport::new(&set, &args.tool, args.primary.as_deref(), &arguments);
@@ -199,35 +199,34 @@ impl TestReport {
                 reason: rule.reason.clone(),
             }
         };
-        let verdict = set.judge(tool, primary, arguments);
+        let decision = set.evaluate(tool, primary, arguments);
         Self {
-            behavior: verdict.behaviour,
-            rule: verdict.rule.map(rule),
-            why: verdict.why,
-            considered: verdict
+            behavior: decision.behaviour,
+            rule: decision.rule.map(rule),
+            why: decision.why,
+            considered: decision
                 .considered
                 .into_iter()
-                .map(|one| Considered { rule: rule(one.rule), why: one.why })
+                .map(|one| OverruledRule { rule: rule(one.rule), why: one.why })
                 .collect(),
-            hidden: set.hidden(tool),
+            hidden: set.always_denies(tool),
             digest: call_digest(tool, arguments),
         }
     }
 
     fn text(&self, output: &Output) -> String {
         let rule = self.rule.as_ref();
-        let lost = self
-            .considered
-            .iter()
-            .map(|Considered { rule, why }| clean(&format!("rules[{}], `{}`: {why}", rule.place, rule.text)));
+        let overruled = self.considered.iter().map(|OverruledRule { rule, why }| {
+            clean(&format!("rules[{}], `{}`: {why}", rule.place, rule.text))
+        });
         let hidden = if self.hidden { "every call is denied; the model does not see the tool" } else { "" };
-        output.facts(&[
-            ("verdict", self.behavior.to_string()),
+        output.fields(&[
+            ("decision", self.behavior.to_string()),
             ("why", clean(&self.why)),
             ("reason", cell(rule.and_then(|rule| rule.reason.as_ref()))),
             ("source", cell(rule.and_then(|rule| rule.source.as_ref()))),
             ("scope", cell(rule.and_then(|rule| rule.scope))),
-            ("lost", lost.collect::<Vec<_>>().join("\n")),
+            ("overruled", overruled.collect::<Vec<_>>().join("\n")),
             ("hidden", hidden.to_owned()),
             ("digest", self.digest.clone()),
         ])
@@ -252,13 +251,13 @@ fn check(output: &Output, files: &[String]) -> Result<(), Failure> {
     }
     match invalid {
         0 => Ok(()),
-        _ if files.len() == 1 => Err(Failure::refused("these rules cannot be used")),
-        _ => Err(Failure::refused(format!("{invalid} of {} files cannot be used", files.len()))),
+        _ if files.len() == 1 => Err(Failure::refused("the rules are invalid")),
+        _ => Err(Failure::refused(format!("{invalid} of {} files are invalid", files.len()))),
     }
 }
 
 impl<'a> CheckReport<'a> {
-    fn new(file: &'a str, parsed: Result<PermissionSet, Vec<Flaw>>) -> Self {
+    fn new(file: &'a str, parsed: Result<PermissionSet, Vec<RuleError>>) -> Self {
         let empty =
             Self { file, valid: false, default: None, rules: vec![], flaws: vec![], warnings: vec![] };
         match parsed {
@@ -275,7 +274,7 @@ impl<'a> CheckReport<'a> {
 
     fn text(&self) -> String {
         let file = if self.file == "-" { "standard input".to_string() } else { clean(self.file) };
-        let line = |word: &str, flaw: &Flaw| format!("{file}: {word}: {}", clean(&flaw.to_string()));
+        let line = |word: &str, flaw: &RuleError| format!("{file}: {word}: {}", clean(&flaw.to_string()));
         let mut lines: Vec<String> = self.flaws.iter().map(|flaw| line("error", flaw)).collect();
         lines.extend(self.warnings.iter().map(|flaw| line("warning", flaw)));
         if let Some(default) = self.default {
@@ -287,13 +286,13 @@ impl<'a> CheckReport<'a> {
     }
 }
 
-/// Returns the parts of a valid set that may be mistakes.
-fn warnings(set: &PermissionSet) -> Vec<Flaw> {
+/// Returns warnings about the dangerous parts of a valid set.
+fn warnings(set: &PermissionSet) -> Vec<RuleError> {
     let mut found = Vec::new();
     if set.default_behaviour() == Behaviour::Allow {
         found.push(flaw(
             "default",
-            "calls that no rule matches are allowed, also of tools that are added later",
+            "calls without a matching rule are allowed, including calls of tools that are added later",
         ));
     }
     for (place, rule) in set.rules().iter().enumerate().filter(|(_, rule)| rule.to_string() == "allow *") {
@@ -312,15 +311,15 @@ fn parse_valid(file: &str, document: &Value) -> Result<PermissionSet, Failure> {
     parse(document).map_err(|flaws| {
         let lines: Vec<String> =
             flaws.iter().map(|flaw| format!("\n  {}", clean(&flaw.to_string()))).collect();
-        Failure::refused(format!("{file}: these rules cannot be used{}", lines.concat()))
+        Failure::refused(format!("{file}: the rules are invalid{}", lines.concat()))
     })
 }
 
-/// Parses a set, or the definition of an agent that has one.
-fn parse(document: &Value) -> Result<PermissionSet, Vec<Flaw>> {
+/// Parses a set of rules, or the `permissions` of an agent definition.
+fn parse(document: &Value) -> Result<PermissionSet, Vec<RuleError>> {
     let Some(permissions) = document.get("permissions") else { return PermissionSet::parse(document) };
     PermissionSet::parse(permissions).map_err(|flaws| {
-        let below = |found: Flaw| match found.field.as_str() {
+        let below = |found: RuleError| match found.field.as_str() {
             "(document)" => flaw("permissions", found.message),
             field => flaw(&format!("permissions.{field}"), found.message.clone()),
         };
@@ -328,6 +327,6 @@ fn parse(document: &Value) -> Result<PermissionSet, Vec<Flaw>> {
     })
 }
 
-fn flaw(field: &str, message: impl Into<String>) -> Flaw {
-    Flaw { field: field.to_string(), message: message.into() }
+fn flaw(field: &str, message: impl Into<String>) -> RuleError {
+    RuleError { field: field.to_string(), message: message.into() }
 }

@@ -20,9 +20,9 @@ use holdpoint_api::snapshot::RunSnapshot;
 use holdpoint_client::Reply;
 use holdpoint_core::TIMED_OUT;
 
-use super::asked::answer_words;
 use super::client::Client;
 use super::failure::Failure;
+use super::open_interrupt::answer_arguments;
 use super::output::{Output, cell, clean, pretty};
 use super::watch;
 
@@ -37,90 +37,90 @@ Examples:
   holdpoint runs events RUN && holdpoint runs fork RUN --mode branch --from 7
   holdpoint runs bundle RUN > bundle.json";
 
-/// Reads of a run until it waits or has ended, so that the status shown is seldom `running`.
+/// Maximum number of reads while a run is `running`, so that commands usually show the status after that.
 const SETTLE_TRIES: u32 = 10;
-const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+const SETTLE_DELAY: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Start a run of a workflow
     #[command(after_help = start::EXAMPLES)]
-    Start(Box<start::Start>),
-    /// List runs, the newest first
+    Start(Box<start::StartArgs>),
+    /// List runs, newest first
     #[command(after_help = list::EXAMPLES)]
-    List(list::List),
-    /// Show a run: its status, open interrupt, error, and related runs
-    Show(Named),
+    List(list::ListArgs),
+    /// Show a run: its status, open interrupt, error and related runs
+    Show(RunArg),
     /// Print the events of a run as they happen, until it ends
     #[command(after_help = watch::EXAMPLES)]
     Watch {
         #[command(flatten)]
-        run: Named,
-        /// The events to print: updates, messages or debug (all), or several separated by commas; values prints the
-        /// whole run after each change
+        run: RunArg,
+        /// Events to print: updates, messages or debug (all), separated by commas; values prints the whole run after
+        /// each change
         #[arg(long, value_name = "MODE", default_value = "updates")]
         mode: String,
     },
-    /// Print the events of a run so far, with their sequence numbers
+    /// Print the recorded events of a run with their sequence numbers
     Events {
         #[command(flatten)]
-        run: Named,
-        /// Only the events of a mode, see `runs watch`
+        run: RunArg,
+        /// Only events of this mode; see `runs watch`
         #[arg(long, value_name = "MODE")]
         mode: Option<String>,
     },
     /// Show the interrupts of a run with their votes, side questions and decisions
-    Interrupts(Named),
+    Interrupts(RunArg),
     /// Pause a run: no node starts; answers and deadlines still count
     Pause {
         #[command(flatten)]
-        run: Named,
-        /// The reason, which is recorded
+        run: RunArg,
+        /// Reason; it is recorded
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// immediate: running nodes start again after the pause; drain-current-node: they finish first [default:
-        /// drain-current-node]
+        /// immediate: running nodes are restarted after the pause; drain-current-node: the run pauses after they end
+        /// [default: drain-current-node]
         #[arg(long, value_name = "POLICY", value_parser = ["immediate", "drain-current-node"])]
         drain: Option<String>,
     },
     /// Resume a paused run
-    Resume(Named),
+    Resume(RunArg),
     /// Cancel runs, their open interrupts and their child runs
     #[command(after_help = control::CANCEL_EXAMPLES)]
     Cancel {
-        /// The runs, or `latest` for the newest
+        /// Ids of the runs; `latest` is the newest run
         #[arg(required = true, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
         runs: Vec<String>,
-        /// The reason, which is recorded
+        /// Reason; it is recorded
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Decide about a tool call of an agent
+    /// Decide a tool call of an agent
     #[command(after_help = decide::EXAMPLES)]
-    Decide(decide::Decide),
-    /// Start a run from the record of another: a replay, or a branch from one of its events
+    Decide(decide::DecideArgs),
+    /// Fork a run: replay its record, or branch from one of its events
     #[command(after_help = fork::EXAMPLES)]
-    Fork(fork::Fork),
+    Fork(fork::ForkArgs),
     /// Print the debug bundle of a run as JSON, with its data masked
-    Bundle(Named),
+    Bundle(RunArg),
     /// Print an artifact of a run as JSON
     Artifact {
         #[command(flatten)]
-        run: Named,
-        /// The id of the artifact, or of its node; `runs events` shows both
+        run: RunArg,
+        /// Id of the artifact or of its node; `runs events` shows both
         #[arg(value_name = "ARTIFACT", value_parser = NonEmptyStringValueParser::new())]
         artifact: String,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Named {
-    /// The run, or `latest` for the newest
+pub(crate) struct RunArg {
+    /// Id of the run, or `latest` for the newest run
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     run: String,
 }
 
-impl Named {
+impl RunArg {
     pub(crate) fn id(&self, client: &Client) -> Result<String, Failure> {
         client.run_id(&self.run)
     }
@@ -128,10 +128,10 @@ impl Named {
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::Start(asked) => start::run(client, output, *asked),
-        Action::List(asked) => list::run(client, output, asked),
-        Action::Show(named) => {
-            let reply = client.send(client.runs().get(&named.id(client)?))?;
+        Action::Start(args) => start::run(client, output, *args),
+        Action::List(args) => list::run(client, output, args),
+        Action::Show(run) => {
+            let reply = client.send(client.runs().get(&run.id(client)?))?;
             output.show(&reply, |snapshot| show::text(output, snapshot));
             Ok(())
         }
@@ -145,16 +145,16 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             });
             Ok(())
         }
-        Action::Interrupts(named) => interrupts::run(client, output, &named.id(client)?),
+        Action::Interrupts(run) => interrupts::run(client, output, &run.id(client)?),
         Action::Pause { run, reason, drain } => {
             control::pause(client, output, &run.id(client)?, reason, drain.as_deref())
         }
-        Action::Resume(named) => control::resume(client, output, &named.id(client)?),
+        Action::Resume(run) => control::resume(client, output, &run.id(client)?),
         Action::Cancel { runs, reason } => control::cancel(client, output, &runs, reason),
-        Action::Decide(asked) => decide::run(client, output, asked),
-        Action::Fork(asked) => fork::run(client, output, asked),
-        Action::Bundle(named) => {
-            let request = client.runs().debug_bundle(&named.id(client)?, &Default::default());
+        Action::Decide(args) => decide::run(client, output, args),
+        Action::Fork(args) => fork::run(client, output, args),
+        Action::Bundle(run) => {
+            let request = client.runs().debug_bundle(&run.id(client)?, &Default::default());
             output.show(&client.send(request)?, |bundle| pretty(bundle));
             Ok(())
         }
@@ -166,7 +166,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
     }
 }
 
-/// Finds an artifact by its id or by its node: the id is that of the run and that of the node.
+/// Finds an artifact by its id or by its node. The id consists of the ids of the run and the node.
 fn find_artifact(client: &Client, run: &str, artifact: &str) -> Result<Reply<Artifact<'static>>, Failure> {
     let find = |id: &str| client.send(client.runs().artifact(run, id));
     find(artifact).or_else(|failure| match failure.status() {
@@ -176,8 +176,9 @@ fn find_artifact(client: &Client, run: &str, artifact: &str) -> Result<Reply<Art
     })
 }
 
-/// Returns the run once it waits or has ended, or as it is after half a second. Returns None if this key may not read it.
-pub(crate) fn settled(client: &Client, run: &str) -> Option<RunSnapshot<'static>> {
+/// Returns the run when it waits or has ended, at the latest after half a second. Returns None if this key may not read
+/// it.
+pub(crate) fn wait_until_settled(client: &Client, run: &str) -> Option<RunSnapshot<'static>> {
     let mut tries = 0;
     loop {
         let snapshot = client.send(client.runs().get(run)).ok()?.value;
@@ -185,12 +186,12 @@ pub(crate) fn settled(client: &Client, run: &str) -> Option<RunSnapshot<'static>
         if !matches!(snapshot.status, Status::Pending | Status::Running) || tries == SETTLE_TRIES {
             return Some(snapshot);
         }
-        std::thread::sleep(SETTLE_PAUSE);
+        std::thread::sleep(SETTLE_DELAY);
     }
 }
 
 /// Describes the state of a run: its status with the node of its interrupt or its error.
-pub(crate) fn standing(output: &Output, run: &RunSnapshot<'_>) -> String {
+pub(crate) fn describe_state(output: &Output, run: &RunSnapshot<'_>) -> String {
     let status = output.status(run.status.as_str());
     match (&run.interrupt, &run.error) {
         (Some(interrupt), _) if run.status != Status::Paused => {
@@ -201,12 +202,12 @@ pub(crate) fn standing(output: &Output, run: &RunSnapshot<'_>) -> String {
     }
 }
 
-/// Describes the state of a run. A run that this key may not read has the status of an earlier response.
-fn standing_or(output: &Output, run: Option<&RunSnapshot<'_>>, earlier: Status) -> String {
-    run.map_or_else(|| output.status(earlier.as_str()), |run| standing(output, run))
+/// Describes the state of a run. Uses the status of an earlier response if this key may not read the run.
+fn describe_state_or(output: &Output, run: Option<&RunSnapshot<'_>>, earlier: Status) -> String {
+    run.map_or_else(|| output.status(earlier.as_str()), |run| describe_state(output, run))
 }
 
-/// Describes the error of a run in one line, with `timed_out` in place of the code if a deadline passed.
+/// Describes the error of a run in one line. If a deadline passed, the code is `timed_out`.
 fn describe_failure(error: &RunError<'_>) -> String {
     let reason = error.details.as_ref().and_then(|details| details.get("reason"));
     let code = if reason.is_some_and(|reason| reason == "timeout") { TIMED_OUT } else { &error.code };
@@ -216,36 +217,42 @@ fn describe_failure(error: &RunError<'_>) -> String {
 /// Returns a line with the command that answers the run; empty if the run has no open interrupt.
 pub(crate) fn how_to_answer(output: &Output, run: &RunSnapshot<'_>) -> String {
     let line = |words: String| format!("answer it in the inbox or with: {}\n", output.command(&words));
-    answer_words(run).map(line).unwrap_or_default()
+    answer_arguments(run).map(line).unwrap_or_default()
 }
 
-/// A run that the command has started.
-struct NewRun<'a> {
-    id: &'a RunId,
-    status: Status,
-    /// `started` or `forked`.
-    verb: &'a str,
-    watch: bool,
+/// The report of a command that started a run or sent a message to one.
+pub(crate) struct RunReport<'a> {
+    pub(crate) run: &'a RunId,
+    /// The status in the response, for keys that may not read the run.
+    pub(crate) status: Status,
+    /// The first line, such as `started run r1`.
+    pub(crate) heading: String,
+    /// The thread of the run. The report suggests the command that reads its messages.
+    pub(crate) thread: Option<&'a str>,
+    pub(crate) watch: bool,
 }
 
-impl NewRun<'_> {
-    /// Prints the run and the next command, or watches the run to its end.
-    fn show<T>(&self, client: &Client, output: &Output, reply: &Reply<T>) -> Result<(), Failure> {
-        let (run, verb) = (self.id.as_str(), self.verb);
-        let already = if reply.replayed { "this key has already " } else { "" };
-        let begun = format!("{already}{verb} run {}", clean(run));
+impl RunReport<'_> {
+    /// Prints the state of the run and the next command, or watches the run to its end.
+    pub(crate) fn show<T>(&self, client: &Client, output: &Output, reply: &Reply<T>) -> Result<(), Failure> {
+        let run = self.run.as_str();
+        let replayed = if reply.replayed { " (earlier, with the same idempotency key)" } else { "" };
+        let heading = format!("{}{replayed}", self.heading);
         if self.watch {
-            output.show(reply, |_| begun);
+            output.show(reply, |_| heading);
             return watch::run(client, output, run, watch::DEFAULT);
         }
         output.show(reply, |_| {
-            let now = settled(client, run);
+            let now = wait_until_settled(client, run);
             let has_ended = now.as_ref().is_some_and(|now| now.status.is_terminal());
-            let (next, action) = if has_ended { ("see", "show") } else { ("follow", "watch") };
-            let command = output.command(&format!("runs {action} {}", clean(run)));
+            let (verb, command) = match self.thread {
+                Some(thread) => ("read", format!("threads messages {}", clean(thread))),
+                None if has_ended => ("see", format!("runs show {}", clean(run))),
+                None => ("follow", format!("runs watch {}", clean(run))),
+            };
             let answer = now.as_ref().map(|now| how_to_answer(output, now)).unwrap_or_default();
-            let state = standing_or(output, now.as_ref(), self.status);
-            format!("{begun}: {state}\n{answer}{next} it with: {command}")
+            let state = describe_state_or(output, now.as_ref(), self.status);
+            format!("{heading}: {state}\n{answer}{verb} it with: {}", output.command(&command))
         });
         Ok(())
     }
@@ -277,9 +284,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_standing_names_the_node_of_the_interrupt_or_the_error() {
+    fn the_state_names_the_node_of_the_interrupt_or_the_error() {
         let output = Output::new(true);
-        let of = |members: Value| standing(&output, &snapshot(&members));
+        let of = |members: Value| describe_state(&output, &snapshot(&members));
         let interrupt = interrupt("approval", &json!({}));
         assert_eq!(of(json!({"status": "waiting-input", "interrupt": interrupt})), "waiting-input at gate");
         assert_eq!(of(json!({"status": "paused", "interrupt": interrupt})), "paused");

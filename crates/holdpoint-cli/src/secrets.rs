@@ -19,7 +19,7 @@ pub(crate) enum Action {
     List,
     /// Sign links with a new secret; older links stay valid
     Rotate {
-        /// End all older links at once, for example after a leak
+        /// Invalidate all older links immediately, for example after a leak
         #[arg(long)]
         revoke_old: bool,
     },
@@ -52,5 +52,5 @@ fn list(output: &Output, secrets: &[Secret]) -> String {
         ]
     };
     let rows: Vec<_> = secrets.iter().map(row).collect();
-    output.table(&["KID", "STATUS", "AGE", "RETIRED"], &rows, "no secrets yet: the first link makes one")
+    output.table(&["KID", "STATUS", "AGE", "RETIRED"], &rows, "no secrets; the first link creates one")
 }

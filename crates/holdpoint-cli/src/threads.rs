@@ -34,36 +34,39 @@ fn parse_mode(word: String) -> Result<InputMode, serde_json::Error> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Show the messages of a thread, the oldest first
+    /// Show the messages of a thread, oldest first
     Messages {
+        /// Id of the thread
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
         /// Only messages after this cursor
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
-        /// Show at most this many
+        /// Maximum number of entries to show
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Print the events of all runs of a thread, in the order in which they were written
+    /// Print the events of all runs of a thread in the order in which they were written
     #[command(after_help = events::EXAMPLES)]
-    Events(events::Events),
-    /// List the runs of a thread, the newest first
+    Events(events::EventArgs),
+    /// List the runs of a thread, newest first
     Runs {
+        /// Id of the thread
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
-        /// Show at most this many
+        /// Maximum number of entries to show
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Send a message in a thread: to its open run, or in a new one
+    /// Send a message to the open run of a thread, or start a new run with it
     Say {
+        /// Id of the thread
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
-        /// The message; `-` reads standard input
+        /// Message; `-` reads standard input
         #[arg(value_name = "MESSAGE")]
         message: String,
-        /// The agent that gets the message [default: the last agent of the thread]
+        /// Agent that receives the message [default: the last agent of the thread]
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
         /// Effect on an open run [default: queue]
@@ -75,9 +78,10 @@ pub(crate) enum Action {
     },
     /// Cancel the open run of a thread and its queued messages
     Interrupt {
+        /// Id of the thread
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
-        /// Do not cancel a run that waits for a person
+        /// Do not cancel a run that waits for an answer
         #[arg(long)]
         keep_waiting: bool,
     },
@@ -101,7 +105,12 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::Say { thread, message, agent, mode, watch } => {
             let message = Some(read_message(message)?);
             let body = SayInThread { agent_id: agent, message, mode, ..SayInThread::default() };
-            return report_run(client, output, &client.send(client.threads().say(&thread, &body))?, watch);
+            return report_run(
+                client,
+                output,
+                &client.send(client.threads().send_message(&thread, &body))?,
+                watch,
+            );
         }
         Action::Interrupt { thread, keep_waiting } => {
             let body = InterruptThread { keep_waiting: Some(keep_waiting) };
@@ -112,7 +121,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
     Ok(())
 }
 
-/// Returns a message in one line, with its author and its calls of tools.
+/// Returns a message on one line, with its author and its tool calls.
 fn line(output: &Output, message: &Message) -> String {
     let author = match (message.role, &message.by) {
         (Role::User, Some(by)) => format!("user {}", clean(by)),
@@ -141,7 +150,7 @@ fn list_runs(output: &Output, runs: &[ThreadRun]) -> String {
 
 fn describe_interrupted(thread: &str, done: &ThreadInterrupted) -> String {
     if done.nothing_to_interrupt {
-        return format!("nothing was to be interrupted in thread {thread}");
+        return format!("thread {thread} has no open run");
     }
     let cancelled = match &done.cancelled_run_id {
         Some(run) => format!("run {} was cancelled", clean(run.as_str())),

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use holdpoint_client::ClientBuilder;
 
+use super::connection::HEADING;
 use super::failure::Failure;
 use super::output::quoted;
 
-const HEADING: &str = "Server and output";
-
 #[derive(Clone, Debug, Default, Args)]
 pub struct TrustArgs {
-    /// PEM file with the authorities that the certificate of an https server must come from [default: those of the system]
+    /// PEM file with the trusted certificate authorities of an https server [default: those of the system]
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE", env = "HOLDPOINT_CA")]
     ca: Option<PathBuf>,
     /// PEM file with a client certificate, for servers that require one
@@ -56,8 +55,8 @@ impl TrustArgs {
         Ok(Trust { authorities, identity })
     }
 
-    /// Returns the flags for the next command. What the environment sets already needs no flag.
-    pub fn repeated(&self) -> String {
+    /// Returns the flags for another command, without the values that the environment has.
+    pub fn to_flags(&self) -> String {
         let flags = [
             ("--ca", "HOLDPOINT_CA", &self.ca),
             ("--client-cert", "HOLDPOINT_CLIENT_CERT", &self.client_cert),

@@ -12,7 +12,7 @@ Examples:
   holdpoint usage --json";
 
 pub(crate) fn run(client: &Client, output: &Output) -> Result<(), Failure> {
-    output.show(&client.send(client.server_facts().usage())?, |usage| table(output, usage));
+    output.show(&client.send(client.server_info().usage())?, |usage| table(output, usage));
     Ok(())
 }
 
@@ -22,7 +22,7 @@ fn table(output: &Output, usage: &Usage) -> String {
         ("storedBytes", &usage.stored_bytes, "bytes of the events of all runs"),
         ("definitions", &usage.definitions, "stored revisions of workflows and agents"),
         ("deliveries", &usage.deliveries, "durable deliveries that have not ended"),
-        ("streams", &usage.streams, "open streams and long polls at this node"),
+        ("streams", &usage.streams, "open streams and long polls of this process"),
     ];
     let limits = [
         ("familyRuns", &usage.family_runs, "runs that one run starts"),
@@ -35,5 +35,5 @@ fn table(output: &Output, usage: &Usage) -> String {
     let mut rows: Vec<_> =
         quotas.iter().map(|(name, quota, what)| row(name, Some(quota.used), quota.limit, what)).collect();
     rows.extend(limits.iter().map(|(name, limit, what)| row(name, None, limit.limit, what)));
-    output.table(&["QUOTA", "USED", "LIMIT", "WHAT"], &rows, "")
+    output.table(&["QUOTA", "USED", "LIMIT", "MEANING"], &rows, "")
 }

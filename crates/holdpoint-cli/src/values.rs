@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
-/// Parses `name=value`. The value is JSON if it reads as JSON, else a string.
+/// Parses `name=value`. The value is JSON if it parses as JSON, otherwise a string.
 pub fn pair(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
             Ok((name.to_string(), value))
         }
-        _ => Err("write it as name=value".to_string()),
+        _ => Err("must have the form name=value".to_string()),
     }
 }
 
@@ -37,7 +37,7 @@ pub fn json(flag: &str, source: &str) -> Result<Value, Failure> {
 pub fn parse_json(flag: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::usage(format!("{flag}: not JSON: {error}")).hint(format!(
-            "write {flag} '{{\"name\": \"value\"}}', {flag} @file.json or {flag} - for standard input"
+            "use {flag} '{{\"name\": \"value\"}}', {flag} @file.json or {flag} - for standard input"
         ))
     })
 }
@@ -82,7 +82,8 @@ pub fn unique(flag: &str, pairs: Vec<(String, Value)>) -> Result<Map<String, Val
 
 /// Parses a duration of at least one second.
 pub fn seconds(text: &str) -> Result<u64, String> {
-    seconds_within(text, 1..).ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_owned())
+    seconds_within(text, 1..)
+        .ok_or_else(|| "must be a number and a unit (s, m, h, d or w), such as 30d".to_owned())
 }
 
 /// Parses a duration: `0`, `90s`, `15m`, `12h`, `30d`, `2w`. Returns None if it is outside of the range.
@@ -105,12 +106,12 @@ pub fn instant(text: &str) -> Result<String, String> {
     };
     let found = past.or_else(|| text.parse().ok()).or_else(day);
     found.map(|at| at.to_string()).ok_or_else(|| {
-        "write an instant such as 2026-05-01T10:00:00Z, a day such as 2026-05-01 (UTC), or how long ago: 15m, 12h, 30d"
+        "must be an instant such as 2026-05-01T10:00:00Z, a day such as 2026-05-01 (UTC), or a time span before now such as 15m, 12h or 30d"
             .to_string()
     })
 }
 
-/// Reads the definition in a file. Returns its id, which the member `id_member` has, and its text.
+/// Reads the definition in a file. Returns its id, from the member `id_member`, and its text.
 pub fn definition(file: &str, id_member: &str) -> Result<(String, String), Failure> {
     let text = read(file)?;
     let definition: Value =
@@ -121,21 +122,21 @@ pub fn definition(file: &str, id_member: &str) -> Result<(String, String), Failu
     }
 }
 
-/// Returns the files that a name stands for: the file itself, or the `.json` files of a folder.
+/// Returns the file of an argument, or the `.json` files of a folder.
 pub fn definition_files(named: &str) -> Vec<Result<String, Failure>> {
     if named == "-" || !Path::new(named).is_dir() {
         return vec![Ok(named.to_string())];
     }
     match json_files(Path::new(named)) {
         Ok(found) if found.is_empty() => {
-            vec![Err(Failure::usage(format!("{named}: there is no .json file in this folder")))]
+            vec![Err(Failure::usage(format!("{named}: no .json file in this folder")))]
         }
         Ok(found) => found.iter().map(|path| Ok(path.to_string_lossy().into_owned())).collect(),
         Err(error) => vec![Err(Failure::usage(format!("cannot read {named}: {error}")))],
     }
 }
 
-/// Returns the `.json` files of a folder, in the order of their names.
+/// Returns the `.json` files of a folder, sorted by name.
 pub fn json_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
@@ -150,7 +151,7 @@ mod tests {
     use serde_json::json as j;
 
     #[test]
-    fn a_pair_is_json_if_it_reads_as_json_and_text_otherwise() {
+    fn a_value_is_json_if_it_parses_as_json_and_text_otherwise() {
         for (text, value) in [
             ("a=1", j!(1)),
             ("a=true", j!(true)),
@@ -170,7 +171,7 @@ mod tests {
         let pairs = vec![("b".to_string(), j!(3))];
         let object = inputs(Some(r#"{"a":1,"b":2}"#), pairs).expect("an object");
         assert_eq!(Value::Object(object.0), j!({"a": 1, "b": 3}));
-        assert_eq!(inputs(None, vec![]).expect("nothing"), Object::default());
+        assert_eq!(inputs(None, vec![]).expect("no inputs"), Object::default());
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! `holdpoint runs watch`: follows a run's events to its end, across lost connections.
+//! `holdpoint runs watch`: prints the events of a run until its end, and reconnects after a lost connection.
 
 use std::time::Duration;
 
 use holdpoint_api::events::{Event, StreamEvents};
 use holdpoint_api::ids::Status;
 use holdpoint_api::snapshot::RunSnapshot;
-use holdpoint_client::{Error, Frame};
+use holdpoint_client::{Error, SseFrame};
 use serde_json::Value;
 
 use super::client::Client;
@@ -14,7 +14,7 @@ use super::output::{Output, cell, clean, quoted, shorten};
 use super::runs;
 
 const DETAIL_CHARS_MAX: usize = 100;
-/// The type of the frames of the mode `values`, which have the run after an event.
+/// The type of the frames of the mode `values`, which contain the run after an event.
 const SNAPSHOT: &str = "state.snapshot";
 
 /// The default mode.
@@ -32,9 +32,9 @@ continues. Ctrl-C ends the command, not the run.";
 
 pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Result<(), Failure> {
     let query = StreamEvents { stream_mode: Some(mode.to_owned()), buffer_ms: None };
-    let mut events = client.runs().events(run, &query).on_reconnect(report_reconnect);
+    let mut events = client.runs().watch(run, &query).on_reconnect(report_reconnect);
     loop {
-        let read = client.next(&mut events).map_err(|failure| match failure.is_passing() {
+        let read = client.next(&mut events).map_err(|failure| match failure.is_transient() {
             true => {
                 let again = output.command(&format!("runs watch {}", quoted(run)));
                 failure.hint(format!("the run continues; watch it again with: {again}"))
@@ -52,16 +52,16 @@ pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Re
     result_of_snapshot(&client.send(client.runs().get(run))?.value).unwrap_or(Ok(()))
 }
 
-/// Tells the user that the connection is lost and when it is tried again.
+/// Reports a lost connection and the delay before the next attempt.
 pub(super) fn report_reconnect(error: Option<&Error>, delay: Duration) {
     let reason = error.map(|error| format!(" ({error})")).unwrap_or_default();
-    eprintln!("connection lost{reason}; trying again in {:.1} s", delay.as_secs_f64());
+    eprintln!("connection lost{reason}; retrying in {:.1} s", delay.as_secs_f64());
 }
 
 /// Returns a frame as a line of a table, with the result of the command if the run has ended.
 fn read_frame(
     output: &Output,
-    frame: &Frame,
+    frame: &SseFrame,
     last_id: Option<&str>,
 ) -> (String, Option<Result<(), Failure>>) {
     if frame.event == SNAPSHOT
@@ -92,7 +92,7 @@ fn result_of(status: Status, message: &str) -> Option<Result<(), Failure>> {
 
 fn snapshot_line(output: &Output, sequence: Option<&str>, run: &RunSnapshot<'_>) -> String {
     let (sequence, id) = (clean(sequence.unwrap_or("-")), clean(run.run_id.as_str()));
-    format!("{sequence:>4}  {id}  {}", runs::standing(output, run))
+    format!("{sequence:>4}  {id}  {}", runs::describe_state(output, run))
 }
 
 /// Returns an event as a line of a table.
@@ -105,10 +105,10 @@ pub(crate) fn event_line(output: &Output, event: &Event) -> String {
     format!("{sequence:>4}  {time:13}  {kind}  {node:16}  {detail}").trim_end().to_string()
 }
 
-/// Returns the message of a payload, or else the shortened payload.
+/// Returns the message of a payload, or the shortened payload if it has none.
 fn detail(payload: &Value) -> String {
-    let told = ["/error/message", "/message", "/data/title", "/title", "/resumeValue", "/reason"];
-    let found = told.iter().find_map(|pointer| payload.pointer(pointer).filter(|value| !value.is_null()));
+    let pointers = ["/error/message", "/message", "/data/title", "/title", "/resumeValue", "/reason"];
+    let found = pointers.iter().find_map(|pointer| payload.pointer(pointer).filter(|value| !value.is_null()));
     let text = match found {
         Some(value) => cell(value),
         None if payload.as_object().is_none_or(serde_json::Map::is_empty) => String::new(),
@@ -138,7 +138,7 @@ mod tests {
                 "eventId": "e", "runId": "r", "type": kind, "payload": {"error": {"message": "no"}},
                 "timestamp": "2026-05-01T10:00:00Z", "sequence": 7,
             });
-            let frame = Frame { id: None, event: kind.to_owned(), data: data.to_string() };
+            let frame = SseFrame { id: None, event: kind.to_owned(), data: data.to_string() };
             read_frame(&Output::new(true), &frame, None).1
         };
         let failure = result("run.failed").unwrap().expect_err("the run failed");

@@ -30,74 +30,74 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Create a webhook and show its secret, once
-    Add(Add),
+    Add(AddArgs),
     /// List the webhooks, without their secrets
     List {
-        /// Show at most this many
+        /// Maximum number of entries to show
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
     /// Show one webhook and its changes of state
-    Show(Named),
+    Show(WebhookArg),
     /// Delete a webhook
-    Remove(Named),
+    Remove(WebhookArg),
     /// Pause a webhook; durable deliveries stay queued
-    Pause(Named),
+    Pause(WebhookArg),
     /// Resume a paused or failed webhook, and become its owner
-    Resume(Named),
-    /// Make a new secret and show it, once; deliveries are signed with both secrets for an overlap
-    Rotate(Rotate),
+    Resume(WebhookArg),
+    /// Create a new secret and show it, once; during an overlap, deliveries are signed with both secrets
+    Rotate(RotateArgs),
     /// List the deliveries of a webhook, newest first
-    Deliveries(deliveries::List),
+    Deliveries(deliveries::ListArgs),
     /// List the dead letters of a webhook
-    DeadLetters(deliveries::DeadLetters),
-    /// Send one delivery again, or all deliveries whose events happened in a window of time
-    Replay(deliveries::Replay),
+    DeadLetters(deliveries::DeadLetterArgs),
+    /// Repeat one delivery, or all deliveries with events in a time window
+    Replay(deliveries::ReplayArgs),
     /// Verify the signature and the age of a delivery on standard input; needs no server
     #[command(after_help = verify::EXAMPLES)]
-    Verify(verify::Verify),
+    Verify(verify::VerifyArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Named {
-    /// The webhook, as `webhooks list` shows it
+pub(crate) struct WebhookArg {
+    /// Id of the webhook, as shown by `webhooks list`
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Rotate {
+pub(crate) struct RotateArgs {
     #[command(flatten)]
-    named: Named,
-    /// Time until the old secret ends: a number and s, m, h, d or w. Default: a day
+    named: WebhookArg,
+    /// Time until the old secret expires: a number and s, m, h, d or w [default: 1d]
     #[arg(long, value_name = "1d", value_parser = values::seconds)]
     overlap: Option<u64>,
-    /// End the old secret at once, for example after a leak
+    /// Invalidate the old secret immediately, for example after a leak
     #[arg(long, conflicts_with = "overlap")]
     at_once: bool,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Add {
-    /// The https URL that receives events; not in a private network
+pub(crate) struct AddArgs {
+    /// https URL that receives events; not in a private network
     #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     url: String,
-    /// Types of events, separated by commas; repeat for more. An unknown type is refused with a list of all types
+    /// Types of events, separated by commas; repeatable. The refusal of an unknown type lists all types
     #[arg(long, required = true, value_name = "A,B", value_delimiter = ',')]
     events: Vec<String>,
-    /// Only runs with one of these tags; repeat for more
+    /// Only runs with this tag; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     tags: Option<Vec<String>>,
-    /// Best effort: try each delivery once, and drop it if the receiver does not accept it
+    /// Attempt each delivery once; drop it if the receiver does not accept it
     #[arg(long, conflicts_with_all = ["durable", "unordered", "max_attempts", "backoff"])]
     best_effort: bool,
-    /// Durable: retry each delivery until the receiver accepts it or the attempts are used up (default)
+    /// Retry each delivery until the receiver accepts it or no attempt is left (default)
     #[arg(long)]
     durable: bool,
-    /// Do not hold back later events of a run for earlier ones
+    /// Deliver events of a run without waiting for earlier ones
     #[arg(long)]
     unordered: bool,
-    /// Attempts of a durable delivery [default: 10]
+    /// Maximum attempts of a durable delivery [default: 10]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
     /// Growth of the delay between attempts [default: exponential]
@@ -108,7 +108,7 @@ pub(crate) struct Add {
 pub(crate) fn run(connection: &Connection, action: Action) -> Result<(), Failure> {
     let output = &Output::of(connection);
     match action {
-        // Needs no server, and no key.
+        // Needs no server and no key.
         Action::Verify(args) => verify::run(output, &args),
         action => perform(&open(connection)?, output, action),
     }
@@ -125,22 +125,22 @@ fn perform(client: &Client, output: &Output, action: Action) -> Result<(), Failu
             output.show(&reply, |page| list(output, &page.webhooks));
             output.more(&reply, limit);
         }
-        Action::Show(Named { id }) => {
+        Action::Show(WebhookArg { id }) => {
             let reply = client.send(client.webhooks().get(&id))?;
             let log = match output.json {
                 true => Vec::new(),
                 false => {
-                    client.collect(client.webhooks().events(&id, &Default::default()), 200)?.value.events
+                    client.collect(client.webhooks().list_events(&id, &Default::default()), 200)?.value.events
                 }
             };
             output.show(&reply, |webhook| show(output, webhook, &log));
         }
-        Action::Remove(Named { id }) => {
+        Action::Remove(WebhookArg { id }) => {
             output.show(&client.send(client.webhooks().delete(&id))?, |()| format!("removed {}", clean(&id)));
         }
-        Action::Pause(Named { id }) => change_state(client, output, client.webhooks().pause(&id))?,
-        Action::Resume(Named { id }) => change_state(client, output, client.webhooks().resume(&id))?,
-        Action::Rotate(Rotate { named, overlap, at_once }) => {
+        Action::Pause(WebhookArg { id }) => change_state(client, output, client.webhooks().pause(&id))?,
+        Action::Resume(WebhookArg { id }) => change_state(client, output, client.webhooks().resume(&id))?,
+        Action::Rotate(RotateArgs { named, overlap, at_once }) => {
             let body = RotateWebhook { overlap_seconds: if at_once { Some(0) } else { overlap } };
             let reply = client.send(client.webhooks().rotate(&named.id, &body))?;
             output.show(&reply, |created| describe_rotated(output, created));
@@ -161,7 +161,7 @@ fn change_state(client: &Client, output: &Output, request: Request<Webhook>) -> 
 }
 
 /// Returns the body. It has only the members that the flags set, because the server has the defaults.
-fn request(args: Add) -> CreateWebhook {
+fn request(args: AddArgs) -> CreateWebhook {
     let policy = WantedRetryPolicy {
         max_attempts: args.max_attempts,
         backoff: args.backoff,
@@ -181,7 +181,7 @@ fn request(args: Add) -> CreateWebhook {
 
 fn describe_new(output: &Output, created: &WebhookCreated) -> String {
     let WebhookCreated { webhook, secret, .. } = created;
-    let facts = [
+    let fields = [
         ("secret", cell(secret)),
         ("webhookId", cell(&webhook.webhook_id)),
         ("secretFingerprint", cell(&webhook.secret_fingerprint)),
@@ -192,20 +192,20 @@ fn describe_new(output: &Output, created: &WebhookCreated) -> String {
         ("signatureAlgorithm", cell(&webhook.signature_algorithm)),
     ];
     format!(
-        "{}\n\nKeep the secret now: receivers verify deliveries with it, and the server cannot show it again.",
-        output.facts(&facts)
+        "{}\n\nStore the secret now: receivers verify deliveries with it, and the server cannot show it again.",
+        output.fields(&fields)
     )
 }
 
 fn describe_rotated(output: &Output, created: &WebhookCreated) -> String {
     let WebhookCreated { webhook, secret, .. } = created;
-    let mut facts = vec![
+    let mut fields = vec![
         ("secret", cell(secret)),
         ("webhookId", cell(&webhook.webhook_id)),
         ("secretFingerprint", cell(&webhook.secret_fingerprint)),
     ];
-    facts.extend(old_secret(webhook));
-    format!("{}\n\nKeep the secret now: the server cannot show it again.", output.facts(&facts))
+    fields.extend(old_secret(webhook));
+    format!("{}\n\nStore the secret now: the server cannot show it again.", output.fields(&fields))
 }
 
 fn old_secret(webhook: &Webhook) -> [(&'static str, String); 2] {
@@ -241,7 +241,7 @@ fn show(output: &Output, webhook: &Webhook, log: &[WebhookEvent]) -> String {
     let retries =
         webhook.durable.then(|| format!("{} attempts, {}", policy.max_attempts, policy.backoff.as_str()));
     let owner = webhook.owner.as_ref();
-    let mut facts = vec![
+    let mut fields = vec![
         ("webhook", cell(&webhook.webhook_id)),
         ("url", cell(&webhook.url)),
         ("status", cell(webhook.state)),
@@ -252,20 +252,20 @@ fn show(output: &Output, webhook: &Webhook, log: &[WebhookEvent]) -> String {
         ("retries", retries.unwrap_or_default()),
         ("circuit", cell(webhook.circuit)),
         ("open until", cell(webhook.circuit_open_until)),
-        ("failures", format!("{} in a row", webhook.failures_in_a_row)),
+        ("failures", format!("{} consecutive", webhook.failures_in_a_row)),
         ("events", cell(&webhook.events)),
         ("tags", cell(&webhook.tags)),
         ("secret", format!("{} (fingerprint)", clean(&webhook.secret_fingerprint))),
     ];
-    facts.extend(old_secret(webhook));
-    facts.push(("created", webhook.created_at.to_string()));
+    fields.extend(old_secret(webhook));
+    fields.push(("created", webhook.created_at.to_string()));
     let row = |event: &WebhookEvent| {
         let change = &event.payload;
         vec![cell(event.timestamp), cell(change.from_state), cell(change.to_state), cell(change.reason)]
     };
     let rows: Vec<_> = log.iter().map(row).collect();
     let table = output.table(&["AT", "FROM", "TO", "REASON"], &rows, "");
-    format!("{}\n\n{table}", output.facts(&facts)).trim_end().to_owned()
+    format!("{}\n\n{table}", output.fields(&fields)).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -274,15 +274,15 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCommand {
         #[command(flatten)]
-        add: Add,
+        add: AddArgs,
     }
 
     #[test]
     fn the_body_has_only_the_members_that_the_flags_set() {
         let read = |args: &[&str]| {
-            let line = Line::try_parse_from(["add", "https://a.example"].iter().chain(args));
+            let line = TestCommand::try_parse_from(["add", "https://a.example"].iter().chain(args));
             line.ok().map(|line| request(line.add))
         };
         let body = |events: &[&str]| CreateWebhook {

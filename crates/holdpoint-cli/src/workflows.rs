@@ -31,6 +31,7 @@ pub enum Action {
     List,
     /// Print one definition as JSON, and on standard error the effects that its gates permit
     Show {
+        /// Id of the workflow
         #[arg(value_name = "ID")]
         id: String,
     },
@@ -58,7 +59,7 @@ pub fn run(connection: &Connection, action: Action) -> Result<(), Failure> {
 }
 
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
-    // All files are read before the first is sent, so that an error in a file registers nothing.
+    // All files are read before the first request, so that no definition is registered if a file cannot be read.
     let files =
         files.iter().flat_map(|named| values::definition_files(named)).collect::<Result<Vec<_>, _>>()?;
     let read = |file: &String| values::definition(file, "id");
@@ -66,7 +67,7 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
     let mut known = if output.json { BTreeMap::new() } else { revisions(client) };
     for (sent, (file, (id, text))) in files.iter().zip(definitions).enumerate() {
         let reply = client.send(client.workflows().put_text(&id, text));
-        let reply = reply.map_err(|failure| partly(failure.about(file), &files, sent))?;
+        let reply = reply.map_err(|failure| with_progress_hint(failure.about(file), &files, sent))?;
         let revision = reply.value.revision;
         let what = match (reply.status, known.insert(id.clone(), revision)) {
             (201, _) => "registered",
@@ -82,9 +83,9 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
 }
 
 /// Adds a hint that names the definitions that were registered before the refused one.
-fn partly(failure: Failure, files: &[String], sent: usize) -> Failure {
+fn with_progress_hint(failure: Failure, files: &[String], sent: usize) -> Failure {
     let (done, left) = (files[..sent].join(", "), files[sent + 1..].join(", "));
-    let check = "`holdpoint workflows check` lists all errors without registering anything";
+    let check = "`holdpoint workflows check` lists all errors without a registration";
     match (files.len(), sent) {
         (1, _) => failure,
         (_, 0) => failure.hint(format!("none of the {} files is registered; {check}", files.len())),
@@ -100,7 +101,7 @@ pub(crate) fn warn(warnings: &[String]) {
     }
 }
 
-/// Returns the registered revisions. Empty if the key may not read them: it may register all the same.
+/// Returns the registered revisions; empty if this key may register workflows but not read them.
 fn revisions(client: &Client) -> BTreeMap<String, u64> {
     let known = client.send(client.workflows().list()).map(|reply| reply.value.workflows).unwrap_or_default();
     known.into_iter().map(|workflow| (workflow.id.to_string(), workflow.revision)).collect()
@@ -121,7 +122,7 @@ fn list(output: &Output, workflows: &[WorkflowSummary]) -> String {
     output.table(&["ID", "VERSION", "REVISION", "AGE", "NAME"], &rows, empty)
 }
 
-/// Prints a line for each effect that a gate permits, and for each note.
+/// Prints a line for each effect that a gate permits, and a warning for each note.
 fn print_permits(grants: &WorkflowGrants) {
     for gate in &grants.gates {
         for permit in &gate.permits {

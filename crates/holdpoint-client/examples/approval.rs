@@ -1,4 +1,4 @@
-//! Starts a run, waits for its interrupt, approves it and follows its events to the end:
+//! Starts a run, waits for its interrupt, approves it and watches its events to the end:
 //! `cargo run -p holdpoint-client --example approval -- http://127.0.0.1:8484 KEY`
 
 use holdpoint_client::api::ErrorCode;
@@ -8,10 +8,11 @@ use holdpoint_client::api::runs::CreateRun;
 use holdpoint_client::{Client, Error};
 use serde_json::json;
 
+/// Starts a run, approves it and returns its last status.
 pub async fn approve(server: &str, key: &str) -> Result<Status, Error> {
     let client = Client::builder(server).key(key).build()?;
 
-    // With a key of your own, a second start for the same order returns the first run.
+    // With this key, a second start for the same order returns the first run.
     let run = CreateRun { workflow_id: "sample-approval".to_owned(), ..CreateRun::default() };
     let created = client.runs().create(&run).idempotency_key("order-1742").await?;
     let run_id = created.run_id.as_str();
@@ -23,15 +24,15 @@ pub async fn approve(server: &str, key: &str) -> Result<Status, Error> {
     let answer = StrictValue(json!({"action": "accept"}));
     let answer = ResolveInterrupt { resume_value: answer, ..ResolveInterrupt::default() };
     match client.interrupts().resolve(run_id, node, &answer).await {
-        Ok(resolved) => println!("the answer counts, the run is {}", resolved.status.as_str()),
+        Ok(resolved) => println!("answered; the run is {}", resolved.status.as_str()),
         Err(error) if error.error_code() == Some(ErrorCode::InterruptAlreadyResolved) => {
-            println!("another answer was first");
+            println!("another approver has already answered");
         }
         Err(error) => return Err(error),
     }
 
-    // The stream reconnects by itself and ends with the run.
-    let mut events = client.runs().events(run_id, &Default::default());
+    // The stream reconnects automatically and ends with the run.
+    let mut events = client.runs().watch(run_id, &Default::default());
     while let Some(event) = events.next().await? {
         println!("{} {}", event.id.unwrap_or_default(), event.event);
     }

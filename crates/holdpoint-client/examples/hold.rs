@@ -1,4 +1,4 @@
-//! Asks a person before an effect, and uses the grant of the approval once:
+//! Creates a hold before an effect, and uses the grant of its approval once:
 //! `cargo run -p holdpoint-client --example hold -- http://127.0.0.1:8484 KEY`
 
 use holdpoint_client::api::grants::ConsumeGrant;
@@ -7,6 +7,7 @@ use holdpoint_client::api::ids::{HoldStatus, StrictValue, digest};
 use holdpoint_client::{Client, Error};
 use serde_json::json;
 
+/// Requests the approval to delete rows, and returns whether the caller may delete them.
 pub async fn delete_rows(server: &str, key: &str) -> Result<bool, Error> {
     let client = Client::builder(server).key(key).build()?;
     let payload = json!({"table": "orders", "rows": 3});
@@ -23,7 +24,7 @@ pub async fn delete_rows(server: &str, key: &str) -> Result<bool, Error> {
     if hold.status != HoldStatus::Approved {
         return Ok(false);
     }
-    // The server accepts one use of the grant, for the payload that was shown. A second worker gets 409.
+    // The server accepts one use of the grant, for the payload that was shown. It refuses a second use with 409.
     let Some(grant) = &hold.grant_id else { return Ok(false) };
     let used = client.grants().consume(grant, &ConsumeGrant { digest: digest(&payload) });
     match used.await {

@@ -1,4 +1,4 @@
-//! Settings of a client.
+//! The builder of a client and its settings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::error::Error;
 use crate::retry::RetryPolicy;
-use crate::transport::Transport;
+use crate::transport::{ProxyMode, Transport};
 use crate::{Client, Connection};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how often a request is sent again after a transient error. The default is 3 times.
+    /// Sets the retries after a transient error. The default is 3 retries.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
@@ -82,10 +82,11 @@ impl ClientBuilder {
         if has_more || !url.username().is_empty() || url.password().is_some() {
             return Err(invalid("server", "must have no user, no query and no fragment".to_owned()));
         }
-        // A proxy for the internet cannot reach a server on this machine.
         let transport = match is_loopback(&url) {
             true if url.scheme() == "http" => Transport::plain(),
-            is_loopback => Transport::full(self.tls()?, is_loopback)?,
+            // A proxy on another machine cannot reach a server on this machine.
+            true => Transport::full(self.tls()?, ProxyMode::Direct)?,
+            false => Transport::full(self.tls()?, ProxyMode::FromEnvironment)?,
         };
         let authorization = self.key.as_deref().map(authorization).transpose()?;
         let connection = Connection {
@@ -121,7 +122,7 @@ impl ClientBuilder {
                     roots.add(certificate).map_err(|error| invalid("authorities", error.to_string()))?;
                 }
             }
-            // Plain http needs none, and reading them takes time.
+            // Plain http does not need root certificates, and loading them takes time.
             None if self.server.starts_with("http://") => {}
             None => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,4 +1,4 @@
-//! Errors of requests: refusals of the server, and failures on the way to it.
+//! Errors of requests: refusals of the server, and failed connections.
 
 use std::time::Duration;
 
@@ -10,41 +10,68 @@ use serde_json::{Map, Value};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server rejected the request or failed to carry it out.
+    /// The server refused the request or failed to execute it.
     #[error("{0}")]
     Refused(Box<Refusal>),
     /// The connection could not be made. The server has not received the request.
     #[error("cannot connect to {server}: {reason}")]
-    Connect { server: String, reason: String },
-    /// The connection broke. The server may have carried out the request.
+    Connect {
+        /// The URL of the server.
+        server: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The connection was lost. The server may have executed the request.
     #[error("lost the connection to {server}: {reason}")]
-    Connection { server: String, reason: String },
-    /// The response did not arrive in time. The server may have carried out the request.
+    Connection {
+        /// The URL of the server.
+        server: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The response did not arrive in time. The server may have executed the request.
     #[error("{server} did not respond within {limit:?}")]
-    Timeout { server: String, limit: Duration },
-    /// The response is not what the API promises. The address may be that of another server, or of another version.
+    Timeout {
+        /// The URL of the server.
+        server: String,
+        /// The timeout of the request.
+        limit: Duration,
+    },
+    /// The response does not match the API. The URL may belong to another server or to another version.
     #[error("{server} sent an invalid response: {reason}")]
-    InvalidResponse { server: String, reason: String },
+    InvalidResponse {
+        /// The URL of the server.
+        server: String,
+        /// The defect of the response.
+        reason: String,
+    },
     /// The request cannot be sent.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
     /// A setting of the client is invalid.
     #[error("{setting}: {reason}")]
-    InvalidSetting { setting: &'static str, reason: String },
+    InvalidSetting {
+        /// The name of the setting.
+        setting: &'static str,
+        /// The defect of its value.
+        reason: String,
+    },
 }
 
 /// A response of the server that is not a success.
 #[derive(Debug)]
 pub struct Refusal {
+    /// The HTTP status.
     pub status: u16,
     /// The stable error code; empty if the response does not have the error envelope.
     pub code: String,
+    /// The error message; empty if the response does not have the error envelope.
     pub message: String,
-    /// Further members, depending on the code.
+    /// Further members of the error; they depend on the code.
     pub details: Map<String, Value>,
     /// The time after which the request may be sent again, from `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The path of the request.
+    /// The path of the request, without its query.
     pub path: String,
     /// The body as it was received.
     pub body: String,
@@ -131,7 +158,7 @@ impl Error {
     /// overloaded or limits the rate.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Refused(refusal) => matches!(refusal.status, 408 | 429 | 500 | 502 | 503 | 504),
+            Self::Refused(refusal) => matches!(refusal.status, 408 | 429 | 500 | 502..=599),
             Self::Connect { .. } | Self::Connection { .. } | Self::Timeout { .. } => true,
             Self::InvalidResponse { .. } | Self::InvalidRequest(_) | Self::InvalidSetting { .. } => false,
         }

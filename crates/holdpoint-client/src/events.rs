@@ -1,4 +1,4 @@
-//! Server-sent events, across lost connections.
+//! Streams of server-sent events that reconnect after a lost connection.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, Stream, try_unfold, unfold};
-use holdpoint_api::ids::Status;
 use http::header::CONTENT_TYPE;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sse_stream::SseStream;
 
 use crate::error::Error;
 use crate::request::Request;
+use crate::resources::RunStatusOnly;
 use crate::retry::{RECONNECT, RetryPolicy};
 use crate::transport::next_chunk;
 
@@ -22,14 +21,14 @@ const SILENCE_MAX: Duration = Duration::from_secs(90);
 /// The largest event that is read.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// A stream of server-sent events. When the connection is lost, the stream connects again and continues after the last
-/// event that it has returned.
+/// A stream of server-sent events. After a lost connection, the stream reconnects and continues after the last event
+/// that it has returned.
 pub struct EventStream {
     request: Request<()>,
-    end: End,
+    end: StreamEnd,
     reconnect: RetryPolicy,
     last_id: Option<String>,
-    connection: Option<BoxStream<'static, Result<Frame, Error>>>,
+    connection: Option<BoxStream<'static, Result<SseFrame, Error>>>,
     /// Attempts to connect since the last event.
     attempt: u32,
     /// The time of the last successful connection.
@@ -39,21 +38,21 @@ pub struct EventStream {
     on_reconnect: Option<Box<OnReconnect>>,
 }
 
-/// Gets the error, if there is one, and the delay before the next attempt.
+/// Receives the error, if there is one, and the delay before the next attempt.
 type OnReconnect = dyn FnMut(Option<&Error>, Duration) + Send;
 
-/// The end of a stream.
+/// The condition that ends a stream.
 #[derive(Debug)]
-pub(crate) enum End {
-    /// The run has ended. This request tells its status.
-    OfRun(Box<Request<RunStatus>>),
+pub(crate) enum StreamEnd {
+    /// The run has ended. This request reads its status.
+    OfRun(Box<Request<RunStatusOnly>>),
     /// The server closes the stream.
     AtClose,
     /// The stream has no end. A stream that the server closes is opened again.
     Never,
 }
 
-impl End {
+impl StreamEnd {
     /// Returns whether a stream that the server has closed is complete.
     async fn is_reached(&self) -> Result<bool, Error> {
         match self {
@@ -68,30 +67,26 @@ impl End {
     }
 }
 
-/// The status in a snapshot of a run.
-#[derive(Debug, Deserialize)]
-pub(crate) struct RunStatus {
-    pub(crate) status: Status,
-}
-
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct SseFrame {
+    /// The id of the event, with which a later stream can continue.
     pub id: Option<String>,
     /// The type of the event.
     pub event: String,
+    /// The data of the event, usually JSON.
     pub data: String,
 }
 
-impl Frame {
-    /// Parses the data.
+impl SseFrame {
+    /// Parses the data as JSON.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.data)
     }
 }
 
 impl EventStream {
-    pub(crate) fn new(request: Request<()>, end: End) -> Self {
+    pub(crate) fn new(request: Request<()>, end: StreamEnd) -> Self {
         Self {
             request,
             end,
@@ -120,7 +115,7 @@ impl EventStream {
         self
     }
 
-    /// Calls `notify` before each new attempt to connect, with the error and the delay.
+    /// Calls `notify` with the error and the delay before each attempt to reconnect.
     #[must_use]
     pub fn on_reconnect(mut self, notify: impl FnMut(Option<&Error>, Duration) + Send + 'static) -> Self {
         self.on_reconnect = Some(Box::new(notify));
@@ -132,19 +127,19 @@ impl EventStream {
         self.last_id.as_deref()
     }
 
-    /// Returns the next event, or None after the last one. Returns an error if the server refuses the stream, or if it
-    /// cannot be reached again.
-    pub async fn next(&mut self) -> Result<Option<Frame>, Error> {
+    /// Returns the next event, or None after the last one. Returns an error if the server refuses the stream or cannot
+    /// be reached again.
+    pub async fn next(&mut self) -> Result<Option<SseFrame>, Error> {
         loop {
             if self.has_ended {
                 return Ok(None);
             }
             let lost = match &mut self.connection {
-                // The body of a request is not sent twice.
+                // A request with a body is not repeated.
                 None if self.was_opened && !self.request.is_get() => return Ok(None),
                 None => match self.connect().await {
                     Ok(()) => continue,
-                    // The first connection must succeed at once; a later one may need time.
+                    // Only lost connections are retried, not the first connection.
                     Err(error) if error.is_transient() && self.attempt > 0 => Some(error),
                     Err(error) => return Err(error),
                 },
@@ -166,8 +161,8 @@ impl EventStream {
         }
     }
 
-    /// Turns the stream into a `futures` stream. It ends after an error.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Frame, Error>> + Send {
+    /// Converts the stream into a `futures` stream, which ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<SseFrame, Error>> + Send {
         unfold(Some(self), |state| async {
             let mut events = state?;
             match events.next().await {
@@ -178,7 +173,7 @@ impl EventStream {
         })
     }
 
-    fn accept(&mut self, frame: Frame) -> Frame {
+    fn accept(&mut self, frame: SseFrame) -> SseFrame {
         self.attempt = 0;
         if frame.id.is_some() {
             self.last_id.clone_from(&frame.id);
@@ -213,9 +208,9 @@ impl EventStream {
         });
         let frames = SseStream::from_bytes_stream(bytes).filter_map(move |read| {
             let frame = match read {
-                Ok(sse) => {
-                    sse.data.map(|data| Ok(Frame { id: sse.id, event: sse.event.unwrap_or_default(), data }))
-                }
+                Ok(sse) => sse
+                    .data
+                    .map(|data| Ok(SseFrame { id: sse.id, event: sse.event.unwrap_or_default(), data })),
                 Err(error) if error.to_string().contains(&io::ErrorKind::InvalidData.to_string()) => {
                     Some(Err(client.invalid(format!("an event has more than {EVENT_BYTES_MAX} bytes"))))
                 }

@@ -1,13 +1,13 @@
 //! Typed async client of the Holdpoint HTTP API.
 //!
-//! A method of a resource builds a [`Request`]; the request is sent when it is awaited. Bodies, queries and responses are
-//! the types of [`api`].
+//! A method of a resource builds a [`Request`]; the request is sent when it is awaited. Bodies, queries and responses
+//! are the types of [`api`].
 //!
 //! ```no_run
 #![doc = include_str!("../examples/approval.rs")]
 //! ```
 //!
-//! A hold asks a person without a workflow:
+//! A hold is an interrupt without a workflow:
 //!
 //! ```no_run
 #![doc = include_str!("../examples/hold.rs")]
@@ -15,19 +15,18 @@
 //!
 //! # Errors, retries and idempotency
 //!
-//! The client sends a request again after a transient error: the server cannot be reached, failed, is
-//! overloaded or limits the rate
-//! ([`RetryPolicy`]). A POST then carries an idempotency key, so that the server carries it out once. Set a key of your own
-//! with [`Request::idempotency_key`] if a restart of your program must not repeat the request. A refusal of the server is
-//! [`Error::Refused`] with its stable code.
+//! The client retries a request after a transient error ([`RetryPolicy`]): the server cannot be reached, failed, is
+//! overloaded or limits the rate. A retried POST has an idempotency key, so that the server executes it once. Set your
+//! own key with [`Request::idempotency_key`] if a restart of your program must not repeat the request. A refusal of the
+//! server is [`Error::Refused`] with its stable code.
 //!
-//! The types are those of one version of the API: members that a newer server adds are ignored, and a value that this
-//! version does not know, such as a new status, is [`Error::InvalidResponse`].
+//! The types belong to one version of the API. Members that a newer server adds are ignored. A value that this version
+//! does not know, such as a new status, is [`Error::InvalidResponse`].
 //!
 //! # Layout
 //! - [`Client`], [`ClientBuilder`]: the connection and its settings
 //! - [`Request`], [`Reply`]: one call; idempotency keys, timeouts, retries with jitter ([`RetryPolicy`])
-//! - [`EventStream`]: server-sent events, across lost connections
+//! - [`EventStream`]: server-sent events; reconnects after a lost connection
 //! - [`resources`]: one struct for each resource of the API
 //! - [`webhook`]: verifies the signature of a webhook delivery
 //! - [`Error`], [`Refusal`]: failed connections and refusals of the server
@@ -51,9 +50,9 @@ use http::header::HeaderValue;
 
 pub use builder::{ClientBuilder, is_loopback};
 pub use error::{Error, Refusal};
-pub use events::{EventStream, Frame};
+pub use events::{EventStream, SseFrame};
 pub use holdpoint_api as api;
-pub use pages::Pages;
+pub use pages::ListPage;
 pub use request::{Reply, Request};
 pub use retry::RetryPolicy;
 use transport::Transport;
@@ -84,7 +83,7 @@ impl Client {
         &self.connection.server
     }
 
-    /// Returns a GET request. For routes that have no method here.
+    /// Returns a GET request, for routes without a method in this crate.
     pub fn get<T>(&self, path: impl Into<String>) -> Request<T> {
         Request::new(self, Method::GET, path.into())
     }

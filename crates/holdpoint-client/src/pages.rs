@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::request::{Reply, Request};
 
 /// A page of a list, with the cursor of the next one.
-pub trait Pages: Serialize + DeserializeOwned {
+pub trait ListPage: Serialize + DeserializeOwned {
+    /// An entry of the list.
     type Item;
 
     /// Returns the entries of this page.
@@ -20,7 +21,7 @@ pub trait Pages: Serialize + DeserializeOwned {
 
 macro_rules! pages {
     ($($page:ty, $items:ident: $item:ty;)*) => {$(
-        impl Pages for $page {
+        impl ListPage for $page {
             type Item = $item;
 
             fn items(&mut self) -> &mut Vec<$item> {
@@ -49,15 +50,15 @@ pages! {
     webhooks::WebhookList, webhooks: webhooks::Webhook;
 }
 
-impl<T: Pages> Request<T> {
-    /// Sets the largest number of entries in one page. The default is 100.
+impl<T: ListPage> Request<T> {
+    /// Sets the maximum number of entries in one page. The default is 100.
     pub fn page_size(mut self, entries: usize) -> Self {
         self.page_size = entries;
         self
     }
 
-    /// Reads pages until `limit` entries are there or the list ends. The result is one page with all entries; its
-    /// cursor leads on if there are more.
+    /// Reads pages until `limit` entries are collected or the list ends. The result is one page with all entries; it
+    /// has a cursor if the list has more.
     pub async fn collect(self, limit: usize) -> Result<Reply<T>, Error> {
         let mut reply = self.page(limit, None).reply().await?;
         let mut pages = 1;
@@ -67,7 +68,8 @@ impl<T: Pages> Request<T> {
                 break;
             }
             let mut next = self.page(missing, Some(&cursor)).reply().await?;
-            // A page may be empty if the server has searched much. A cursor that does not move is an error of the server.
+            // A page can be empty, because the server limits the search for one page. A cursor that does not change is
+            // an error of the server.
             if next.value.items().is_empty() && next.value.next_cursor() == Some(cursor.as_str()) {
                 break;
             }

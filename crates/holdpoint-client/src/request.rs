@@ -1,4 +1,4 @@
-//! A request: built by a method of a resource, sent when it is awaited.
+//! A request: a method of a resource builds it, and awaiting it sends it.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -17,7 +17,7 @@ use crate::Client;
 use crate::error::{Error, Refusal};
 use crate::transport::{Body, next_chunk};
 
-/// The largest response that is read.
+/// The maximum size of a response.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 const PAGE_SIZE: usize = 100;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -42,9 +42,9 @@ pub struct Request<T> {
     body: Option<Bytes>,
     headers: HeaderMap,
     timeout: Option<Duration>,
-    /// The largest number of entries in one page, for requests that are collected.
+    /// The maximum number of entries in one page, for [`Request::collect`].
     pub(crate) page_size: usize,
-    /// A reason why the request cannot be sent, found while it was built.
+    /// The defect that was found while the request was built; the request cannot be sent.
     invalid: Option<String>,
     response: PhantomData<fn() -> T>,
 }
@@ -52,9 +52,12 @@ pub struct Request<T> {
 /// A successful response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply<T> {
+    /// The parsed body.
     pub value: T,
+    /// The HTTP status.
     pub status: u16,
-    /// The server has carried out this request before, under the same idempotency key, and did nothing now.
+    /// The response is the stored one of an earlier request with the same idempotency key. The server did not execute
+    /// this request.
     pub replayed: bool,
     /// The body as it was received.
     pub text: String,
@@ -75,7 +78,7 @@ impl<T> Request<T> {
         }
     }
 
-    /// Adds members of a query. Members without a value are left out.
+    /// Adds members to the query. Members without a value are omitted.
     pub fn query(mut self, query: &impl Serialize) -> Self {
         match serde_urlencoded::to_string(query) {
             Ok(text) if text.is_empty() => {}
@@ -88,7 +91,7 @@ impl<T> Request<T> {
         self
     }
 
-    /// Sets the body.
+    /// Sets the body, serialized as JSON.
     pub fn body(mut self, body: &impl Serialize) -> Self {
         match serde_json::to_vec(body) {
             Ok(bytes) => self.body = Some(bytes.into()),
@@ -97,7 +100,7 @@ impl<T> Request<T> {
         self
     }
 
-    /// Sets the body to a JSON text, which is sent as it is.
+    /// Sets the body to a JSON text, which is sent unchanged.
     pub fn body_text(mut self, text: String) -> Self {
         self.body = Some(text.into());
         self
@@ -114,31 +117,31 @@ impl<T> Request<T> {
         self
     }
 
-    /// Sets the idempotency key. The server carries out a request with the same key and body once, and sends the same
-    /// response again. Without a key of the caller, a client that retries makes one for each POST, PUT and DELETE.
+    /// Sets the idempotency key. The server executes a request with the same key and body once, and repeats its
+    /// response. Without a key of the caller, a client with retries adds a random one to each POST, PUT and DELETE.
     pub fn idempotency_key(self, key: &str) -> Self {
         self.header("idempotency-key", key)
     }
 
-    /// Sets the time within which the response must arrive, instead of the client's.
+    /// Sets the time within which the response must arrive, in place of the timeout of the client.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sends the request once and returns the body as text, for responses that are not JSON or need not be parsed.
+    /// Sends the request once and returns the body as text, for responses that are not JSON or are not parsed.
     pub async fn text(self) -> Result<String, Error> {
         let exchange = async { self.read(self.send_once(HeaderValue::from_static("*/*")).await?).await };
         self.in_time(exchange).await
     }
 
-    /// Sets a random idempotency key, for routes that require one.
-    pub(crate) fn random_idempotency_key(mut self) -> Self {
+    /// Sets a random idempotency key. The server executes the request once, even if the caller sends it several times.
+    pub fn random_idempotency_key(mut self) -> Self {
         match random_key() {
             Some(key) => {
                 self.headers.insert("idempotency-key", key);
             }
-            None => self.invalid = Some("no random numbers for an idempotency key".to_owned()),
+            None => self.invalid = Some("idempotency key: cannot read random numbers".to_owned()),
         }
         self
     }
@@ -147,7 +150,7 @@ impl<T> Request<T> {
         self.method == Method::GET
     }
 
-    /// Returns the path without its query and without the token of a link, which is a credential.
+    /// Returns the path without its query and without the token of a link, because the token is a credential.
     fn shown_path(&self) -> &str {
         let path = self.path.split('?').next().unwrap_or_default();
         if path.starts_with("/v1/interrupts/") { "/v1/interrupts/{token}" } else { path }
@@ -162,7 +165,7 @@ impl<T> Request<T> {
         self.in_time(self.send_once(HeaderValue::from_static(accept))).await
     }
 
-    /// Ends an exchange that takes longer than the time limit.
+    /// Returns an error if an exchange takes longer than the timeout.
     async fn in_time<R>(&self, exchange: impl Future<Output = Result<R, Error>>) -> Result<R, Error> {
         let limit = self.timeout.unwrap_or(self.client.timeout());
         tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| Err(self.client.timed_out(limit)))
@@ -172,13 +175,13 @@ impl<T> Request<T> {
         if let Some(reason) = &self.invalid {
             return Err(Error::InvalidRequest(reason.clone()));
         }
-        // An HTTP library may resolve these segments, and the request would reach another route.
+        // An HTTP library may resolve these segments, which would send the request to another route.
         let path = self.path.split(['?', '#']).next().unwrap_or_default();
         let is_dots =
             |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
         // Without the slash, the path would become part of the name of the server.
         if !path.starts_with('/') || path.contains('\\') || path.split('/').any(is_dots) {
-            let reason = "an id must not be `.` or `..`, and a path must begin with /";
+            let reason = "the path must begin with / and must not contain the segments `.` or `..`";
             return Err(Error::InvalidRequest(reason.to_owned()));
         }
         let uri = format!("{}{}", self.client.server(), self.path).parse::<http::Uri>();
@@ -220,7 +223,7 @@ impl<T> Request<T> {
     }
 }
 
-/// Shows neither bodies nor headers, which may have secrets.
+/// Omits bodies and headers, because they may contain secrets.
 impl<T> fmt::Debug for Request<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.shown_path())
@@ -253,7 +256,7 @@ impl<T: DeserializeOwned> Request<T> {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            // A request that never arrived can always be sent again.
+            // A request that the server did not receive can always be repeated.
             let is_safe = may_repeat || matches!(error, Error::Connect { .. });
             let retry_after = error.refusal().and_then(|refusal| refusal.retry_after);
             let delay = self.client.retry().delay(attempt, retry_after);
@@ -263,8 +266,8 @@ impl<T: DeserializeOwned> Request<T> {
         }
     }
 
-    /// Returns whether the request can be repeated. A request that changes something gets an idempotency key if the client
-    /// may retry it.
+    /// Returns whether the request can be repeated. Adds an idempotency key to a request other than GET if the client
+    /// has retries.
     fn prepare_retries(&mut self) -> bool {
         let has_key = self.headers.contains_key("idempotency-key");
         if self.is_get() || has_key {

@@ -1,4 +1,4 @@
-//! The resources of the API. Each method builds a request; awaiting it sends it.
+//! The resources of the API. Each method builds a request, and awaiting the request sends it.
 
 mod admin;
 mod agents;
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use crate::Client;
 
-pub use admin::{Keys, LinkSecrets, Server, Sessions};
+pub use admin::{Keys, LinkSecrets, ServerInfo, Sessions};
 pub use agents::{Agents, Threads};
 pub use holds::{Grants, Holds};
 pub use interrupts::Interrupts;
 pub use mailbox::Mailbox;
-pub use runs::Runs;
+pub use runs::{RunStatusOnly, Runs};
 pub use webhooks::Webhooks;
 pub use workflows::Workflows;
 
-/// The pause of a wait whose response came early.
+/// The delay before the next long poll if the server responds early.
 const EARLY_PAUSE: Duration = Duration::from_millis(200);
 
 macro_rules! resources {
@@ -61,5 +61,5 @@ resources! {
     /// Returns the requests about the secrets of links.
     link_secrets: LinkSecrets;
     /// Returns the requests about the server itself.
-    server_facts: Server;
+    server_info: ServerInfo;
 }

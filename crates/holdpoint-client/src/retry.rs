@@ -1,4 +1,4 @@
-//! Retries: how often a request is sent again, and the delays between the attempts.
+//! The number of retries and the delays between the attempts.
 
 use std::time::Duration;
 
@@ -7,19 +7,21 @@ use crate::error::Error;
 /// Retries for 10 to 20 seconds, which is enough for a server to restart.
 pub(crate) const RECONNECT: RetryPolicy =
     RetryPolicy { retries: 8, delay_first: Duration::from_millis(200), delay_max: Duration::from_secs(5) };
-/// The longest `Retry-After` that the client waits for. If the server asks for more, the caller gets the error.
+/// The longest `Retry-After` that the client waits for. If the server requests more, the client returns the error.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// The number of retries after a transient error, and the delays between them.
 ///
-/// The delay doubles with each attempt, up to `delay_max`. Each delay is a random part of that, at least half, so that
-/// many clients do not return at the same moment. If the server names a time in `Retry-After`, the client waits at least
-/// that long; if it is more than a minute, the client returns the error.
+/// The delay doubles with each attempt, up to `delay_max`. The client waits a random time between half of the delay and
+/// the whole delay, so that many clients do not retry at the same moment. It waits at least the time of `Retry-After`;
+/// if that is more than a minute, the client returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts after the first one. 0 turns retries off.
     pub retries: u32,
+    /// The delay before the first retry.
     pub delay_first: Duration,
+    /// The longest delay.
     pub delay_max: Duration,
 }
 
@@ -30,7 +32,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sends each request once.
+    /// No retries: each request is sent once.
     pub const OFF: Self = Self { retries: 0, delay_first: Duration::ZERO, delay_max: Duration::ZERO };
 
     /// Returns the delay before retry `attempt`, from 0, or None if there are no more retries.
@@ -47,7 +49,7 @@ impl RetryPolicy {
     }
 
     /// Sleeps before the next attempt. Returns the error if there are no more attempts.
-    pub(crate) async fn pause(&self, attempt: &mut u32, error: Error) -> Result<(), Error> {
+    pub(crate) async fn sleep_or_fail(&self, attempt: &mut u32, error: Error) -> Result<(), Error> {
         let retry_after = error.refusal().and_then(|refusal| refusal.retry_after);
         let Some(delay) = self.delay(*attempt, retry_after) else { return Err(error) };
         *attempt += 1;

@@ -1,5 +1,5 @@
-//! HTTP connections: hyper alone for plain http on this machine, because it needs less CPU time for each request, and
-//! reqwest for TLS and proxies.
+//! HTTP connections: hyper for plain http on this machine, because it needs less CPU time for each request, and reqwest
+//! for TLS and proxies.
 
 use std::time::Duration;
 
@@ -21,6 +21,15 @@ pub(crate) enum Transport {
     Full(reqwest::Client),
 }
 
+/// The proxies of a connection.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum ProxyMode {
+    /// Connects without a proxy.
+    Direct,
+    /// Uses the proxies that the environment names.
+    FromEnvironment,
+}
+
 pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 impl Transport {
@@ -31,15 +40,15 @@ impl Transport {
         Self::Plain(legacy::Client::builder(TokioExecutor::new()).build(connector))
     }
 
-    /// Supports TLS, and the proxies of the environment unless the server is on this machine.
-    pub(crate) fn full(tls: ClientConfig, is_loopback: bool) -> Result<Self, Error> {
+    /// Returns a transport with TLS and proxies.
+    pub(crate) fn full(tls: ClientConfig, proxy: ProxyMode) -> Result<Self, Error> {
         let mut http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            // Requests have retries of their own.
+            // `Request` has its own retries.
             .retry(reqwest::retry::never())
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none());
-        if is_loopback {
+        if proxy == ProxyMode::Direct {
             http = http.no_proxy();
         }
         let http = http.tls_backend_preconfigured(tls).build();

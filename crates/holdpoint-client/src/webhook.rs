@@ -8,7 +8,7 @@
 //!     ("x-openwop-signature", "sha256=a438e398bfafc57e4396bb7fc2304422f0f768e965d073ca313cb52e22e6ad03"),
 //! ];
 //! let find = |name: &str| headers.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
-//! let body = br#"{"a":1}"#; // The bytes as they were received, not parsed and written again.
+//! let body = br#"{"a":1}"#; // The bytes as received, not parsed and serialized again.
 //!
 //! let signed = webhook::verify("key", find, body, 1_700_000_060)?;
 //! assert_eq!(signed.age_seconds, 60);
@@ -21,53 +21,61 @@ use holdpoint_api::ids::hex;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// The largest difference between the clocks of both sides, in seconds.
+/// The maximum age of a signature, and the maximum difference of the clocks, in seconds.
 pub const WINDOW_SECONDS: i64 = 300;
 
-/// A delivery whose signature is valid.
+/// The valid signature of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct WebhookSignature {
     /// The time of the signature, in seconds since 1970.
     pub timestamp: i64,
     /// Seconds since the signature. Negative if the clock of the sender is ahead.
     pub age_seconds: i64,
-    /// The type of the event, if the delivery names it. The header is not part of the signature; the body names the type,
-    /// too.
+    /// The type of the event, if the delivery has this header. The signature does not cover the header; the body has
+    /// the type, too.
     pub event_type: Option<String>,
 }
 
-/// The reason why a delivery must be rejected.
+/// The reason to reject a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
+    /// The secret is empty.
     #[error("the secret is empty")]
     NoSecret,
+    /// The delivery names a signature algorithm that this version does not support.
     #[error("unknown signature algorithm {0:?}; this version supports v1")]
     UnknownAlgorithm(String),
-    #[error("there is no X-openwop-Timestamp")]
+    /// The delivery has no timestamp.
+    #[error("the header X-openwop-Timestamp is missing")]
     NoTimestamp,
+    /// The timestamp is not a number of seconds.
     #[error("X-openwop-Timestamp is not a number of seconds")]
     BadTimestamp,
-    #[error("there is no X-openwop-Signature")]
+    /// The delivery has no signature.
+    #[error("the header X-openwop-Signature is missing")]
     NoSignature,
+    /// The signature does not begin with `sha256=`.
     #[error("X-openwop-Signature does not begin with sha256=")]
     BadSignatureFormat,
-    #[error("bad signature: the secret, the timestamp or the body differs from what was signed")]
+    /// The signature does not match the secret, the timestamp and the body.
+    #[error("invalid signature: it does not match the secret, the timestamp and the body")]
     BadSignature,
+    /// The timestamp differs from the current time by this number of seconds, which is more than [`WINDOW_SECONDS`].
     #[error(
-        "the signature is valid, but the timestamp is {0} seconds away from now; more than {WINDOW_SECONDS} may be a replay"
+        "the timestamp differs from the current time by {0} seconds, more than {WINDOW_SECONDS}; the delivery may be a replay"
     )]
     OutsideWindow(i64),
 }
 
-/// Verifies a delivery: the signature over the timestamp and the body, then its age. `header` finds the value of a header
-/// by its name in lower case. `now` is in seconds since 1970.
+/// Verifies a delivery: the signature over the timestamp and the body, then its age. `header` finds the value of a
+/// header by its name in lower case. `now` is in seconds since 1970.
 pub fn verify<'a>(
     secret: &str,
     header: impl Fn(&str) -> Option<&'a str>,
     body: &[u8],
     now: i64,
-) -> Result<Signed, Rejection> {
+) -> Result<WebhookSignature, Rejection> {
     if secret.is_empty() {
         return Err(Rejection::NoSecret);
     }
@@ -92,12 +100,12 @@ pub fn verify<'a>(
     if age_seconds.saturating_abs() > WINDOW_SECONDS {
         return Err(Rejection::OutsideWindow(age_seconds.saturating_abs()));
     }
-    Ok(Signed { timestamp, age_seconds, event_type: find("event-type").map(str::to_owned) })
+    Ok(WebhookSignature { timestamp, age_seconds, event_type: find("event-type").map(str::to_owned) })
 }
 
 /// Returns the signature of a body in hexadecimal digits.
 fn sign(secret: &str, timestamp: &str, body: &[u8]) -> String {
-    // HMAC accepts keys of every length.
+    // Cannot fail, because HMAC accepts keys of every length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     mac.update(timestamp.as_bytes());
     mac.update(b".");
@@ -114,14 +122,19 @@ mod tests {
     const BODY: &[u8] = br#"{"a":1}"#;
     const NOW: i64 = 1_700_000_000;
 
-    fn verified(headers: &[(&str, &str)], body: &[u8], secret: &str, now: i64) -> Result<Signed, Rejection> {
+    fn verified(
+        headers: &[(&str, &str)],
+        body: &[u8],
+        secret: &str,
+        now: i64,
+    ) -> Result<WebhookSignature, Rejection> {
         let find = |name: &str| headers.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
         verify(secret, find, body, now)
     }
 
     #[test]
     fn a_genuine_delivery_is_accepted_under_both_names_and_within_the_window() {
-        let good = Signed { timestamp: NOW, age_seconds: 300, event_type: None };
+        let good = WebhookSignature { timestamp: NOW, age_seconds: 300, event_type: None };
         let headers = [("x-openwop-timestamp", "1700000000"), ("x-openwop-signature", SIGNATURE)];
         assert_eq!(verified(&headers, BODY, "key", NOW + 300), Ok(good));
         let headers = [("openwop-timestamp", "1700000000"), ("openwop-signature", SIGNATURE)];

@@ -1,159 +1,212 @@
-//! Agents: a model, tools, and calls that may have to wait for somebody. What is known of one while its node is at work,
-//! folded from events, and what it does next.
+//! Agents: the state of an agent node, folded from events, and the choice of its next step.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::interrupt::{Decision, Request};
+use crate::interrupt::{AgentDecision, InterruptRequest};
 pub use crate::permission::Behaviour;
 use crate::{InterruptId, WorkflowId};
 
-mod asking;
 mod call;
-mod doubt;
+mod call_interrupts;
+mod low_confidence;
 mod message;
-mod next;
-mod piece;
-mod resuming;
+mod next_step;
+mod reply_chunk;
+mod resumption;
 mod ticket;
 
-pub use asking::{ARGUMENTS_SCHEMA, Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
-pub use call::{CallFlaw, CallRun, CallStatus, ToolCall};
-pub use doubt::Doubt;
+pub use call::{CallRun, CallStatus, ToolCall, ToolCallError};
+pub use call_interrupts::{ARGUMENTS_SCHEMA, ApprovalSettings, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
 pub use holdpoint_ids::{ResumeDecisionAction, Role, ToolCallResumeMode};
+pub use low_confidence::UnratifiedReply;
 pub use message::{CallRequest, Message, in_prompt_order};
-pub use next::Next;
-pub use piece::{Piece, Told};
-pub use resuming::Resumption;
-pub(crate) use resuming::edited_arguments;
+pub use next_step::AgentStep;
+pub use reply_chunk::{ReplyChunk, StreamProgress};
+pub use resumption::Resumption;
+pub(crate) use resumption::edited_arguments;
 pub use ticket::{PendingToolCall, SuspendTicket, Suspension, ToolCallResume};
 
-/// What a call of a model cost, as far as the model said so.
+/// The tokens that a call of a model used, as the model reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
+    /// Tokens of the prompt.
     pub input_tokens: u64,
+    /// Tokens of the reply.
     pub output_tokens: u64,
 }
 
 impl Usage {
+    /// Returns the sum of input and output tokens.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// When decisions about several calls are carried out.
+/// The time at which an agent applies the decisions about several suspended calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumePolicy {
+    /// Each decision is applied as soon as it is made.
     #[default]
     AsDecided,
-    /// Only when none is missing any more.
+    /// Decisions are applied when all suspended calls are decided.
     WaitAll,
 }
 
-/// An agent at work in one visit of its node.
+/// The state of an agent during one execution of its node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agent {
-    /// As they came; see [`in_prompt_order`].
+    /// The messages in the order of their events. [`in_prompt_order`] sorts them for the model.
     pub messages: Vec<Arc<Message>>,
-    /// In the order in which the model wanted them.
+    /// The tool calls in the order in which the model requested them.
     pub calls: Vec<Arc<ToolCall>>,
-    /// How often the model has replied.
+    /// The number of replies of the model.
     pub steps: u32,
+    /// The tokens of all replies.
     pub usage: Usage,
-    /// How many of the messages the model had seen, itself included, when it last replied.
+    /// The number of messages up to and including the last reply: those that the model has seen.
     pub seen: usize,
-    /// Of a reply under way: what was told of it.
-    pub told: Option<Told>,
-    /// Somebody has to ratify the last reply before anything comes of it.
-    pub doubt: Option<Doubt>,
+    /// The progress of a reply that is being streamed.
+    pub streamed: Option<StreamProgress>,
+    /// The interrupt that must ratify the last reply before the agent acts on it.
+    pub unratified: Option<UnratifiedReply>,
 }
 
-/// What an agent does, to be written down.
+/// An action of an agent, to be recorded as events.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
-    /// The model says something; the reply it belongs to is yet to come, or right behind it.
-    Tell(Box<Piece>),
-    /// The model replied.
-    Reply(Box<Reply>),
-    /// The reply was a decision; with a question where the agent is not sure enough of it.
-    Decide { decision: Box<Decision>, question: Option<Box<Request>> },
-    /// The agent hears what was decided instead of what it replied.
+pub enum AgentAction {
+    /// Records a chunk of a reply. The reply itself follows, in this or a later command.
+    Stream(Box<ReplyChunk>),
+    /// Records a reply of the model.
+    Reply(Box<ReplyRecord>),
+    /// Records the decision that a reply contains. Opens a low-confidence interrupt if one is required.
+    Decide {
+        /// The decision and its confidence.
+        decision: Box<AgentDecision>,
+        /// The request of the low-confidence interrupt.
+        question: Option<Box<InterruptRequest>>,
+    },
+    /// Tells the agent the decision that replaces its last reply.
     Overrule,
-    /// A call waits for somebody.
-    Suspend { call: String, ticket: Box<Ticket> },
-    /// A call begins; with these arguments, where they are not those that the model gave.
-    Begin { call: String, arguments: Option<Value> },
-    /// A call begins with the start of a run that carries it out: both happen, or neither does. With these arguments, where
-    /// they are not those that the model gave. A run that may not be started is the end of the call.
-    Start { call: String, workflow: WorkflowId, arguments: Option<Value> },
-    /// A call has ended.
-    Return { call: String, status: CallStatus, content: Value },
-    /// A variable of the run becomes this.
-    Set { name: String, value: Value },
-    /// To a variable that is a whole number this is added; what is none counts as zero.
-    Add { name: String, value: i64 },
-    /// Somebody says something to the agent: a workflow, in whose name it works.
-    Hear(Message),
+    /// Suspends a call with an interrupt.
+    Suspend {
+        /// The id of the call.
+        call: String,
+        /// The interrupt.
+        ticket: Box<Ticket>,
+    },
+    /// Begins a call.
+    Begin {
+        /// The id of the call.
+        call: String,
+        /// The arguments, if they differ from those of the model.
+        arguments: Option<Value>,
+    },
+    /// Begins a call and starts the child run that performs it, atomically. If the child run is refused, the call ends.
+    StartRun {
+        /// The id of the call.
+        call: String,
+        /// The workflow of the child run.
+        workflow: WorkflowId,
+        /// The arguments, if they differ from those of the model.
+        arguments: Option<Value>,
+    },
+    /// Records the result of a call.
+    Return {
+        /// The id of the call.
+        call: String,
+        /// The final state of the call.
+        status: CallStatus,
+        /// The result for the model.
+        content: Value,
+    },
+    /// Sets a variable of the run.
+    SetVariable {
+        /// The name of the variable.
+        name: String,
+        /// The new value.
+        value: Value,
+    },
+    /// Adds to an integer variable of the run. A variable that is missing or not an integer counts as zero.
+    AddToVariable {
+        /// The name of the variable.
+        name: String,
+        /// The number to add.
+        value: i64,
+    },
+    /// Adds a message to the agent, on behalf of the workflow.
+    AddMessage(Message),
 }
 
+/// A reply of the model with the data that is recorded with it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct ReplyRecord {
+    /// The reply.
     pub message: Message,
-    /// What rules say of the calls in the message, in their order.
-    pub gates: Vec<Gate>,
+    /// One policy for each call in the message, in the same order.
+    pub policies: Vec<CallPolicy>,
+    /// The tokens of this reply.
     pub usage: Usage,
+    /// The name of the model.
     pub model: String,
-    /// How many messages of the run the model was shown.
+    /// The number of messages of the run in the prompt.
     pub seen: usize,
+    /// The duration of the model call.
     pub took_ms: Option<u64>,
 }
 
-/// What is known of a call before it begins.
+/// The properties of a call that are fixed before it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct CallPolicy {
+    /// The decision of the permission rules.
     pub behaviour: Behaviour,
-    /// Which rule said so.
+    /// The rule that decided, with its explanation.
     pub why: Option<String>,
-    /// It may be done again when nobody knows whether it was done.
+    /// The call may be repeated if its outcome is unknown.
     pub idempotent: bool,
-    /// The front end carries it out.
+    /// The front end performs the call.
     pub client: bool,
 }
 
-/// What somebody is asked about a call, and what the answer does.
+/// The interrupt that suspends a call, and the effect of its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticket {
-    pub request: Request,
+    /// The request of the interrupt.
+    pub request: InterruptRequest,
+    /// The effect of the answer on the call.
     pub mode: ToolCallResumeMode,
 }
 
-/// The question that a call waits for, or waited for last.
+/// The interrupt that a call waits for, or the last one that it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    pub interrupt: InterruptId,
+pub struct CallInterrupt {
+    /// The id of the interrupt.
+    pub id: InterruptId,
+    /// The effect of the answer on the call.
     pub mode: ToolCallResumeMode,
 }
 
 impl Agent {
+    /// Returns the tool call with this id.
     pub fn call(&self, id: &str) -> Option<&ToolCall> {
         self.calls.iter().map(Arc::as_ref).find(|call| call.id == id)
     }
 
-    /// Calls that somebody has to say something about.
-    pub fn suspended(&self) -> impl Iterator<Item = &ToolCall> {
+    /// Returns the calls that wait for a decision.
+    pub fn suspended_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls.iter().map(Arc::as_ref).filter(|call| call.status == CallStatus::Suspended)
     }
 
-    /// Whether something was said since the model last looked.
+    /// Returns true if messages were added after the model's last reply.
     pub fn has_unseen(&self) -> bool {
         self.messages.len() > self.seen
     }
 
-    /// What the agent said last.
+    /// Returns the last message of the model.
     pub fn last_reply(&self) -> Option<&Message> {
         self.messages.iter().rev().map(Arc::as_ref).find(|message| message.role == Role::Assistant)
     }

@@ -1,115 +1,158 @@
-//! What can be asked of a run. A command is judged by `decide`; it does nothing by itself.
+//! Commands: requests to change a run. `decide` turns a command into events or a refusal.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Act, Message, ResumePolicy};
+use crate::agent::{AgentAction, Message, ResumePolicy};
 use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
-use crate::interrupt::{Answer, Decision, ExternalEvent, Request};
+use crate::interrupt::{AgentDecision, Answer, ExternalEvent, InterruptRequest};
 use crate::run::Status;
 use crate::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
 
+/// A request to change a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    Start(Box<Start>),
-    /// A worker begins a node whose turn has come.
+    /// Starts the run.
+    Start(Box<StartRequest>),
+    /// A worker begins to execute a node that is ready.
     Begin {
+        /// The node to execute.
         node: NodeId,
+        /// The reach of the node.
         effect: Effect,
     },
-    /// A node ran and this is what came of it.
+    /// A worker reports the outcome of a node.
     Finish {
+        /// The executed node.
         node: NodeId,
-        outcome: Outcome,
+        /// The outcome of the execution.
+        outcome: NodeOutcome,
     },
-    /// An agent did something, in this order. All of it is written down or nothing is.
+    /// An agent performed actions. They are recorded in this order, all or none.
     Act {
+        /// The node of the agent.
         node: NodeId,
-        acts: Vec<Act>,
+        /// The actions in their order.
+        actions: Vec<AgentAction>,
     },
-    /// Somebody says something to an agent at work. What waits for a decision is taken back.
-    Say {
+    /// A user sends messages to an agent. Calls and replies that wait for a decision are cancelled.
+    SendMessages {
+        /// The node of the agent.
         node: NodeId,
+        /// The messages in their order.
         messages: Vec<Message>,
     },
-    /// Messages are added that an agent reads with its next step. Interrupts and calls stay as they are.
-    Queue {
+    /// Adds messages that an agent reads with its next step. Interrupts and calls are not changed.
+    QueueMessages {
+        /// The node of the agent.
         node: NodeId,
+        /// The messages in their order.
         messages: Vec<Message>,
     },
-    /// A node did something outside and the result must never be asked for again.
+    /// A node performed an effect. The recorded result is used instead of a repetition.
     Record {
+        /// The node that performed the effect.
         node: NodeId,
+        /// The name of the step.
         name: String,
+        /// The result of the effect.
         result: Value,
+        /// The duration of the effect.
         took_ms: Option<u64>,
     },
-    /// People, machines or policies answer. All answers count or none does.
+    /// Answers interrupts of the run: all or none.
     Resolve {
+        /// The answers by interrupt.
         answers: BTreeMap<InterruptId, Answer>,
     },
-    /// An answer to the interrupt of a node.
+    /// Answers the interrupt of a node.
     ResolveNode {
+        /// The node that opened the interrupt.
         node: NodeId,
         /// The name of the interrupt, as [`Run::interrupt_name`](crate::Run::interrupt_name) has it. Required if the
         /// node has several open interrupts.
         interrupt: Option<String>,
+        /// The answer.
         answer: Answer,
     },
-    /// Something happened outside that an interrupt waits for.
+    /// Delivers an external event to the interrupt that waits for it.
     Deliver {
+        /// The interrupt that waits.
         interrupt: InterruptId,
+        /// The external event.
         event: Box<ExternalEvent>,
+        /// The principal that sent the event.
         by: Principal,
     },
-    /// What an approver wanted to know is answered; the decision is still theirs.
-    AnswerAsk {
+    /// Answers a side question. The interrupt stays open.
+    AnswerSideQuestion {
+        /// The interrupt of the side question.
         interrupt: InterruptId,
+        /// The number of the side question.
         ask: u32,
+        /// The answer for the approver.
         answer: String,
+        /// The principal that answers.
         by: Principal,
     },
-    /// An interrupt's deadline has come.
+    /// The deadline of an interrupt has passed.
     Expire {
+        /// The interrupt to expire.
         interrupt: InterruptId,
     },
-    /// A sleeping node's time has come.
+    /// The sleep of a node has ended.
     Wake {
+        /// The sleeping node.
         node: NodeId,
     },
+    /// Cancels the run.
     Cancel {
+        /// The reason, if one was given.
         reason: Option<String>,
+        /// The principal that cancels.
         by: Principal,
     },
-    /// The run that started this one was cancelled.
+    /// Cancels the run on behalf of its parent run.
     CancelWithParent,
+    /// Pauses the run.
     Pause {
+        /// The reason, if one was given.
         reason: Option<String>,
+        /// The treatment of nodes that are executing.
         drain: Drain,
+        /// The operator.
         by: Principal,
     },
+    /// Resumes a paused run.
     Resume {
+        /// The operator.
         by: Principal,
     },
-    /// The run has taken as long as it may.
+    /// The time limit of the run has passed.
     TimeOut,
-    /// A run that this one started is in another state now.
+    /// The status of a child run has changed.
     Child {
+        /// The child run.
         child: RunId,
+        /// The new status of the child run.
         status: Status,
-        /// With the end of the child.
+        /// The result, if the child run has ended.
         result: Option<ChildResult>,
     },
-    /// A server outside that a running node needs is away. The node is entered again until then; without a time it waits
+    /// A server that a running node needs is unreachable. The node is retried until `until`. Without a time, it waits
     /// for an operator.
     Delay {
+        /// The node that needs the server.
         node: NodeId,
+        /// The error of the last attempt.
         error: RunError,
+        /// The time until which the node is retried.
         until: Option<Timestamp>,
     },
-    /// The machinery gave up on the run; the error is the run's end.
+    /// The engine gives up on the run. The run fails.
     Abandon {
+        /// The error of the run.
         error: RunError,
     },
 }
@@ -123,41 +166,52 @@ pub enum Effect {
     Outside,
 }
 
+/// The parameters of a new run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Start {
+pub struct StartRequest {
+    /// The owner of the run.
     pub owner: Owner,
+    /// The input values of the workflow.
     pub inputs: Map<String, Value>,
+    /// Options that override settings of the workflow.
     pub configurable: Map<String, Value>,
+    /// Tags for filters and subscriptions.
     pub tags: Vec<String>,
+    /// Metadata from the client.
     pub metadata: Map<String, Value>,
-    /// The thread it belongs to, where that is not one of its own. Whoever starts runs of agents there lets none begin
-    /// while another is open: an agent is shown what was said before its run began, and takes that for settled.
+    /// The thread of the run, if it is shared with other runs. The caller starts a run of an agent only while no other
+    /// run of the thread is open: an agent takes the messages before the start of its run as final.
     pub thread: Option<String>,
-    /// What is said to an agent at the start.
+    /// Messages for an agent node at the start.
     pub messages: Option<Box<(NodeId, Vec<Message>)>>,
+    /// As [`RunParameters::scope`](crate::RunParameters::scope).
     pub scope: Option<String>,
+    /// The address that receives the result of the run.
     pub callback_url: Option<String>,
+    /// As [`RunParameters::trace`](crate::RunParameters::trace).
     pub trace: Option<String>,
-    /// As [`Started::trace_state`](crate::Started::trace_state).
+    /// As [`RunParameters::trace_state`](crate::RunParameters::trace_state).
     pub trace_state: Option<String>,
-    /// As [`Started::engine_version`](crate::Started::engine_version).
+    /// As [`RunParameters::engine_version`](crate::RunParameters::engine_version).
     pub engine_version: Option<u64>,
+    /// The run and the node that start this run.
     pub parent: Option<Parent>,
+    /// The source of a fork.
     pub fork: Option<Fork>,
-    /// As [`Started::forked_by`](crate::Started::forked_by).
+    /// As [`RunParameters::forked_by`](crate::RunParameters::forked_by).
     pub forked_by: Vec<String>,
-    /// As [`Started::grants`](crate::Started::grants).
+    /// As [`RunParameters::grants`](crate::RunParameters::grants).
     pub grants: Vec<String>,
-    /// As [`Started::requested_by`](crate::Started::requested_by).
+    /// As [`RunParameters::requested_by`](crate::RunParameters::requested_by).
     pub requested_by: Vec<String>,
-    /// As [`Started::credentials`](crate::Started::credentials).
+    /// As [`RunParameters::credentials`](crate::RunParameters::credentials).
     pub credentials: Vec<String>,
-    /// As [`Started::callback_secret`](crate::Started::callback_secret).
+    /// As [`RunParameters::callback_secret`](crate::RunParameters::callback_secret).
     pub callback_secret: Option<String>,
 }
 
-impl Start {
-    /// Without inputs and options.
+impl StartRequest {
+    /// Creates a request without inputs and options.
     pub fn new(owner: Owner) -> Self {
         Self {
             owner,
@@ -183,69 +237,87 @@ impl Start {
     }
 }
 
-/// How one execution of a node ended.
+/// The outcome of one execution of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum NodeOutcome {
+    /// The node completed.
     Completed(Box<Completion>),
+    /// The node failed.
     Failed(RunError),
-    /// The node asks under a key nobody asked under before.
-    Asked(Box<Request>),
-    /// The node asks under a key that is still open: it waits for the same answer.
+    /// The node opens an interrupt with a new key.
+    Asked(Box<InterruptRequest>),
+    /// The node waits for an open interrupt with the same key.
     Joined(InterruptId),
+    /// The node sleeps until this time.
     Sleeping(Timestamp),
-    /// An agent has nothing to do until somebody decides about its calls.
+    /// An agent waits for decisions about its calls.
     Suspended {
+        /// The time at which the decisions are applied.
         policy: ResumePolicy,
     },
-    /// The node starts a run of its own.
-    Dispatched(Box<Dispatch>),
+    /// The node starts a child run.
+    ChildRequested(Box<ChildRunRequest>),
 }
 
-/// What a completed node leaves.
+/// The result of a completed node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completion {
-    /// Named values that later nodes and the run's variables can see.
+    /// Named values for later nodes and for the variables of the run.
     pub outputs: Map<String, Value>,
-    /// Of a node that chooses a way: the `sourceOutput` of the edges to take. Other named ways are not taken.
+    /// The `sourceOutput` of the edges that the node chose. Edges with another `sourceOutput` are not taken.
     pub branch: Option<String>,
     /// Names of outputs that do not become variables.
     pub unmapped: Vec<String>,
+    /// Variables of the run to set.
     pub variables: Vec<(String, Value)>,
+    /// Writes to channels.
     pub channels: Vec<ChannelWrite>,
-    pub chunks: Vec<Chunk>,
-    /// What agents decided in it, sure enough of themselves.
-    pub decisions: Vec<Decision>,
+    /// Chunks of text that the node produced.
+    pub chunks: Vec<TextChunk>,
+    /// Decisions of agents that needed no ratification.
+    pub decisions: Vec<AgentDecision>,
 }
 
 impl Completion {
+    /// Creates a completion with these outputs.
     pub fn of(outputs: Map<String, Value>) -> Self {
         Self { outputs, ..Self::default() }
     }
 }
 
-/// A piece of what a model says, and what is known about it.
+/// A chunk of text from a model, with its metadata.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chunk {
+pub struct TextChunk {
+    /// The text of the chunk.
     pub text: String,
+    /// The metadata of the chunk.
     pub meta: Map<String, Value>,
 }
 
+/// A write to a channel of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelWrite {
+    /// The name of the channel.
     pub channel: String,
+    /// The value before it is reduced.
     pub value: Value,
+    /// The reducer of the channel.
     pub reducer: Reducer,
+    /// The time after which the value expires.
     pub ttl_ms: Option<u64>,
+    /// The maximum number of values in the channel.
     pub max_size: Option<u64>,
 }
 
-/// A run that a node wants to be started.
+/// A child run that a node starts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dispatch {
+pub struct ChildRunRequest {
+    /// The workflow of the child run.
     pub workflow: WorkflowId,
+    /// The inputs of the child run.
     pub inputs: Map<String, Value>,
-    /// The node goes on when the run has ended.
+    /// The node waits for the end of the child run.
     pub wait: bool,
-    /// The run is cancelled when this one is, or fails.
+    /// The child run is cancelled if this run is cancelled or fails.
     pub cascade: bool,
 }

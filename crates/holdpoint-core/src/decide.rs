@@ -1,4 +1,5 @@
-//! Turns a command into events or a refusal. Pure: the run, the command and the time are all there is.
+//! Decides commands: the result is events or a refusal. The functions are pure: they read only the run, the command
+//! and the time.
 
 use crate::Timestamp;
 use crate::command::Command;
@@ -7,47 +8,50 @@ use crate::refusal::Refusal;
 use crate::run::Run;
 
 mod agent;
-mod ask;
 mod cancel;
 mod children;
 mod complete;
 mod configurable;
 mod consequences;
 mod conversation;
-mod doubt;
 mod expire;
 mod failure;
 mod finish;
+mod interrupt_request;
+mod low_confidence;
+mod message_chunk;
 mod pause;
-mod piece;
 mod resolve;
 mod side_questions;
 mod start;
 
 pub use pause::check_reason;
 
+/// Returns the events that a command causes, or the refusal of the command.
 pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
         Command::Start(start) => start::start(run, start, now),
         Command::Begin { node, effect } => finish::begin(run, node, *effect),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
-        Command::Act { node, acts } => agent::act(run, node, acts, now),
-        Command::Say { node, messages } => agent::say(run, node, messages, now),
-        Command::Queue { node, messages } => agent::queue(run, node, messages),
+        Command::Act { node, actions: acts } => agent::act(run, node, acts, now),
+        Command::SendMessages { node, messages } => agent::say(run, node, messages, now),
+        Command::QueueMessages { node, messages } => agent::queue(run, node, messages),
         Command::Record { node, name, result, took_ms } => finish::record(run, node, name, result, *took_ms),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
         Command::ResolveNode { node, interrupt, answer } => {
             resolve::resolve_node(run, node, interrupt.as_deref(), answer, now)
         }
         Command::Deliver { interrupt, event, by } => resolve::deliver(run, *interrupt, event, by, now),
-        Command::AnswerAsk { interrupt, ask, answer, by } => {
+        Command::AnswerSideQuestion { interrupt, ask, answer, by } => {
             side_questions::answer(run, *interrupt, *ask, answer, by, now)
         }
         Command::Expire { interrupt } => expire::expire(run, *interrupt, now),
         Command::Wake { node } => expire::wake(run, node, now),
         Command::Cancel { reason, by } => cancel::cancel(run, reason.as_deref(), by),
         Command::CancelWithParent => cancel::cancel_with_parent(run),
-        Command::Child { child, status, result } => children::child(run, child, *status, result.as_ref()),
+        Command::Child { child, status, result } => {
+            children::update_child(run, child, *status, result.as_ref())
+        }
         Command::Pause { reason, drain, by } => pause::pause(run, reason.as_deref(), *drain, by),
         Command::Resume { by } => pause::resume(run, by),
         Command::TimeOut => expire::time_out(run, now),
@@ -56,7 +60,7 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
     }
 }
 
-/// A finished run stays finished.
+/// Rejects commands for a finished run.
 fn check_unfinished(run: &Run) -> Result<(), Refusal> {
     if run.finished() { Err(Refusal::RunFinished(run.status())) } else { Ok(()) }
 }

@@ -2,27 +2,27 @@
 
 use serde_json::{Number, Value};
 
-/// Returns whether two values are equal as JSON: 1 equals 1.0, two different integers are never equal, and the order of
-/// members does not count. Recurses as deep as `wanted`.
-pub(crate) fn same(value: &Value, wanted: &Value) -> bool {
-    match (value, wanted) {
-        (Value::Number(value), Value::Number(wanted)) => same_number(value, wanted),
-        (Value::Array(values), Value::Array(wanted)) => {
-            values.len() == wanted.len()
-                && values.iter().zip(wanted).all(|(value, wanted)| same(value, wanted))
+/// Returns true if two values are equal as JSON: 1 equals 1.0, two different integers are never equal, and the order of
+/// members does not count. Recurses as deep as `expected`.
+pub(crate) fn json_equal(value: &Value, expected: &Value) -> bool {
+    match (value, expected) {
+        (Value::Number(value), Value::Number(expected)) => numbers_equal(value, expected),
+        (Value::Array(values), Value::Array(expected)) => {
+            values.len() == expected.len()
+                && values.iter().zip(expected).all(|(value, expected)| json_equal(value, expected))
         }
-        (Value::Object(values), Value::Object(wanted)) => {
-            let member = |(name, wanted)| values.get(name).is_some_and(|value| same(value, wanted));
-            values.len() == wanted.len() && wanted.iter().all(member)
+        (Value::Object(values), Value::Object(expected)) => {
+            let member = |(name, expected)| values.get(name).is_some_and(|value| json_equal(value, expected));
+            values.len() == expected.len() && expected.iter().all(member)
         }
-        (Value::String(value), Value::String(wanted)) => value == wanted,
-        (Value::Bool(value), Value::Bool(wanted)) => value == wanted,
+        (Value::String(value), Value::String(expected)) => value == expected,
+        (Value::Bool(value), Value::Bool(expected)) => value == expected,
         (Value::Null, Value::Null) => true,
         _ => false,
     }
 }
 
-fn same_number(one: &Number, other: &Number) -> bool {
+fn numbers_equal(one: &Number, other: &Number) -> bool {
     match (integer(one), integer(other)) {
         (Some(one), Some(other)) => one == other,
         (None, None) => one.as_f64() == other.as_f64(),
@@ -30,7 +30,7 @@ fn same_number(one: &Number, other: &Number) -> bool {
     }
 }
 
-/// Returns the exact integer. A double without a fraction is an integer, too.
+/// Returns the number as an exact integer. A double without a fraction is an integer.
 fn integer(number: &Number) -> Option<i128> {
     let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     exact.or_else(|| {

@@ -1,7 +1,7 @@
-//! What has happened to a run. The JSON of these values is the stored contract: variants and fields are only ever
-//! added, and every variant has a golden line in `tests/golden_events`.
+//! Events of a run. Their JSON is the stored contract: variants and fields are only ever added, and every variant has a
+//! golden line in `tests/golden_events`.
 //!
-//! Names follow OpenWOP where it has one; `holdpoint.*` are ours. What can be computed from the fold is not stored.
+//! Names follow OpenWOP if it has one; `holdpoint.*` are our own. Values that the fold can compute are not stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,19 +13,23 @@ use crate::run::Status;
 use crate::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 
 mod names;
+mod run_parameters;
 mod sources;
-mod started;
 mod values;
 
 pub use holdpoint_ids::{Cap, Drain, ForkMode, Owner, Reducer};
-pub use started::{Fork, Parent, Started};
+pub use run_parameters::{Fork, Parent, RunParameters};
 pub use values::{ChildResult, RunError, TIMED_OUT};
 
+/// One fact in the log of a run.
+#[allow(missing_docs, reason = "a doc line on each field would double the file; unclear fields have one")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
+    /// The run started.
     #[serde(rename = "run.started")]
-    RunStarted(Box<Started>),
+    RunStarted(Box<RunParameters>),
+    /// A worker began to execute a node.
     #[serde(rename = "node.started")]
     NodeStarted {
         node: NodeId,
@@ -33,21 +37,23 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<InterruptId>,
     },
+    /// A node completed.
     #[serde(rename = "node.completed")]
     NodeCompleted {
         node: NodeId,
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         outputs: Map<String, Value>,
-        /// The way it chose, of a node that chooses one.
+        /// The `sourceOutput` of the edges that the node chose.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
         /// Names of outputs that do not become variables: members of an answer that the definition does not map.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unmapped: Vec<String>,
     },
+    /// A node failed. It is not retried.
     #[serde(rename = "node.failed")]
     NodeFailed { node: NodeId, error: RunError },
-    /// A server outside that the node needs is away. The node is entered again until then; without a time it waits for an
+    /// A server that the node needs is unreachable. The node is retried until `until`. Without a time, it waits for an
     /// operator.
     #[serde(rename = "holdpoint.node.delayed")]
     NodeDelayed {
@@ -56,18 +62,22 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
+    /// A node is not executed.
     #[serde(rename = "node.skipped")]
     NodeSkipped { node: NodeId, reason: String },
+    /// A node waits for an interrupt.
     #[serde(rename = "node.suspended")]
     NodeSuspended {
         node: NodeId,
         interrupt: InterruptId,
-        /// Of an agent with several calls that wait: it goes on with the last answer, and not with the first.
+        /// An agent with several suspended calls continues after the last answer, not after the first.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
+    /// The interrupt of a node was resolved, and the node continues.
     #[serde(rename = "node.resumed")]
     NodeResumed { node: NodeId, interrupt: InterruptId },
+    /// A node opened an interrupt.
     #[serde(rename = "interrupt.requested")]
     InterruptRequested {
         id: InterruptId,
@@ -79,20 +89,23 @@ pub enum Event {
         resume_schema: Option<Value>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
-        /// Of the data, in its canonical form: what was shown can be told from what was not.
+        /// The digest of the canonical data. An answer with a digest proves which payload was shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
     },
+    /// The interrupt that was just opened is an approval.
     #[serde(rename = "approval.requested")]
     ApprovalRequested { interrupt: InterruptId },
+    /// The interrupt that was just opened is a clarification.
     #[serde(rename = "clarification.requested")]
     ClarificationRequested { interrupt: InterruptId },
+    /// An answer resolved the interrupt.
     #[serde(rename = "interrupt.resolved")]
     InterruptResolved {
         id: InterruptId,
         value: Value,
         by: String,
-        /// What whoever decided calls the decision.
+        /// Client-chosen id of the decision, for idempotency.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
         /// The answer is repeated by a replay from the record of its source. It gives this run no grant.
@@ -105,20 +118,22 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
-    /// Nobody answered before the deadline: silence, which is neither a grant nor a person's refusal.
+    /// The deadline passed without an answer. This is neither a grant nor a rejection.
     #[serde(rename = "interrupt.timed_out")]
     InterruptTimedOut { id: InterruptId },
+    /// The interrupt that was just resolved is an approval.
     #[serde(rename = "approval.received")]
     ApprovalReceived { interrupt: InterruptId },
+    /// The interrupt that was just resolved is a clarification.
     #[serde(rename = "clarification.resolved")]
     ClarificationResolved { interrupt: InterruptId },
-    /// One of several approvals that are needed. The deciding one is the resolution itself.
+    /// One of several votes of a quorum. The deciding vote is recorded as the resolution.
     #[serde(rename = "holdpoint.vote.cast")]
     VoteCast {
         interrupt: InterruptId,
         value: Value,
         by: String,
-        /// What whoever voted calls it.
+        /// Client-chosen id of the vote, for idempotency.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
         /// The vote is repeated by a replay from the record of its source.
@@ -127,19 +142,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
-    /// Somebody voted again and said the same: it does not count, but it happened.
+    /// An approver repeated its vote. The repetition does not count.
     #[serde(rename = "holdpoint.vote.repeated")]
     VoteRepeated {
         interrupt: InterruptId,
         action: String,
         by: String,
-        /// Who spoke for them, if they did not themselves.
+        /// The principal that acted on behalf of the approver.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acted_by: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
-    /// An approver wants to know something before deciding.
+    /// An approver asked a side question.
     #[serde(rename = "holdpoint.ask.raised")]
     AskRaised {
         interrupt: InterruptId,
@@ -151,9 +166,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
+    /// A side question was answered.
     #[serde(rename = "holdpoint.ask.answered")]
     AskAnswered { interrupt: InterruptId, ask: u32, answer: String, by: String },
-    /// A governed gate turned somebody away, or let somebody in.
+    /// A governed gate allowed or denied an answer.
     #[serde(rename = "authorization.decided")]
     AuthorizationDecided {
         interrupt: InterruptId,
@@ -164,24 +180,29 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
-    /// What somebody says at a governed gate. Who, and why, is in the vote or the resolution right before it.
+    /// An approver accepted at a governed gate. The event before it, a vote or a resolution, has the details.
     #[serde(rename = "approval.granted")]
     ApprovalGranted { interrupt: InterruptId },
+    /// An approver rejected at a governed gate. The event before it has the details.
     #[serde(rename = "approval.rejected")]
     ApprovalRejected { interrupt: InterruptId },
+    /// An approver overrode a governed gate. The event before it has the details.
     #[serde(rename = "approval.overridden")]
     ApprovalOverridden { interrupt: InterruptId },
-    /// The request has the conversation's id; `name` is what the workflow calls it.
+    /// A conversation started. The interrupt data contains its id; `name` is its name in the workflow.
     #[serde(rename = "conversation.opened")]
     ConversationOpened {
         interrupt: InterruptId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
+    /// A turn of a conversation was answered.
     #[serde(rename = "conversation.exchanged")]
     ConversationExchanged { interrupt: InterruptId },
+    /// A conversation ended.
     #[serde(rename = "conversation.closed")]
     ConversationClosed { interrupt: InterruptId },
+    /// An agent made a decision.
     #[serde(rename = "agent.decided")]
     AgentDecided {
         node: NodeId,
@@ -189,29 +210,33 @@ pub enum Event {
         decision: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         confidence: Option<f64>,
-        /// Why the agent's confidence says nothing.
+        /// The reason why the confidence is invalid.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flaw: Option<String>,
-        /// The reply of a model that decided it.
+        /// The id of the model reply that contains the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
+    /// A node performed an effect. The recorded result is used instead of a repetition.
     #[serde(rename = "holdpoint.step.recorded")]
     StepRecorded {
         node: NodeId,
         name: String,
         result: Value,
-        /// How long the effect took.
+        /// The duration of the effect.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         took_ms: Option<u64>,
     },
+    /// A node sleeps until this time.
     #[serde(rename = "holdpoint.sleep.started")]
     SleepStarted { node: NodeId, until: Timestamp },
+    /// The sleep of a node ended.
     #[serde(rename = "holdpoint.sleep.ended")]
     SleepEnded { node: NodeId },
-    /// The node fails for now; it is entered again after the delay.
+    /// An attempt of the node failed. The node is retried after the delay.
     #[serde(rename = "node.retried")]
     NodeRetried { node: NodeId, attempt: u32, delay_ms: u64, error: RunError },
+    /// A node changed a variable of the run.
     #[serde(rename = "variable.changed")]
     VariableChanged {
         node: NodeId,
@@ -220,7 +245,7 @@ pub enum Event {
         previous: Option<Value>,
         next: Value,
     },
-    /// `value` is the write, before it is reduced. Reducer and limits are those in force at the time.
+    /// A node wrote to a channel. `value` is not yet reduced. Reducer and limits are those at the time of the write.
     #[serde(rename = "channel.written")]
     ChannelWritten {
         node: NodeId,
@@ -232,7 +257,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_size: Option<u64>,
     },
-    /// A piece of what a model says.
+    /// A chunk of text from a model.
     #[serde(rename = "ai.message.chunk")]
     MessageChunk {
         node: NodeId,
@@ -241,10 +266,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         meta: Map<String, Value>,
     },
-    /// Somebody says something to an agent.
+    /// A message was added to an agent.
     #[serde(rename = "holdpoint.message.added")]
     MessageAdded { node: NodeId, message: Box<Message> },
-    /// An agent's model replied. `seen` is how many messages of this run it was shown.
+    /// The model of an agent replied. `seen` is the number of messages of this run in the prompt.
     #[serde(rename = "holdpoint.model.replied")]
     ModelReplied {
         node: NodeId,
@@ -256,7 +281,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         took_ms: Option<u64>,
     },
-    /// The model wants a call that is in its reply, and this is what the rules say of it.
+    /// The permission rules decided about a call in the reply of the model.
     #[serde(rename = "agent.toolCalled")]
     ToolCalled {
         node: NodeId,
@@ -265,35 +290,38 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         idempotent: bool,
-        /// The front end carries it out.
+        /// The front end performs the call.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         client: bool,
     },
-    /// The call waits for an answer to the interrupt that was requested right before.
+    /// The call waits for the interrupt that was just opened.
     #[serde(rename = "holdpoint.tool.suspended")]
     ToolSuspended { node: NodeId, call: String, interrupt: InterruptId, mode: ToolCallResumeMode },
-    /// From here on nobody can say without a result that the call was not made.
+    /// The call began. Without a recorded result, its outcome is unknown from here on.
     #[serde(rename = "holdpoint.tool.begun")]
     ToolBegun {
         node: NodeId,
         call: String,
-        /// Where they are not those that the model gave.
+        /// The arguments, if they differ from those of the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
         /// The grants that the call uses.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<InterruptId>,
     },
+    /// A tool call ended.
     #[serde(rename = "agent.toolReturned")]
     ToolReturned { node: NodeId, call: String, status: CallStatus, content: Value },
-    /// A node's outputs are an artifact; they are kept in its completion.
+    /// The outputs of a node are an artifact. They are stored in its completion.
     #[serde(rename = "artifact.created")]
     ArtifactCreated { node: NodeId, artifact: String, version: u32 },
-    /// A back edge was taken: its target and everything behind it begin anew.
+    /// A back edge was taken. Its target and all nodes after it are reset.
     #[serde(rename = "holdpoint.loop.turned")]
     LoopTurned { edge: String, iteration: u32 },
+    /// A back edge reached its limit of iterations.
     #[serde(rename = "workflow.loopback-limit")]
     LoopbackLimit { node: NodeId, iterations: u32, limit: u32 },
+    /// The run exceeded a limit.
     #[serde(rename = "cap.breached")]
     CapBreached {
         cap: Cap,
@@ -302,7 +330,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
     },
-    /// A node starts a run of its own. Whether it waits for it, and whether that run is cancelled with this one.
+    /// A node started a child run. `wait`: the node waits for its end. `cascade`: it is cancelled with this run.
     #[serde(rename = "node.dispatched")]
     NodeDispatched {
         node: NodeId,
@@ -312,24 +340,27 @@ pub enum Event {
         inputs: Map<String, Value>,
         wait: bool,
         cascade: bool,
-        /// Of an agent: the call that the run carries out. The agent goes on with its other calls meanwhile.
+        /// The call of an agent that the child run performs. The agent continues with its other calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
-    /// An agent has nothing to do before one of the runs ends that carry out its calls; this is the oldest of them.
+    /// An agent waits for the child runs that perform its calls. `child` is the oldest of them.
     #[serde(rename = "holdpoint.node.awaiting")]
     NodeAwaiting { node: NodeId, child: RunId },
+    /// The status of a child run changed.
     #[serde(rename = "holdpoint.child.changed")]
     ChildChanged { child: RunId, status: Status },
+    /// A child run ended.
     #[serde(rename = "holdpoint.child.ended")]
     ChildEnded { child: RunId, status: Status, result: ChildResult },
-    /// The run pauses once the nodes at work have ended.
+    /// The run pauses when the nodes that are executing have ended.
     #[serde(rename = "holdpoint.pause.requested")]
     PauseRequested {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         by: String,
     },
+    /// The run is paused.
     #[serde(rename = "run.paused")]
     RunPaused {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,25 +368,29 @@ pub enum Event {
         drain: Drain,
         by: String,
     },
+    /// An operator resumed the run.
     #[serde(rename = "run.resumed")]
     RunResumed { by: String },
-    /// A replay came to something else than what is recorded.
+    /// A replay produced an event that differs from the record.
     #[serde(rename = "replay.diverged")]
     ReplayDiverged { source: RunId, at_sequence: u64, expected: String, found: String },
+    /// The run completed.
     #[serde(rename = "run.completed")]
     RunCompleted,
+    /// The run failed.
     #[serde(rename = "run.failed")]
     RunFailed {
         error: RunError,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
     },
+    /// The run was cancelled.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         by: String,
-        /// The run whose cancellation took this one with it.
+        /// The parent run that cancelled this run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<RunId>,
     },

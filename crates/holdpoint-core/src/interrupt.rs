@@ -1,63 +1,67 @@
-//! Interrupts: what a node may ask, what an answer must look like, and what is known of each one asked.
+//! Interrupts: their requests, the evaluation of answers, and their folded state.
 
 use holdpoint_ids::digest;
 use serde_json::Value;
 
 use crate::Via;
-use crate::event::Event;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::{InterruptId, NodeId, Principal, Timestamp};
 
+mod answer_members;
 mod approval;
+mod assignee_rules;
 mod assignees;
 mod clarification;
-mod compiled;
+mod compiled_schemas;
 mod conversation;
 mod excerpt;
 mod external_event;
 mod governance;
 mod grant;
 pub(crate) mod low_confidence;
-mod members;
-mod people;
 mod quorum;
 mod request;
+mod resolution;
 
+pub use answer_members::{GateOutputs, as_answer, repeats_answer, with_ignored};
+pub use assignee_rules::{
+    ASSIGNEE_MEMBERS, AudienceRule, OPERATOR_APPROVAL, find_named_assignees, find_unrestricted_audiences,
+    is_host_name,
+};
 pub use assignees::Assignees;
-pub use compiled::Compiled;
+pub use compiled_schemas::CompiledSchemas;
 pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use grant::{GrantUse, covered_node};
 pub use holdpoint_ids::Kind;
-pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
-pub use members::{GateOutputs, as_answer, repeats_answer, with_ignored};
-pub use people::{
-    AudienceRule, OPERATOR_APPROVAL, PEOPLE, find_named_people, find_unrestricted_audiences, is_host_name,
-};
+pub use low_confidence::{AgentDecision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use quorum::Vote;
-pub use request::{BadRequest, Request};
+pub use request::{BadRequest, InterruptRequest};
+pub use resolution::Resolution;
 
-/// The profile of gates that only somebody with a key may answer.
+/// The profile of gates that can be answered only with an API key.
 pub const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
-/// Somebody's answer, before it is judged.
+/// An answer to an interrupt, before it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// The resume value.
     pub value: Value,
+    /// The sender of the answer.
     pub by: Principal,
-    /// The host lets `by` answer in the names of others.
+    /// The host permits `by` to answer in the name of another principal.
     pub acting_as: bool,
-    /// There is a principal of the name in which it is answered. Says something where that is not the sender's own, or
-    /// where it came over a link: whoever is only named could else take the name of a role.
-    pub known: bool,
-    /// It came over a signed link and not with a key.
+    /// The principal in whose name the answer is given exists. It matters only if that principal is not the sender, or
+    /// if the answer came over a link: otherwise a caller could use the name of a role as the name of a principal.
+    pub decider_known: bool,
+    /// The answer came over a signed link and not with an API key.
     pub by_link: bool,
-    /// Who made that link, and so says that `by` speaks.
+    /// The principal that created the link and vouches for `by`.
     pub vouched_by: Option<String>,
-    /// What `by` was shown, as [`Interrupt::digest`] has it.
+    /// The digest of the payload that `by` was shown, in the form of [`Interrupt::digest`].
     pub digest: Option<String>,
-    /// What `by` calls the decision: told again under the same name, it is the same one.
+    /// The decision id that the client chose. An answer with the same id is a repetition of the same decision.
     pub decision: Option<String>,
     /// The answer is repeated by a replay from the record of its source. It counts with other copied answers only.
     pub copied: bool,
@@ -66,13 +70,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// In one's own name, with a key.
+    /// Creates an answer of a principal in its own name, with an API key.
     pub fn new(value: Value, by: Principal) -> Self {
         Self {
             value,
             by,
             acting_as: false,
-            known: false,
+            decider_known: false,
             by_link: false,
             vouched_by: None,
             digest: None,
@@ -82,8 +86,8 @@ impl Answer {
         }
     }
 
-    /// Whom it names, if that is somebody else than its sender.
-    pub fn names_another(&self) -> Option<&str> {
+    /// Returns the principal that the answer names, if it is not the sender.
+    pub fn other_named_principal(&self) -> Option<&str> {
         let mut named =
             ["voter", "decidedBy"].into_iter().filter_map(|member| self.value.get(member)?.as_str());
         named.find(|name| *name != self.by.name)
@@ -93,146 +97,124 @@ impl Answer {
 /// One interrupt of a run, as folded from its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interrupt {
+    /// The id of the interrupt in its run.
     pub id: InterruptId,
+    /// The node that made the request.
     pub node: NodeId,
     /// The visit of the node that made the request, from 1.
     pub visit: u32,
+    /// The kind of the interrupt.
     pub kind: Kind,
+    /// The key, which is unique in the run.
     pub key: String,
+    /// The payload that is shown.
     pub data: Value,
+    /// The JSON Schema of the answer.
     pub resume_schema: Option<Value>,
+    /// The time until the deadline.
     pub timeout_ms: Option<u64>,
-    /// Of the data as it was shown. Requests of older versions have none.
+    /// The digest of the data as it was shown. Requests of older versions have none.
     pub digest: Option<String>,
+    /// The time of the request.
     pub requested_at: Timestamp,
-    /// From when its time counts: the request, or the fork that has taken it over from another run.
+    /// The time at which the timeout starts: the request, or the fork that copied the interrupt.
     pub counts_from: Timestamp,
-    /// In the order in which they were cast, where several approvals are needed; the deciding one is the last.
+    /// The votes in the order in which they were cast, if several approvals are required. The last one decides.
     pub votes: Vec<Vote>,
-    /// How often somebody said again what they had said.
+    /// The number of repeated votes.
     pub repeated: u32,
-    /// How often somebody was turned away, as far as it was written down.
+    /// The number of recorded denials.
     pub denied: u32,
-    /// What approvers wanted to know, in that order.
-    pub asks: Vec<Ask>,
-    /// What the last answer came to, if it decided nothing.
-    pub heard: Option<Heard>,
+    /// The side questions, in the order in which they were asked.
+    pub side_questions: Vec<SideQuestion>,
+    /// The result of the last answer that did not resolve the interrupt.
+    pub undecided_answer: Option<UndecidedAnswer>,
+    /// The end of the interrupt. None while it is open.
     pub resolution: Option<Resolution>,
     /// In a copy: the interrupt was decided in the source run, so its grant belongs to that run.
     pub taken_over: bool,
     /// The effects that its grant was used for, in the order in which they began.
     pub uses: Vec<GrantUse>,
-    /// The effect of `audience`: recorded by the version that started the run.
+    /// The rule for `audience`, which depends on the version that started the run.
     pub audience: AudienceRule,
-    pub(crate) compiled: Compiled,
+    pub(crate) compiled: CompiledSchemas,
 }
 
-/// What an answer comes to that decides nothing yet.
+/// The result of an answer that does not resolve its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum UndecidedAnswer {
+    /// The answer is a vote, and the quorum is not reached.
     Voted,
-    /// The same voice said the same again.
+    /// The answer repeats a vote.
     Repeated,
-    /// The question's number.
+    /// The answer is the side question with this number.
     Asked(u32),
 }
 
-/// A question of an approver beside the decision, and its answer.
+/// A side question of an approver and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// From 1 in its interrupt.
+pub struct SideQuestion {
+    /// The number of the question in its interrupt, from 1.
     pub id: u32,
+    /// The text of the question.
     pub question: String,
+    /// The approver.
     pub by: String,
-    /// Who asked in that name, where it was somebody else.
+    /// The sender, if it asked in the name of the approver.
     pub acted_by: Option<String>,
+    /// The credential that the question was sent with.
     pub via: Option<Via>,
+    /// The time of the question.
     pub at: Timestamp,
-    pub reply: Option<Reply>,
+    /// The answer. None while the question is open.
+    pub answer: Option<SideQuestionAnswer>,
 }
 
+/// The answer to a side question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct SideQuestionAnswer {
+    /// The text of the answer.
     pub text: String,
+    /// The principal that answered.
     pub by: String,
+    /// The time of the answer.
     pub at: Timestamp,
 }
 
-/// How an interrupt ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Resolution {
-    Answered {
-        value: Value,
-        by: String,
-        at: Timestamp,
-        /// What whoever decided calls the decision.
-        decision: Option<String>,
-        via: Option<Via>,
-    },
-    TimedOut {
-        at: Timestamp,
-    },
-}
-
-impl Resolution {
-    /// What an event says that ends an interrupt: an answer, or else that nobody answered.
-    pub(crate) fn of(event: &Event, at: Timestamp) -> Self {
-        let Event::InterruptResolved { value, by, decision, via, .. } = event else {
-            return Self::TimedOut { at };
-        };
-        let (value, by, decision, via) = (value.clone(), by.clone(), decision.clone(), via.clone());
-        Self::Answered { value, by, at, decision, via }
-    }
-
-    pub fn at(&self) -> Timestamp {
-        match self {
-            Self::Answered { at, .. } | Self::TimedOut { at } => *at,
-        }
-    }
-
-    /// The credential that ended the interrupt. Answers that older versions recorded have none.
-    pub fn via(&self) -> Option<Via> {
-        match self {
-            Self::Answered { via: Some(via), .. } => Some(via.clone()),
-            Self::Answered { by, via: None, .. } => people::is_host_name(by).then(Via::host),
-            Self::TimedOut { .. } => Some(Via::timeout()),
-        }
-    }
-}
-
-/// What an answer comes to.
+/// The result of evaluating an answer.
 #[derive(Debug)]
-pub(crate) enum Judged {
-    /// The interrupt is over.
+pub(crate) enum AnswerResult {
+    /// The answer resolves the interrupt.
     Decided {
         value: Value,
         by: String,
         /// The last vote as it was cast, if the outcome of all votes differs from it.
         vote: Option<Value>,
     },
-    /// It counts, and others must still speak.
+    /// The answer is a vote, and more votes are required.
     Voted { value: Value, by: String },
-    /// The same voice said the same again.
-    Repeated { who: Who, action: String },
-    /// Somebody wants to know something first.
-    Asked { question: String, who: Who },
-    /// A governed gate turns somebody away, and that is to be known.
+    /// The answer repeats a vote of the same principal.
+    Repeated { who: AnswerAuthor, action: String },
+    /// The answer is a side question.
+    Asked { question: String, who: AnswerAuthor },
+    /// A governed gate denies the answer and records the denial.
     Denied { by: String, action: &'static str, reason: String },
 }
 
-/// Whose voice it is, and who spoke for them if they did not themselves.
+/// The principal in whose name an answer counts, and the sender if it is another principal.
 #[derive(Debug)]
-pub(crate) struct Who {
+pub(crate) struct AnswerAuthor {
     pub by: String,
     pub acted_by: Option<String>,
 }
 
 impl Interrupt {
+    /// Returns whether the interrupt is open.
     pub fn is_open(&self) -> bool {
         self.resolution.is_none()
     }
 
-    /// What was decided or voted under a name, and the names.
+    /// Returns the decision ids of the interrupt with their answers.
     pub fn decisions(&self) -> impl Iterator<Item = (&str, &Value)> {
         let votes = self.votes.iter().filter(|vote| !vote.copied);
         let votes = votes.filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
@@ -251,41 +233,44 @@ impl Interrupt {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
         let mut value = value.clone();
         if let (Kind::Approval | Kind::Clarification, Value::Object(members)) = (self.kind, &mut value) {
-            members.shift_remove(members::IGNORED);
+            members.shift_remove(answer_members::IGNORED);
         }
         Some(value)
     }
 
+    /// Returns the deadline of the interrupt.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.timeout_ms.map(|ms| self.counts_from.plus_ms(ms))
     }
 
-    /// Whether what is stored is still what was shown. Requests of older versions cannot tell.
-    pub fn is_as_shown(&self) -> bool {
+    /// Returns whether the stored data matches the digest of the data that was shown. Returns true for requests of
+    /// older versions, which have no digest.
+    pub fn data_matches_digest(&self) -> bool {
         self.digest.as_ref().is_none_or(|shown| *shown == digest(&self.data))
     }
 
-    /// A signed link is not enough to answer it.
+    /// Returns whether the interrupt can be answered only with an API key, not over a signed link.
     pub fn needs_key(&self) -> bool {
         self.is_governed() || self.data.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
     }
 
-    /// It requires a role or a scope, has words of its own, and writes down whom it turns away.
+    /// Returns whether the interrupt belongs to a governed gate: it requires a role or a scope, has its own decisions,
+    /// and records denials.
     pub fn is_governed(&self) -> bool {
         self.kind == Kind::Approval && governance::is_governed(&self.data)
     }
 
-    /// Whether `name` is listed where it may as well be that of a role or a group.
-    pub fn lists_plainly(&self, name: &str) -> bool {
-        self.heeds_people() && people::lists_plainly(&self.data, name)
+    /// Returns whether `name` is listed without a prefix, so that it could also be the name of a role or a group.
+    pub fn lists_without_prefix(&self, name: &str) -> bool {
+        self.checks_assignees() && assignee_rules::lists_without_prefix(&self.data, name)
     }
 
-    /// How many must agree; 1 where nobody said otherwise.
+    /// Returns the number of required approvals. The default is 1.
     pub fn required_approvals(&self) -> u64 {
         quorum::Quorum::of(&self.data).required
     }
 
-    /// One line for lists: what a person would call this interrupt.
+    /// Returns the title of the interrupt for lists.
     pub fn title(&self) -> &str {
         let text = |pointer: &str| self.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         match self.kind {
@@ -299,20 +284,19 @@ impl Interrupt {
         }
     }
 
-    /// What an answer comes to, or why it does not count. The interrupt is open; the run is the wish of
-    /// `requesters`.
-    pub(crate) fn judge(
+    /// Evaluates an answer to an open interrupt. `requesters` are the principals that requested the run.
+    pub(crate) fn evaluate_answer(
         &self,
         requesters: &[&str],
         answer: &Answer,
         now: Timestamp,
-    ) -> Result<Judged, Refusal> {
+    ) -> Result<AnswerResult, Refusal> {
         if answer.by_link && self.needs_key() {
             return Err(Refusal::KeyRequired);
         }
         let decider = match self.decider(requesters, answer) {
             Ok(decider) => decider,
-            Err(refusal) => return self.turned_away(answer, refusal),
+            Err(refusal) => return self.record_denial(answer, refusal),
         };
         if answer.digest.is_some() && answer.digest != self.digest {
             return Err(Refusal::PayloadMismatch);
@@ -322,18 +306,18 @@ impl Interrupt {
         let by = decider.to_owned();
         let value = match self.kind {
             Kind::Approval => {
-                let judged = approval::judge(self, answer, decider, now)?;
-                // A question is no answer yet.
-                if !matches!(judged, Judged::Asked { .. }) {
+                let judged = approval::evaluate(self, answer, decider, now)?;
+                // The resume schema does not apply to a side question.
+                if !matches!(judged, AnswerResult::Asked { .. }) {
                     match self.is_governed() {
-                        true => schemas.check_resume_value(&governance::in_decisions(&answer.value))?,
+                        true => schemas.check_resume_value(&governance::as_decision(&answer.value))?,
                         false => schemas.check_resume_value(&answer.value)?,
                     }
                 }
                 return Ok(judged);
             }
-            Kind::Clarification => clarification::judge(&self.data, &answer.value, schemas)?,
-            Kind::ExternalEvent => external_event::judge(&self.data, &answer.value)?,
+            Kind::Clarification => clarification::evaluate(&self.data, &answer.value, schemas)?,
+            Kind::ExternalEvent => external_event::evaluate(&self.data, &answer.value)?,
             Kind::ConversationExchange => {
                 schemas.check_outcome(&answer.value)?;
                 answer.value.clone()
@@ -343,12 +327,16 @@ impl Interrupt {
             }
         };
         schemas.check_resume_value(&answer.value)?;
-        let value = if self.heeds_people() { people::with_speaker(value, answer, decider) } else { value };
-        Ok(Judged::Decided { value, by, vote: None })
+        let value = if self.checks_assignees() {
+            assignee_rules::with_acted_by(value, answer, decider)
+        } else {
+            value
+        };
+        Ok(AnswerResult::Decided { value, by, vote: None })
     }
 
-    /// That somebody may not decide is part of the story of a governed gate; of other gates it is only an answer.
-    fn turned_away(&self, answer: &Answer, refusal: Refusal) -> Result<Judged, Refusal> {
+    /// Converts a refusal because of the principal into a recorded denial if the gate is governed.
+    fn record_denial(&self, answer: &Answer, refusal: Refusal) -> Result<AnswerResult, Refusal> {
         let about_people = matches!(
             refusal,
             Refusal::NotAuthorized(_)
@@ -360,17 +348,17 @@ impl Interrupt {
         if !about_people || !self.is_governed() {
             return Err(refusal);
         }
-        let (by, action) = (answer.by.name.clone(), governance::attempted(&answer.value));
-        Ok(Judged::Denied { by, action, reason: refusal.to_string() })
+        let (by, action) = (answer.by.name.clone(), governance::attempted_action(&answer.value));
+        Ok(AnswerResult::Denied { by, action, reason: refusal.to_string() })
     }
 
-    /// In whose name the answer counts.
+    /// Returns the principal in whose name the answer counts.
     fn decider<'a>(&self, requesters: &[&str], answer: &'a Answer) -> Result<&'a str, Refusal> {
-        if !self.heeds_people() {
+        if !self.checks_assignees() {
             return Ok(&answer.by.name);
         }
-        let decider = people::decider(answer)?;
-        people::check(self, requesters, answer, decider)?;
+        let decider = assignee_rules::decider(answer)?;
+        assignee_rules::check(self, requesters, answer, decider)?;
         Ok(decider)
     }
 }

@@ -1,8 +1,24 @@
-//! The pure heart of Holdpoint: what a run is, which commands it accepts and which events they become.
+//! The decision core of Holdpoint: the state of a run, its commands, and the events that commands produce.
 //!
 //! A run is the fold of its events. [`decide`] turns a [`Command`] into events or a [`Refusal`],
-//! [`Run::apply`] folds an event, [`react`] names what an event obliges the shell to do later.
-//! Nothing here reads a clock, draws a random number, waits or touches a file.
+//! [`Run::apply`] folds an event, [`react`] returns the obligations of an event for the engine.
+//! The crate does no I/O: it reads no clock, draws no random numbers, never waits and opens no files.
+//!
+//! # Layout
+//! - `command`, `event`, `refusal`: the inputs and results of a decision. The JSON of an [`Event`] is stored.
+//! - `decide`: one file per command or outcome of a node; `decide.rs` maps a command to its file
+//! - `run`: the fold ([`Run::apply`]), and queries on it, such as the next node to execute
+//! - `react`: [`Obligation`]s of an event, such as timers and activations
+//! - `interrupt`: requests, kinds, assignees, quorum, governance and the evaluation of answers
+//! - [`workflow`]: parsing and validation of definitions, edges, conditions, expressions, scheduling of nodes
+//! - [`agent`]: messages, tool calls, tickets and the next step of an agent
+//! - [`permission`]: rules that allow, ask about or deny tool calls
+//! - [`mailbox`]: transitions of a dispatch
+//! - [`webhook`]: filters, retries and the circuit breaker
+//! - `schema`: JSON Schema with a limit on work
+//! - `principal`, `names`: identities and valid names
+//!
+//! A new event or command does not compile until every match handles it: no match in this crate has a `_` arm over our enums.
 
 pub mod agent;
 mod command;
@@ -21,28 +37,32 @@ mod schema;
 pub mod webhook;
 pub mod workflow;
 
-pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Effect, Outcome, Start};
+pub use command::{
+    ChannelWrite, ChildRunRequest, Command, Completion, Effect, NodeOutcome, StartRequest, TextChunk,
+};
 pub use decide::{check_reason, decide};
 pub use event::{
-    Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started, TIMED_OUT,
+    Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters,
+    TIMED_OUT,
 };
 pub use holdpoint_ids::{
     BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RunId, RunRef,
     StrictValue, TenantId, Timestamp, Via, ViaType, WorkflowId, canonical, digest, hex, limits, parse_strict,
 };
 pub use interrupt::{
-    AUTH_REQUIRED, Answer, Ask, Assignees, AudienceRule, BadRequest, Compiled, Decision,
-    ESCALATION_THRESHOLD_DEFAULT, ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind,
-    OPERATOR_APPROVAL, PEOPLE, Reply, Request, Resolution, Vote, as_answer, covered_node,
-    escalation_threshold, find_named_people, find_unrestricted_audiences, is_host_name, repeats_answer,
-    with_ignored,
+    ASSIGNEE_MEMBERS, AUTH_REQUIRED, AgentDecision, Answer, Assignees, AudienceRule, BadRequest,
+    CompiledSchemas, ESCALATION_THRESHOLD_DEFAULT, ExternalEvent, GateOutputs, GrantUse, Interrupt,
+    InterruptRequest, Kind, OPERATOR_APPROVAL, Resolution, SideQuestion, SideQuestionAnswer, UndecidedAnswer,
+    Vote, as_answer, covered_node, escalation_threshold, find_named_assignees, find_unrestricted_audiences,
+    is_host_name, repeats_answer, with_ignored,
 };
 pub use names::{BadName, check_new_entry, parse_new_name};
 pub use principal::Principal;
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{
-    Child, Conversation, Delay, End, NodeState, NodeStatus, Pause, Run, Status, UnusableGrant, Verdict, Work,
+    ChildRunState, Conversation, EdgeOutcome, NodeState, NodeStatus, NodeWork, OutageDelay, Pause, Run,
+    RunEnd, Status, UnusableGrant,
 };
-pub use schema::{check_schema, checker};
+pub use schema::{check_schema, compile_checker};
 pub use workflow::Workflow;

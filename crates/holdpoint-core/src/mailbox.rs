@@ -1,7 +1,8 @@
-//! The mailbox: dispatches, their life, and who may move them on. Stores lock a row, ask here, and write the answer.
+//! The rules of the mailbox: dispatches, their states and transitions. A store locks a row, computes the new row here,
+//! and writes it.
 //!
-//! Two tracks run beside each other. The queue's track ([`RunDispatchStatus`]) says whether an activation was
-//! delivered; the projection ([`RunStatus`], [`TerminationReason`], response and error) says what the run did with it.
+//! A dispatch has two states. [`RunDispatchStatus`] is its state in the queue. The result ([`RunStatus`],
+//! [`TerminationReason`], response and error) is the outcome of the activation in the run.
 
 use crate::{TenantId, Timestamp, limits};
 
@@ -12,62 +13,84 @@ mod transition;
 pub use error::MailboxError;
 pub use holdpoint_ids::RunDispatchStatus;
 pub use outcome::{RunDispatchResult, RunStatus, TerminationReason};
-pub use transition::{Denied, Fenced, Reclaimed};
+pub use transition::{ClaimAction, ClaimRejection, ReclaimedDispatch};
 
+/// The priority of a dispatch without an explicit one.
 pub const PRIORITY_DEFAULT: u8 = 128;
+/// The number of attempts of a dispatch without an explicit one.
 pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
-/// The first delay before another attempt, and the longest.
+/// The delay before the second attempt.
 pub const RETRY_FIRST_MS: u64 = 250;
+/// The longest delay before an attempt.
 pub const RETRY_CAP_MS: u64 = 30_000;
 
-/// One activation of a run: delivery, lease, retries and what came of it. Never what the run is about.
+/// One activation of a run: its delivery, lease, retries and result. It contains no data of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDispatch {
+    /// The tenant of the run.
     pub tenant: TenantId,
+    /// The id of the dispatch.
     pub dispatch_id: String,
-    /// The queue it stands in: one thread is one mailbox, and one activation at a time is in flight there.
+    /// The dispatch thread. Only one dispatch of a thread is claimed at a time.
     pub thread_id: String,
+    /// The run to activate.
     pub run_id: String,
-    /// 0 is served first.
+    /// The priority; 0 is claimed first.
     pub priority: u8,
-    /// While a dispatch with this key is queued or claimed, the thread takes no other with it.
+    /// The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed.
     pub dedupe_key: Option<String>,
-    /// The thread's epoch when this was enqueued. An interrupt raises the thread's, and this falls behind.
+    /// The epoch of the thread when the dispatch was enqueued. An interrupt of the thread increments the epoch of the
+    /// thread, which invalidates older dispatches.
     pub dispatch_epoch: u64,
+    /// The state in the queue.
     pub status: RunDispatchStatus,
+    /// The time from which the dispatch can be claimed.
     pub available_at: Timestamp,
-    /// Attempts that failed.
+    /// The number of failed attempts.
     pub attempt_count: u32,
+    /// The number of attempts after which the dispatch becomes a dead letter.
     pub max_attempts: u32,
+    /// The error of the last attempt.
     pub last_error: Option<String>,
     /// The fencing token of the claim.
     pub claim_token: Option<String>,
+    /// The worker that holds the claim.
     pub claimed_by: Option<String>,
+    /// The end of the lease.
     pub lease_until: Option<Timestamp>,
-    /// Names this attempt at carrying the activation out.
+    /// The id of the current attempt.
     pub dispatch_instance_id: Option<String>,
+    /// The status of the run after the activation.
     pub run_status: Option<RunStatus>,
+    /// The reason why the run ended.
     pub termination: Option<TerminationReason>,
+    /// The response of the run.
     pub run_response: Option<String>,
+    /// The error of the run.
     pub run_error: Option<String>,
+    /// The time at which the dispatch ended.
     pub completed_at: Option<Timestamp>,
+    /// The time at which the dispatch was enqueued.
     pub created_at: Timestamp,
+    /// The time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// What an interrupt of a thread found and did.
+/// The result of the interruption of a dispatch thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailboxInterrupt {
+    /// The new epoch of the thread.
     pub new_dispatch_epoch: u64,
-    /// The dispatch in flight. It stays claimed and fails at its holder's next call.
+    /// The claimed dispatch. It stays claimed; the next operation with its token is rejected.
     pub active_dispatch: Option<RunDispatch>,
+    /// The number of superseded dispatches.
     pub superseded_count: usize,
-    /// The rows behind the count, as they are now: their runs must be closed.
+    /// The superseded dispatches after the change. The caller must close their runs.
     pub superseded_dispatches: Vec<RunDispatch>,
 }
 
 impl RunDispatch {
-    /// An ordinary dispatch that may be claimed at once.
+    /// Creates a queued dispatch that can be claimed immediately.
     pub fn queued(
         tenant: &TenantId,
         dispatch_id: &str,
@@ -102,11 +125,11 @@ impl RunDispatch {
         }
     }
 
-    /// The rules that every row keeps; a store refuses to write or to read one that does not.
+    /// Checks the invariants of a row. A store rejects a row that violates them, on write and on read.
     pub fn validate(&self) -> Result<(), MailboxError> {
-        let rule = |holds: bool, words: &str| if holds { Ok(()) } else { Err(invalid(words)) };
+        let rule = |holds: bool, message: &str| if holds { Ok(()) } else { Err(invalid(message)) };
         let ids = [&self.dispatch_id, &self.thread_id, &self.run_id];
-        rule(ids.iter().all(|id| !blank(id)), "dispatch_id, thread_id and run_id must not be blank")?;
+        rule(ids.iter().all(|id| !is_blank(id)), "dispatch_id, thread_id and run_id must not be blank")?;
         rule(ids.iter().all(|id| !id.contains('\0')), "ids must not contain NUL")?;
         rule(
             self.dedupe_key.as_ref().is_none_or(|key| !key.contains('\0')),
@@ -118,14 +141,17 @@ impl RunDispatch {
         let unclaimed = claim == [None, None] && self.lease_until.is_none();
         match self.status {
             RunDispatchStatus::Queued => {
-                rule(unclaimed, "a queued dispatch has no claim")?;
-                rule(self.has_no_result() && self.completed_at.is_none(), "a queued dispatch has no result")
+                rule(unclaimed, "a queued dispatch must not have a claim")?;
+                rule(
+                    self.has_no_result() && self.completed_at.is_none(),
+                    "a queued dispatch must not have a result",
+                )
             }
             RunDispatchStatus::Claimed => {
-                let held = claim.iter().all(|word| word.is_some_and(|word| !blank(word)));
+                let held = claim.iter().all(|word| word.is_some_and(|word| !is_blank(word)));
                 rule(
                     held && self.lease_until.is_some(),
-                    "a claimed dispatch has a token, a holder and a lease",
+                    "a claimed dispatch must have claim_token, claimed_by and lease_until",
                 )
             }
             RunDispatchStatus::Acked
@@ -133,14 +159,14 @@ impl RunDispatch {
             | RunDispatchStatus::Superseded
             | RunDispatchStatus::DeadLetter => {
                 let kept = self.status != RunDispatchStatus::Superseded;
-                rule(kept || self.has_no_result(), "a superseded dispatch has no result")?;
-                rule(unclaimed, "a dispatch that has ended has no claim")?;
-                rule(self.completed_at.is_some(), "a dispatch that has ended says when")
+                rule(kept || self.has_no_result(), "a superseded dispatch must not have a result")?;
+                rule(unclaimed, "a dispatch that has ended must not have a claim")?;
+                rule(self.completed_at.is_some(), "a dispatch that has ended must have completed_at")
             }
         }
     }
 
-    /// The rules for a row that is to be enqueued: it waits, and every database can find it again.
+    /// Checks a new row. It must be queued, and its ids must fit the indexes of every database.
     pub fn validate_new(&self) -> Result<(), MailboxError> {
         self.validate()?;
         if [&self.dispatch_id, &self.run_id].iter().any(|id| id.trim().is_empty()) {
@@ -163,7 +189,7 @@ impl RunDispatch {
     }
 }
 
-/// Whether a thread may have this id.
+/// Rejects an invalid id of a dispatch thread.
 pub fn validate_thread(thread_id: &str) -> Result<(), MailboxError> {
     if thread_id.trim().is_empty() || thread_id.contains('\0') {
         return Err(invalid("thread_id must not be blank and must not contain NUL"));
@@ -171,8 +197,9 @@ pub fn validate_thread(thread_id: &str) -> Result<(), MailboxError> {
     check_length("thread_id", thread_id, limits::DISPATCH_ID_BYTES_MAX)
 }
 
-/// As the constraints of the tables see it: what they let in must stay readable.
-fn blank(text: &str) -> bool {
+/// Returns true if a text is blank by the rule of the table constraints. A stricter rule would make stored rows
+/// unreadable.
+fn is_blank(text: &str) -> bool {
     text.trim_matches(' ').is_empty()
 }
 
@@ -180,23 +207,23 @@ fn check_length(what: &str, text: &str, max: usize) -> Result<(), MailboxError> 
     if text.len() > max { Err(invalid(&format!("{what} must have at most {max} bytes"))) } else { Ok(()) }
 }
 
-/// The delay before the attempt after `failed` failed ones: doubled each time, capped, and moved by up to a fifth
-/// so that what failed together does not come back together. `jitter` is between 0 and 1.
+/// Returns the delay before the next attempt after `failed` failed ones: doubled each time, capped, and changed by up
+/// to 20 % so that dispatches that failed together are not retried together. `jitter` is between 0 and 1.
 pub fn backoff_ms(failed: u32, jitter: f64) -> u64 {
     let doubled = RETRY_FIRST_MS.saturating_mul(1 << failed.saturating_sub(1).min(20));
     let base = doubled.min(RETRY_CAP_MS) as f64;
     (base * (0.8 + 0.4 * jitter.clamp(0.0, 1.0))) as u64
 }
 
-/// The pause before a server is tried again that has been away for this long: as long again, capped, and moved as that of
-/// [`backoff_ms`].
-pub fn outage_pause_ms(away_ms: u64, jitter: f64) -> u64 {
+/// Returns the delay before the next attempt with a server that has been unreachable for `away_ms`: the same time
+/// again, capped, and with the jitter of [`backoff_ms`].
+pub fn outage_delay_ms(away_ms: u64, jitter: f64) -> u64 {
     let base = away_ms.clamp(RETRY_FIRST_MS, RETRY_CAP_MS) as f64;
     (base * (0.8 + 0.4 * jitter.clamp(0.0, 1.0))) as u64
 }
 
-fn invalid(words: &str) -> MailboxError {
-    MailboxError::Validation(words.to_owned())
+fn invalid(message: &str) -> MailboxError {
+    MailboxError::Validation(message.to_owned())
 }
 
 #[cfg(test)]
@@ -211,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_away_is_tried_again_after_as_long_again_up_to_the_cap() {
-        let middle: Vec<u64> = [0, 250, 900, 20_000, 600_000].map(|away| outage_pause_ms(away, 0.5)).to_vec();
+    fn the_delay_after_an_outage_equals_its_duration_up_to_the_cap() {
+        let middle: Vec<u64> = [0, 250, 900, 20_000, 600_000].map(|away| outage_delay_ms(away, 0.5)).to_vec();
         assert_eq!(middle, [250, 250, 900, 20_000, 30_000]);
-        assert_eq!((outage_pause_ms(0, 0.0), outage_pause_ms(0, 1.0)), (200, 300));
+        assert_eq!((outage_delay_ms(0, 0.0), outage_delay_ms(0, 1.0)), (200, 300));
     }
 }

@@ -1,5 +1,5 @@
-//! Names of principals, roles and groups: one spelling for each name, without characters that cannot be seen and without
-//! a mix of scripts that makes one name look like another.
+//! Validation of the names of principals, roles and groups. A name has one spelling, no invisible characters and no mix
+//! of scripts that makes it look like another name.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,31 @@ use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, Script};
 use icu_properties::script::ScriptWithExtensions;
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// Scripts that are written together: Japanese, Chinese and Korean names with Latin letters.
-const TOGETHER: [&[Script]; 3] = [
+/// Groups of scripts that one name may combine: Japanese, Chinese and Korean names with Latin letters.
+const SCRIPT_GROUPS: [&[Script]; 3] = [
     &[Script::Latin, Script::Han, Script::Hiragana, Script::Katakana],
     &[Script::Latin, Script::Han, Script::Bopomofo],
     &[Script::Latin, Script::Han, Script::Hangul],
 ];
 
-/// A character that a new name must not contain.
+/// The reason why a new name is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    #[error("U+{:04X} is not accepted: control, format and other invisible characters hide what a name is", u32::from(*.0))]
+    /// An invisible character.
+    #[error("U+{:04X} is not accepted: names must not contain control, format or other invisible characters", u32::from(*.0))]
     Invisible(char),
+    /// A character of another script.
     #[error(
-        "U+{:04X} is not accepted: it belongs to another script than the characters before it, and could make one name \
-         look like another", u32::from(*.0)
+        "U+{:04X} is not accepted: it is from a different script than the characters before it, which can make one \
+         name look like another", u32::from(*.0)
     )]
     MixedScripts(char),
-    #[error("must not begin with {0}: entries of approver lists begin so")]
+    /// A prefix of entries of approver lists.
+    #[error("must not begin with {0}: the prefix is reserved for entries of approver lists")]
     Prefix(&'static str),
 }
 
-/// The beginnings of entries of approver lists that are not names of principals.
+/// The prefixes of entries of approver lists that are not names of principals.
 const PREFIXES: [&str; 3] = ["role:", "group:", "scope:"];
 
 /// Returns a name in Unicode normalization form NFKC.
@@ -40,7 +43,7 @@ pub(crate) fn normalize_name(name: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfkc().normalize(name)
 }
 
-/// Returns a new name in its normal form. Names that were stored before this rule are not checked.
+/// Returns a new name in its normal form, or rejects it. Names that were stored before this rule are not checked.
 pub fn parse_new_name(name: &str) -> Result<Cow<'_, str>, BadName> {
     let name = normalize_name(name);
     if let Some(bad) = name.chars().find(|c| is_invisible(*c)) {
@@ -66,9 +69,9 @@ pub fn check_new_entry(entry: &str) -> Result<(), BadName> {
     parse_new_name(name).map(|_| ())
 }
 
-/// Returns true if an entry of a list means this name: as it is spelled, or in its normal form. The name itself is not
-/// normalized: an old name that only looks like the entry is another one.
-pub(crate) fn means(entry: &str, name: &str) -> bool {
+/// Returns true if an entry of a list is this name, as spelled or in its normal form. The name itself is not
+/// normalized: an old name that only looks like the entry is a different name.
+pub(crate) fn matches_name(entry: &str, name: &str) -> bool {
     entry == name || (!entry.is_ascii() && normalize_name(entry) == name)
 }
 
@@ -89,7 +92,7 @@ fn is_invisible(c: char) -> bool {
     blank || unseen.contains(&category) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
-/// Returns the first character whose script is not written together with those before it.
+/// Returns the first character whose script cannot be combined with the scripts before it.
 fn find_other_script(name: &str) -> Option<char> {
     let scripts = ScriptWithExtensions::new();
     let is_common = |c: &char| {
@@ -100,8 +103,8 @@ fn find_other_script(name: &str) -> Option<char> {
     let first = letters.first()?;
     let alone: Vec<Script> = scripts.get_script_extensions_val(*first).iter().collect();
     let alone = alone.iter().map(std::slice::from_ref);
-    // The end of the longest beginning that one group of scripts can write.
-    let written = alone.chain(TOGETHER).map(|group| {
+    // The length of the longest prefix that is within one group of scripts.
+    let written = alone.chain(SCRIPT_GROUPS).map(|group| {
         let fits = |c: &&char| group.iter().any(|script| scripts.has_script(**c, *script));
         letters.iter().take_while(fits).count()
     });
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_cannot_be_seen_are_refused_by_number() {
+    fn invisible_characters_are_rejected_with_their_code_point() {
         for bad in [
             '\0',
             '\n',
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_that_are_not_written_together_are_refused() {
+    fn a_mix_of_scripts_is_rejected() {
         for (name, bad) in
             [("аnn", 'n'), ("annа", 'а'), ("pаypal", 'а'), ("αnn", 'n'), ("аα", 'α'), ("김さ", 'さ')]
         {
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_begin_like_entries_of_other_kinds() {
+    fn names_with_a_reserved_prefix_are_rejected() {
         assert_eq!(parse_new_name("role:admin"), Err(BadName::Prefix("role:")));
         assert_eq!(parse_new_name("ｇroup:a"), Err(BadName::Prefix("group:")));
         assert_eq!(check_new_entry("role：admin"), Err(BadName::Prefix("role:")));
@@ -182,9 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_means_a_name_as_spelled_or_in_its_normal_form_and_no_other() {
-        assert!(means("ann", "ann") && means("ａｎｎ", "ann") && means("ann\u{200b}", "ann\u{200b}"));
-        assert!(!means("ann", "ａｎｎ"), "an old name that only looks alike");
-        assert!(!means("ann", "ann\u{200b}") && !means("ann\u{200b}", "ann"));
+    fn an_entry_matches_a_name_as_spelled_or_in_its_normal_form() {
+        assert!(
+            matches_name("ann", "ann")
+                && matches_name("ａｎｎ", "ann")
+                && matches_name("ann\u{200b}", "ann\u{200b}")
+        );
+        assert!(!matches_name("ann", "ａｎｎ"), "an old name that only looks alike");
+        assert!(!matches_name("ann", "ann\u{200b}") && !matches_name("ann\u{200b}", "ann"));
     }
 }

@@ -1,62 +1,70 @@
-//! The gate before an agent's tool call: may it be made, must a person be asked, or is it refused. Judges names and
-//! arguments against rules that were parsed before; keeps no approvals, asks nobody and calls nothing.
+//! Permission rules for tool calls. A set of rules allows, denies or asks about a call by its tool and arguments. The
+//! module does no I/O and stores no approvals.
 //!
-//! One principle decides every doubt: an `allow` is read strictly, a `deny` and an `ask` are read broadly. So whatever
-//! an agent puts into its arguments, the unclear case ends with a person.
+//! Ambiguous cases are decided by one principle: an `allow` matches strictly, a `deny` and an `ask` match broadly. So
+//! an agent cannot choose arguments that avoid an approval.
 
+mod argument_path;
 mod condition;
 mod digest;
-mod judge;
-mod path;
+mod evaluation;
 mod pattern;
 mod rule;
 mod set;
+mod short_form;
 mod specificity;
-mod text;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use digest::call_digest;
+pub use evaluation::{OverriddenRule, PermissionDecision, RuleNote};
 pub use holdpoint_ids::Behaviour;
-pub use judge::{Considered, RuleNote, Verdict};
 pub use pattern::Glob;
 pub use rule::Rule;
 pub use set::PermissionSet;
 pub use specificity::Specificity;
 
-/// Rules of a set, those added at run time included.
+/// The maximum number of rules of a set, including those added at run time.
 pub const RULES_MAX: usize = 500;
-/// Conditions of a rule.
+/// The maximum number of conditions of a rule.
 pub const CONDITIONS_MAX: usize = 16;
-/// Characters of one glob or regular expression, for tools and for arguments.
+/// The maximum number of characters of one glob or regular expression, for tools and for arguments.
 pub const PATTERN_CHARS_MAX: usize = 512;
-/// Regular expressions of a set, and bytes of each when compiled: together they bound its memory.
+/// The maximum number of regular expressions of a set. With [`REGEX_BYTES_MAX`] it limits the memory of a set.
 pub const REGEXES_MAX: usize = 64;
+/// The maximum size of a compiled regular expression.
 pub const REGEX_BYTES_MAX: usize = 256 * 1024;
-/// Steps of a path into the arguments, and characters of all its names.
+/// The maximum number of steps of a path into the arguments.
 pub const PATH_STEPS_MAX: usize = 16;
+/// The maximum number of characters of all names of a path.
 pub const PATH_CHARS_MAX: usize = 256;
-/// Bytes of a value that an argument is to equal, as compact JSON.
+/// The maximum size of the value of an equality, as compact JSON.
 pub const VALUE_BYTES_MAX: usize = 4096;
-/// Characters of a rule's `reason` or `source`.
+/// The maximum number of characters of the `reason` or `source` of a rule.
 pub const NOTE_CHARS_MAX: usize = 1024;
 
-/// How far a rule was meant to reach by whoever gave it. Whoever keeps rules goes by it when they put a set together;
-/// judging does not look at it.
+/// The intended lifetime of a rule. The store of rules uses it to assemble a set; the evaluation ignores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum RuleScope {
+    /// One call.
     Once,
+    /// The session.
     Session,
+    /// The thread.
     Thread,
+    /// The project.
     Project,
+    /// All calls of the user.
     User,
 }
 
-impl Scope {
+impl RuleScope {
+    /// All scopes.
     pub const ALL: [Self; 5] = [Self::Once, Self::Session, Self::Thread, Self::Project, Self::User];
 
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -67,36 +75,38 @@ impl Scope {
         }
     }
 
+    /// Returns the scope with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
 
-/// What is wrong with a rule set, and where.
+/// An error in a rule or a set of rules.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
 #[error("{field}: {message}")]
-pub struct Flaw {
-    /// The member, as a path from the top of the set: `rules[3].when[0]`.
+pub struct RuleError {
+    /// The path of the invalid member: `rules[3].when[0]`.
     pub field: String,
+    /// The description of the error.
     pub message: String,
 }
 
-impl Flaw {
+impl RuleError {
     fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
 }
 
-/// Whether doubt speaks for a match or against it.
+/// The treatment of values that match only possibly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// Nothing matches but what surely is meant.
+enum MatchMode {
+    /// Only certain matches count.
     Strict,
-    /// Everything matches that may be meant.
+    /// Possible matches count.
     Broad,
 }
 
-impl From<Behaviour> for Reading {
+impl From<Behaviour> for MatchMode {
     fn from(behaviour: Behaviour) -> Self {
         match behaviour {
             Behaviour::Allow => Self::Strict,

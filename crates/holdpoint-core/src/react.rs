@@ -1,41 +1,52 @@
-//! What an event obliges the shell to do later. Each obligation becomes a row in the event's own transaction.
+//! Obligations: work that an event requires later. The engine writes each one as a row in the transaction of the event.
 
-use crate::event::{Event, Started};
+use crate::event::{Event, RunParameters};
 use crate::run::{Run, deadline};
 use crate::{InterruptId, NodeId, RunId, Timestamp};
 
+/// Work that an event requires later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obligation {
-    /// The run has something to do: a worker must pick it up.
+    /// Activates the run: a worker must execute it.
     Activate,
+    /// Sets a timer.
     SetTimer {
+        /// The timer.
         timer: Timer,
+        /// The time at which it fires.
         due: Timestamp,
     },
+    /// Removes a timer.
     ClearTimer {
+        /// The timer.
         timer: Timer,
+        /// The time for which it was set.
         due: Timestamp,
     },
-    /// A run is to be started, in the same commit.
+    /// Starts a child run, in the same commit.
     StartChild {
+        /// The id of the child run.
         child: RunId,
     },
-    /// A run that this one started is to be cancelled, in the same commit.
+    /// Cancels a child run, in the same commit.
     CancelChild {
+        /// The id of the child run.
         child: RunId,
     },
 }
 
-/// What a timer is for; unique within its run.
+/// The purpose of a timer. A run has at most one timer for each purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timer {
+    /// The deadline of an interrupt.
     Interrupt(InterruptId),
+    /// The end of the sleep of a node.
     Sleep(NodeId),
-    /// The time the whole run may take.
+    /// The time limit of the run.
     Run,
 }
 
-/// `run` is the fold just before `event`.
+/// Returns the obligations of an event. `run` is the state before the event.
 pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     match event {
         Event::RunStarted(started) => begin(run, started, at),
@@ -48,12 +59,12 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: run.live_from(at).plus_ms(*ms) }]
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            let wakes = !run.nodes.iter().any(|state| state.waits_on_after(*id));
+            let wakes = !run.nodes.iter().any(|state| state.stays_suspended_after(*id));
             wakes.then_some(Obligation::Activate).into_iter().chain(clear_deadline(run, *id)).collect()
         }
         Event::SleepStarted { node, until } => vec![wake_at(node, *until)],
         Event::SleepEnded { node } => wake(run, node),
-        // A run that has done its work leaves those it has started to theirs.
+        // Child runs of a completed run continue.
         Event::RunCompleted => clear_all(run),
         Event::RunFailed { .. } | Event::RunCancelled { .. } => {
             clear_all(run).into_iter().chain(cancel_children(run)).collect()
@@ -103,7 +114,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     }
 }
 
-fn begin(run: &Run, started: &Started, at: Timestamp) -> Vec<Obligation> {
+fn begin(run: &Run, started: &RunParameters, at: Timestamp) -> Vec<Obligation> {
     let limit = deadline(&run.workflow, started, at);
     let limit = limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due });
     std::iter::once(Obligation::Activate).chain(limit).collect()
@@ -127,7 +138,7 @@ fn clear_sleep(run: &Run, node: &NodeId) -> Option<Obligation> {
     Some(Obligation::ClearTimer { timer: Timer::Sleep(node.clone()), due })
 }
 
-/// A finished run must not be woken again.
+/// Removes all timers of a run that has ended.
 fn clear_all(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| clear_deadline(run, interrupt.id));
     let sleeps = run.workflow.nodes.iter().filter_map(|node| clear_sleep(run, &node.id));
@@ -135,7 +146,7 @@ fn clear_all(run: &Run) -> Vec<Obligation> {
     deadlines.chain(sleeps).chain(limit).collect()
 }
 
-/// Runs that carry out calls which have ended without them.
+/// Cancels child runs whose calls have ended without them.
 fn cancel_all(children: impl IntoIterator<Item = RunId>) -> Vec<Obligation> {
     children.into_iter().map(|child| Obligation::CancelChild { child }).collect()
 }

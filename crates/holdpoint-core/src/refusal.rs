@@ -1,92 +1,142 @@
-//! How the core says no. Each refusal is part of the contract: a stable code for machines, a sentence for people.
+//! Refusals: expected rejections of commands. Each has a stable error code and a message; both are part of the API.
 
 use holdpoint_ids::ErrorCode;
 use serde::Serialize;
 
 use crate::Timestamp;
-use crate::agent::CallFlaw;
+use crate::agent::ToolCallError;
 use crate::run::{Status, UnusableGrant};
 
+/// An expected rejection of a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// The run exists.
     #[error("the run was already started")]
     AlreadyStarted,
-    #[error("the run is {status} and takes no further commands", status = .0.as_str())]
+    /// The run has ended with this status.
+    #[error("the run is {status} and accepts no further commands", status = .0.as_str())]
     RunFinished(Status),
+    /// A field of the request is invalid.
     #[error("{field}: {message}")]
-    InvalidRequest { field: String, message: String },
+    InvalidRequest {
+        /// The path of the field.
+        field: String,
+        /// The rule that the field violates.
+        message: String,
+    },
+    /// A value exceeds its size limit.
     #[error("{what} is {bytes} bytes; at most {max} are accepted")]
-    TooLarge { what: &'static str, bytes: usize, max: usize },
-    #[error("there is no such interrupt")]
+    TooLarge {
+        /// The name of the value.
+        what: &'static str,
+        /// The size of the value.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The run has no interrupt with this id or key.
+    #[error("interrupt not found")]
     InterruptNotFound,
-    #[error("interruptId: the node has several open interrupts; name one of {}", .0.join(", "))]
+    /// The node has several open interrupts, and the request names none of them.
+    #[error("interruptId: the node has several open interrupts; use one of {}", .0.join(", "))]
     InterruptAmbiguous(Vec<String>),
+    /// The interrupt has an answer.
     #[error("the interrupt was already resolved")]
     AlreadyResolved,
-    #[error("the interrupt's deadline has passed")]
+    /// The deadline of the interrupt has passed.
+    #[error("the interrupt has expired")]
     Expired,
-    #[error("the run was cancelled while the interrupt was pending")]
+    /// The run was cancelled while the interrupt was open.
+    #[error("the run was cancelled while the interrupt was open")]
     InterruptCancelled,
-    #[error("the run was cancelled with the run that started it; its interrupt is gone")]
+    /// The run was cancelled together with its parent.
+    #[error("the run was cancelled with its parent run; the interrupt is closed")]
     InterruptGone,
-    #[error("the deadline has not come yet")]
+    /// The deadline or the wake-up time is in the future.
+    #[error("the deadline has not been reached")]
     NotDue,
-    #[error("{0} may not answer this interrupt: it names its approvers")]
+    /// The interrupt restricts its approvers, and this principal is none of them.
+    #[error("{0} is not an approver of this interrupt")]
     NotAnApprover(String),
+    /// A governed gate rejects the answer, for this reason.
     #[error("{0}")]
     NotAuthorized(String),
+    /// The requester may not answer its own request.
     #[error(
-        "{0} requested this and may not answer it: another principal must answer, unless the hold or gate is made \
+        "{0} requested this and may not answer it; another principal must answer, or the hold or gate must be created \
          with requesterMayNotApprove: false"
     )]
     OwnRequest(String),
-    #[error("this caller may not answer in the name of {0}")]
+    /// The caller may not act for this principal.
+    #[error("the caller may not answer on behalf of {0}")]
     MayNotActFor(String),
+    /// This principal may not answer a side question.
     #[error(
-        "{0} may not answer this question: whoever started the run may, and another of those who may decide"
+        "{0} may not answer this side question; the principal that started the run or another approver can"
     )]
-    MayNotReply(String),
+    MayNotAnswerSideQuestion(String),
+    /// The name is an entry of an approver list that may be a role, and it is not the principal of a key.
     #[error(
-        "{0} is listed here and could be a role, and no key has it as its principal: make a key for {0}, or \
-         list the role as role:{0}"
+        "{0} is not the principal of an API key and may be the name of a role; create a key for {0}, or list the role \
+         as role:{0}"
     )]
     UnknownName(String),
-    #[error("this interrupt is answered with a key; a link is not enough")]
+    /// The interrupt does not accept answers by signed link.
+    #[error("this interrupt requires an answer with an API key; a signed link is not accepted")]
     KeyRequired,
-    #[error("{0} has voted, and a vote that was counted does not change")]
+    /// This principal has voted differently.
+    #[error("{0} has already voted; a vote cannot be changed")]
     AlreadyVoted(String),
+    /// The digest is not that of the payload.
     #[error("digest does not match the payload that was shown")]
     PayloadMismatch,
-    #[error("nobody asked that question here")]
-    AskNotFound,
-    #[error("the question was already answered")]
-    AskAnswered,
-    #[error("{0} questions were asked here, and no more may be")]
-    TooManyAsks(usize),
-    #[error("decision {0:?} was made before, and said something else")]
+    /// The interrupt has no side question with this number.
+    #[error("side question not found")]
+    SideQuestionNotFound,
+    /// The side question has an answer.
+    #[error("the side question was already answered")]
+    SideQuestionAnswered,
+    /// The interrupt has the maximum number of side questions.
+    #[error("the interrupt has {0} side questions; no more are accepted")]
+    TooManySideQuestions(usize),
+    /// The id of the decision was used for a different decision.
+    #[error("decision {0:?} was already made with different content")]
     DecisionConflict(String),
+    /// The command does not fit the tool call.
     #[error("{0}")]
-    BadCall(#[from] CallFlaw),
-    #[error("the event does not match: {0} differs from what the interrupt waits for")]
+    BadCall(#[from] ToolCallError),
+    /// A member of the external event does not match.
+    #[error("the event does not match: {0} differs from the value that the interrupt expects")]
     CorrelationMismatch(String),
-    #[error("the run is {status}, and that cannot be done to it now", status = .0.as_str())]
+    /// The status of the run does not allow the command.
+    #[error("the run is {status}; this operation is not possible in this state", status = .0.as_str())]
     WrongState(Status),
-    #[error("this run has not started that one")]
+    /// The run has no child run with this id.
+    #[error("child run not found")]
     ChildNotFound,
-    #[error("the node is not at a point where it could do that")]
+    /// The state of the node does not allow the command.
+    #[error("the node is not in a state that allows this operation")]
     NodeNotRunning,
-    #[error("{by} used the grant at {at}; ask for another approval to act again")]
-    GrantUsed { by: String, at: Timestamp },
+    /// The grant was used.
+    #[error("{by} used the grant at {at}; request another approval to act again")]
+    GrantUsed {
+        /// The principal or node that used the grant.
+        by: String,
+        /// The time of the use.
+        at: Timestamp,
+    },
+    /// The grant cannot be used.
     #[error("{0}")]
     UnusableGrant(#[from] UnusableGrant),
 }
 
 impl Refusal {
+    /// Creates the refusal of an invalid field.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::InvalidRequest { field: field.into(), message: message.into() }
     }
 
-    /// The code that callers may rely on. Never changes for a released variant.
+    /// Returns the error code. It never changes for a released variant.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::AlreadyStarted => ErrorCode::RunAlreadyStarted,
@@ -103,14 +153,14 @@ impl Refusal {
             | Self::NotAuthorized(_)
             | Self::OwnRequest(_)
             | Self::MayNotActFor(_)
-            | Self::MayNotReply(_)
+            | Self::MayNotAnswerSideQuestion(_)
             | Self::UnknownName(_) => ErrorCode::Forbidden,
             Self::KeyRequired => ErrorCode::Unauthenticated,
             Self::AlreadyVoted(_) => ErrorCode::AlreadyVoted,
             Self::PayloadMismatch => ErrorCode::PayloadMismatch,
-            Self::AskNotFound => ErrorCode::AskNotFound,
-            Self::AskAnswered => ErrorCode::AskAlreadyAnswered,
-            Self::TooManyAsks(_) => ErrorCode::TooManyAsks,
+            Self::SideQuestionNotFound => ErrorCode::AskNotFound,
+            Self::SideQuestionAnswered => ErrorCode::AskAlreadyAnswered,
+            Self::TooManySideQuestions(_) => ErrorCode::TooManyAsks,
             Self::DecisionConflict(_) => ErrorCode::DecisionConflict,
             Self::BadCall(_) => ErrorCode::BadToolCall,
             Self::CorrelationMismatch(_) => ErrorCode::CorrelationMismatch,
@@ -123,13 +173,13 @@ impl Refusal {
     }
 }
 
-/// Refuses a value whose compact JSON is larger than a limit.
+/// Rejects a value whose compact JSON is larger than a limit.
 pub(crate) fn check_size(what: &'static str, value: &impl Serialize, max: usize) -> Result<(), Refusal> {
     let bytes = json_bytes(value);
     if bytes > max { Err(Refusal::TooLarge { what, bytes, max }) } else { Ok(()) }
 }
 
-/// Measures compact JSON without building it.
+/// Returns the size of the compact JSON of a value without building it.
 pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {
@@ -144,7 +194,7 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
-        // A value that cannot be written is as unwelcome as one that is too large.
+        // A value that cannot be serialized is treated as too large.
         Err(_) => usize::MAX / 2,
     }
 }

@@ -1,81 +1,90 @@
-//! The one fold. `apply` never judges and never fails: what is in the log has happened.
+//! The state of a run and its fold. `apply` never rejects an event: events in the log have happened.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Drain, Event, RunError, Started};
+use crate::event::{Drain, Event, RunError, RunParameters};
 use crate::interrupt::Interrupt;
-use crate::workflow::{Workflow, judge_edge};
+use crate::workflow::{Workflow, evaluate_edge};
 use crate::{NodeId, RunId, Timestamp};
 
 mod agents;
 pub(crate) mod channels;
 mod children;
-mod clock;
 mod conversations;
-mod doubts;
+mod derived_names;
+mod event_size;
 mod grants;
 mod interrupts;
-mod keys;
 mod loops;
-mod reading;
+mod low_confidence;
+mod queries;
 mod state;
-mod weight;
+mod times;
 
-pub(crate) use clock::deadline;
 pub use conversations::Conversation;
 use grants::CopiedPart;
 pub use grants::UnusableGrant;
 pub use holdpoint_ids::Status;
-pub use state::{Child, Delay, End, NodeState, NodeStatus, Pause, Verdict, Work};
+pub use state::{ChildRunState, EdgeOutcome, NodeState, NodeStatus, NodeWork, OutageDelay, Pause, RunEnd};
+pub(crate) use times::deadline;
 
+/// The state of a run: the fold of its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
+    /// The id of the run.
     pub id: RunId,
+    /// The revision of the workflow that the run executes.
     pub workflow: Arc<Workflow>,
-    /// How many events were folded; also the sequence number of the next one.
+    /// The number of folded events; also the sequence of the next event.
     pub seq: u64,
-    pub started: Option<Arc<Started>>,
+    /// The data of the start. None before the run is started.
+    pub started: Option<Arc<RunParameters>>,
+    /// The time of the first event.
     pub started_at: Timestamp,
+    /// The time of the last event.
     pub updated_at: Timestamp,
-    /// A JSON object: declared defaults, then inputs, then what nodes put there. Shared, because folds are cloned
-    /// with every change and values can be large.
+    /// The variables as a JSON object: declared defaults, overwritten by inputs and then by nodes. Shared, because the
+    /// run is cloned for every change and values can be large.
     pub variables: Arc<Value>,
-    /// By position in the workflow.
+    /// The states of the nodes, by position in the workflow.
     pub nodes: Vec<NodeState>,
-    /// By ordinal: `InterruptId(1)` comes first.
+    /// The interrupts in the order of their ids, starting with `InterruptId(1)`.
     pub interrupts: Vec<Arc<Interrupt>>,
-    /// By position in the workflow: what the edge's condition said when its source completed.
-    pub conditions: Vec<Option<Verdict>>,
-    /// Bytes of JSON that nodes and answers put into the run so far.
+    /// The outcomes of the edge conditions when their source nodes completed, by position in the workflow.
+    pub edge_outcomes: Vec<Option<EdgeOutcome>>,
+    /// The bytes of JSON that nodes and answers have added to the run.
     pub bytes: usize,
-    /// How many executions of nodes began.
+    /// The number of node executions that have begun.
     pub starts: u64,
-    /// By position in the workflow: how often the edge was taken back, since whatever is around it came round.
-    pub turns: Vec<u32>,
+    /// The number of times that each edge was taken as a back edge, by position in the workflow. A new iteration of an
+    /// enclosing loop resets it.
+    pub loop_iterations: Vec<u32>,
     /// The names of the variables that are channels.
     pub channels: BTreeSet<String>,
-    /// Runs that this one started, in that order.
-    pub children: Vec<Arc<Child>>,
-    /// In the order in which they were opened.
+    /// The child runs, in the order of their starts.
+    pub children: Vec<Arc<ChildRunState>>,
+    /// The conversations, in the order in which they were opened.
     pub conversations: Vec<Arc<Conversation>>,
+    /// The pause, if the run is paused.
     pub paused: Option<Pause>,
-    /// A pause that waits for the nodes at work.
+    /// A requested pause that waits for the executing nodes.
     pub draining: Option<Pause>,
-    /// Of a replay: it came to something else than its source.
+    /// For a replay: its events differ from those of its source.
     pub diverged: bool,
     copied: CopiedPart,
-    pub end: Option<End>,
+    /// The end of the run. None while the run is not finished.
+    pub end: Option<RunEnd>,
 }
 
 impl Run {
-    /// A run to which nothing has happened yet.
-    pub fn unborn(id: RunId, workflow: Arc<Workflow>) -> Self {
-        let nodes = vec![NodeState::untouched(); workflow.nodes.len()];
-        let conditions = vec![None; workflow.edges.len()];
-        let turns = vec![0; workflow.edges.len()];
+    /// Creates a run without events.
+    pub fn new(id: RunId, workflow: Arc<Workflow>) -> Self {
+        let nodes = vec![NodeState::new(); workflow.nodes.len()];
+        let edge_outcomes = vec![None; workflow.edges.len()];
+        let loop_iterations = vec![0; workflow.edges.len()];
         Self {
             id,
             workflow,
@@ -86,10 +95,10 @@ impl Run {
             variables: Arc::new(Value::Object(Map::new())),
             nodes,
             interrupts: Vec::new(),
-            conditions,
+            edge_outcomes,
             bytes: 0,
             starts: 0,
-            turns,
+            loop_iterations,
             channels: BTreeSet::new(),
             children: Vec::new(),
             conversations: Vec::new(),
@@ -101,70 +110,78 @@ impl Run {
         }
     }
 
+    /// Folds the events of a run.
     pub fn replay<'a>(
         id: RunId,
         workflow: Arc<Workflow>,
         events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
     ) -> Self {
-        let mut run = Self::unborn(id, workflow);
+        let mut run = Self::new(id, workflow);
         for (at, event) in events {
             run.apply(event, at);
         }
         run
     }
 
+    /// Folds one event.
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
         (self.seq, self.updated_at) = (self.seq + 1, at);
-        self.bytes += weight::weight(event);
+        self.bytes += event_size::stored_bytes(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),
             Event::NodeStarted { node, .. } => self.start_node(node, at),
             Event::NodeCompleted { node, .. } => self.complete_node(node, event, at),
             Event::NodeFailed { node, error } => self.fail_node(node, error, at),
-            Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
-            Event::NodeSuspended { .. } | Event::NodeDelayed { .. } => self.hold_node(event, at),
-            Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
-            Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
-            Event::InterruptRequested { .. } => self.ask(event, at),
+            Event::NodeSkipped { node, .. } => {
+                self.update_node(node, |state| state.status = NodeStatus::Skipped);
+            }
+            Event::NodeSuspended { .. } | Event::NodeDelayed { .. } => self.suspend_or_delay_node(event, at),
+            Event::NodeResumed { node, .. } => {
+                self.update_node(node, |state| state.status = NodeStatus::Running);
+            }
+            Event::NodeRetried { node, .. } => self.update_node(node, NodeState::retry),
+            Event::InterruptRequested { .. } => self.add_interrupt(event, at),
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-                self.close(*id, event, at);
+                self.close_interrupt(*id, event, at);
             }
             Event::VoteCast { .. }
             | Event::VoteRepeated { .. }
             | Event::AskRaised { .. }
             | Event::AskAnswered { .. }
-            | Event::AuthorizationDecided { .. } => self.hear_approver(event, at),
+            | Event::AuthorizationDecided { .. } => self.apply_approver_event(event, at),
             Event::ConversationOpened { interrupt, name } => {
                 self.open_conversation(*interrupt, name.as_deref());
             }
             Event::ConversationClosed { interrupt } => self.close_conversation(*interrupt),
             Event::StepRecorded { node, name, result, .. } => {
-                self.touch(node, |state| state.record(name, result));
+                self.update_node(node, |state| state.record(name, result));
             }
             Event::MessageAdded { .. }
             | Event::ModelReplied { .. }
             | Event::ToolCalled { .. }
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
-            | Event::ToolReturned { .. } => self.hear_agent(event),
-            Event::MessageChunk { node, last, meta, .. } => self.hear_piece(node, *last, meta),
-            Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
-            Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
-            Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.adopt(event),
-            Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
-            Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
+            | Event::ToolReturned { .. } => self.apply_agent_event(event),
+            Event::MessageChunk { node, last, meta, .. } => self.apply_message_chunk(node, *last, meta),
+            Event::SleepStarted { node, until } => self.update_node(node, |state| state.sleep(*until)),
+            Event::SleepEnded { node } => self.update_node(node, |state| state.wake(at)),
+            Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.add_child(event),
+            Event::ChildChanged { child, status } => self.apply_child_status(child, *status, None),
+            Event::ChildEnded { child, status, result } => {
+                self.apply_child_status(child, *status, Some(result));
+            }
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
             Event::ChannelWritten { .. } => self.write_channel(event, at),
-            Event::LoopTurned { edge, iteration } => self.turn_back(edge, *iteration),
+            Event::LoopTurned { edge, iteration } => self.take_back_edge(edge, *iteration),
             Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
                 self.pause(event, at);
             }
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
                 self.finish(event, at);
             }
-            Event::ReplayDiverged { source, .. } => self.diverge(source),
-            // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
-            // tell readers something.
+            Event::ReplayDiverged { source, .. } => self.mark_diverged(source),
+            // These events repeat, for clients of older versions, the content of the events of the interrupt, or they
+            // only inform clients.
             Event::AgentDecided { .. }
             | Event::ConversationExchanged { .. }
             | Event::ArtifactCreated { .. }
@@ -185,7 +202,7 @@ impl Run {
     fn pause(&mut self, event: &Event, at: Timestamp) {
         (self.paused, self.draining) = (None, None);
         if matches!(event, Event::RunResumed { .. }) {
-            // No attempt was made while the run was paused: an outage is counted from now on.
+            // No attempt was made while the run was paused, so the time of an outage starts again.
             self.nodes.iter_mut().for_each(|state| state.delay = None);
         }
         if let Event::PauseRequested { reason, by } = event {
@@ -198,16 +215,16 @@ impl Run {
 
     fn finish(&mut self, event: &Event, at: Timestamp) {
         self.end = if let Event::RunFailed { error, node } = event {
-            Some(End::Failed { at, error: error.clone(), node: node.clone() })
+            Some(RunEnd::Failed { at, error: error.clone(), node: node.clone() })
         } else if let Event::RunCancelled { reason, by, parent } = event {
             let (reason, by, parent) = (reason.clone(), by.clone(), parent.clone());
-            Some(End::Cancelled { at, reason, by, parent })
+            Some(RunEnd::Cancelled { at, reason, by, parent })
         } else {
-            Some(End::Completed { at })
+            Some(RunEnd::Completed { at })
         };
     }
 
-    fn start(&mut self, started: &Started, at: Timestamp) {
+    fn start(&mut self, started: &RunParameters, at: Timestamp) {
         let mut variables = Map::new();
         for variable in &self.workflow.variables {
             if let Some(default) = &variable.default {
@@ -229,26 +246,26 @@ impl Run {
 
     fn start_node(&mut self, node: &NodeId, at: Timestamp) {
         self.starts += 1;
-        self.touch(node, |state| {
+        self.update_node(node, |state| {
             state.status = NodeStatus::Running;
             state.started_at = Some(at);
             state.tried_at = Some(at);
         });
     }
 
-    /// The node waits, for an answer or for a server.
-    fn hold_node(&mut self, event: &Event, at: Timestamp) {
+    /// Folds the suspension of a node on an interrupt, or its delay because of an outage.
+    fn suspend_or_delay_node(&mut self, event: &Event, at: Timestamp) {
         if let Event::NodeSuspended { node, interrupt, all } = event {
-            self.touch(node, |state| state.wait(*interrupt, *all));
+            self.update_node(node, |state| state.wait(*interrupt, *all));
         } else if let Event::NodeDelayed { node, error, until } = event {
-            self.touch(node, |state| state.delay(error, *until, at));
+            self.update_node(node, |state| state.delay(error, *until, at));
         }
     }
 
     fn fail_node(&mut self, node: &NodeId, error: &RunError, at: Timestamp) {
-        self.touch(node, |state| state.fail(error, at));
+        self.update_node(node, |state| state.fail(error, at));
         for child in self.runs_of_calls(node) {
-            self.give_up(&child);
+            self.abandon_child(&child);
         }
     }
 
@@ -266,26 +283,26 @@ impl Run {
             let mapped = outputs.iter().filter(|(name, _)| !unmapped.contains(name));
             variables.extend(mapped.map(|(name, value)| (name.clone(), value.clone())));
         }
-        self.touch(node, |state| {
+        self.update_node(node, |state| {
             state.status = NodeStatus::Completed;
             state.outputs = Arc::new(Value::Object(outputs.clone()));
             state.ended_at = Some(at);
         });
-        self.judge_edges(node, branch.as_deref());
+        self.evaluate_edges(node, branch.as_deref());
     }
 
-    /// Later changes to variables must not turn back what was already decided.
-    fn judge_edges(&mut self, node: &NodeId, branch: Option<&str>) {
+    /// Records the outcomes of the outgoing edges of a node. Later changes of variables do not change them.
+    fn evaluate_edges(&mut self, node: &NodeId, branch: Option<&str>) {
         let Some(source) = self.workflow.position(node) else { return };
         let workflow = self.workflow.clone();
         for (position, edge) in workflow.edges.iter().enumerate().filter(|(_, edge)| edge.source == source) {
-            self.conditions[position] = Some(judge_edge(self, edge, branch));
+            self.edge_outcomes[position] = Some(evaluate_edge(self, edge, branch));
         }
     }
 
-    pub(super) fn touch(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeState)) {
+    pub(super) fn update_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeState)) {
         if let Some(position) = self.workflow.position(node) {
-            // Something happens to the node again: a delay is over, unless this is one.
+            // An event of the node ends its delay, unless the event is another delay.
             let before = self.nodes[position].delay.take();
             change(&mut self.nodes[position]);
             self.nodes[position].continue_delay(before);

@@ -1,7 +1,7 @@
 //! JSON Schema (draft 2020-12) for answers, options, channels and arguments of tools.
 //!
-//! Callers supply the schemas and the values, so both are limited: a schema when it is registered, and the work of
-//! judging each value. References to other documents are refused: a schema must be complete.
+//! Callers supply the schemas and the values, so both are limited: the size of a schema when it is registered, and the
+//! work of checking each value. References to other documents are rejected: a schema must be complete.
 
 mod definition;
 mod evaluation;
@@ -13,7 +13,7 @@ mod references;
 #[cfg(test)]
 mod agreement;
 #[cfg(test)]
-mod bombs;
+mod resource_limits;
 
 use std::sync::LazyLock;
 
@@ -23,12 +23,12 @@ use serde_json::{Value, json};
 use crate::limits;
 use crate::refusal::json_bytes;
 pub(crate) use definition::check_patterns;
-use evaluation::{Stop, evaluate};
-use graph::{Graph, Keyword};
-use parts::Fault;
+use evaluation::{EvaluationError, evaluate};
+use graph::{Keyword, SchemaGraph};
+use parts::SchemaFault;
 
-/// A schema that was compiled once.
-pub(crate) struct Schema(Graph);
+/// A compiled schema.
+pub(crate) struct Schema(SchemaGraph);
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,21 +37,21 @@ impl std::fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compiles a schema that was accepted before, perhaps by a version with other limits. Values are refused if only
-    /// a pattern that is not supported could judge them.
+    /// Compiles a schema that was accepted before, possibly by a version with other limits. A value whose check needs
+    /// an unsupported pattern is rejected.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
         if !schema.is_object() && !schema.is_boolean() {
             return Err("must be a JSON Schema: an object, true or false".to_owned());
         }
-        if let Some(reference) = references::foreign(schema) {
+        if let Some(reference) = references::find_external_reference(schema) {
             return Err(format!("refers to {reference}; only references inside the schema are followed"));
         }
         jsonschema::draft202012::meta::validate(schema)
             .map_err(|error| format!("is not a JSON Schema: {error}"))?;
-        Graph::build(schema).map(Self)
+        SchemaGraph::build(schema).map(Self)
     }
 
-    /// Compiles a schema that is new here, within the limits for schemas that callers supply.
+    /// Compiles a new schema within the limits for schemas that callers supply.
     pub(crate) fn register(schema: &Value) -> Result<Self, String> {
         let (bytes, max) = (json_bytes(schema), limits::SCHEMA_BYTES_MAX);
         if bytes > max {
@@ -77,16 +77,16 @@ impl Schema {
         Ok(compiled)
     }
 
-    /// Judges a value. The error is a JSON pointer into the value and a message, which does not contain the value.
+    /// Checks a value. The error is a JSON pointer into the value and a message, which does not contain the value.
     pub(crate) fn check(&self, value: &Value) -> Result<(), (String, String)> {
         match evaluate(&self.0, value) {
             Ok(None) => Ok(()),
             Ok(Some(fault)) => Err(self.explain(&fault, value)),
-            Err(stop) => Err((String::new(), self.reason(stop))),
+            Err(stop) => Err((String::new(), self.explain_error(stop))),
         }
     }
 
-    fn explain(&self, fault: &Fault, value: &Value) -> (String, String) {
+    fn explain(&self, fault: &SchemaFault, value: &Value) -> (String, String) {
         let mut path = Vec::new();
         let part = find(value, fault.address, &mut path).unwrap_or(value);
         path.reverse();
@@ -126,14 +126,14 @@ impl Schema {
         }
     }
 
-    fn reason(&self, stop: Stop) -> String {
+    fn explain_error(&self, stop: EvaluationError) -> String {
         match stop {
-            Stop::TooMuchWork => {
+            EvaluationError::TooMuchWork => {
                 "needs too much work to be checked by its schema; use a smaller value or a simpler schema"
                     .to_owned()
             }
-            Stop::TooDeep => "is nested too deeply to be checked by its schema".to_owned(),
-            Stop::Unsupported(pattern) => {
+            EvaluationError::TooDeep => "is nested too deeply to be checked by its schema".to_owned(),
+            EvaluationError::Unsupported(pattern) => {
                 let why = self.0.patterns[pattern].bytes().err().unwrap_or_default();
                 format!("cannot be checked: {why}")
             }
@@ -141,7 +141,7 @@ impl Schema {
     }
 }
 
-/// Returns the part of a value at an address, and the tokens of the pointer to it, last one first.
+/// Returns the part of a value at an address. Adds the tokens of the pointer to it to `path`, last one first.
 fn find<'v>(value: &'v Value, wanted: usize, path: &mut Vec<String>) -> Option<&'v Value> {
     if references::address(value) == wanted {
         return Some(value);
@@ -161,7 +161,7 @@ fn find<'v>(value: &'v Value, wanted: usize, path: &mut Vec<String>) -> Option<&
     }
 }
 
-/// Returns whether a text is an instant of RFC 3339.
+/// Returns true if a text is a timestamp of RFC 3339.
 pub(crate) fn is_instant(text: &str) -> bool {
     static INSTANT: LazyLock<Option<Validator>> = LazyLock::new(|| {
         let format = json!({"format": "date-time"});
@@ -175,8 +175,8 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
     Schema::register(schema).map(drop)
 }
 
-/// Returns a function that judges values by a schema. Its error says where and what.
-pub fn checker(
+/// Compiles a schema and returns a function that checks values. Its error is the path in the value and a message.
+pub fn compile_checker(
     schema: &Value,
 ) -> Result<impl Fn(&Value) -> Result<(), String> + Send + Sync + use<>, String> {
     let schema = Schema::compile(schema)?;
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_checked_and_the_error_says_where() {
+    fn the_error_of_an_invalid_value_has_its_path() {
         let schema = json!({"type": "object", "properties": {"amount": {"type": "integer"}}});
         let schema = Schema::compile(&schema).unwrap();
         assert_eq!(schema.check(&json!({"amount": 3})), Ok(()));
@@ -212,18 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn a_checker_says_where_a_value_is_wrong() {
-        let check =
-            checker(&json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}));
+    fn the_error_of_a_compiled_checker_begins_with_the_path() {
+        let check = compile_checker(
+            &json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}),
+        );
         let check = check.unwrap();
         assert_eq!(check(&json!({"a": "x"})), Ok(()));
         assert!(check(&json!({"a": 1})).unwrap_err().starts_with("/a: "));
         assert!(check(&json!({})).unwrap_err().contains("required"));
-        assert!(checker(&json!({"type": 5})).is_err());
+        assert!(compile_checker(&json!({"type": 5})).is_err());
     }
 
     #[test]
-    fn a_schema_that_points_elsewhere_is_refused() {
+    fn a_reference_out_of_the_schema_is_rejected() {
         let compile = |schema: Value| Schema::compile(&schema);
         let error = compile(json!({"allOf": [{"$ref": "https://example.org/x.json"}]})).unwrap_err();
         assert!(error.contains("https://example.org/x.json"), "{error}");
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_relative_to_the_nearest_id_and_lead_to_anchors() {
+    fn references_are_resolved_relative_to_the_nearest_id_and_to_anchors() {
         let schema = json!({
             "$id": "https://example.org/root.json",
             "properties": {"a b": {"$ref": "#/$defs/a%20b"}, "inner": {"$ref": "#/$defs/inner"}},
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_schema_is_neither_large_nor_deep() {
+    fn a_new_schema_that_is_too_large_or_too_deep_is_rejected() {
         let nested = |levels: usize| (0..levels).fold(json!(true), |inner, _| json!({"not": inner}));
         assert!(Schema::register(&nested(limits::SCHEMA_LEVELS_MAX)).is_ok());
         assert!(Schema::register(&nested(limits::SCHEMA_LEVELS_MAX + 1)).is_err());
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_leads_to_itself_still_comes_to_an_end() {
+    fn the_evaluation_of_a_circular_schema_ends() {
         for circle in [
             json!({"$ref": "#"}),
             json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),

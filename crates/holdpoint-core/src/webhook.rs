@@ -1,31 +1,34 @@
-//! Who is told of what happens, and what becomes of it: which events a subscription wants, when its circuit opens, when
-//! a delivery is tried again and when it is given up. Sends nothing, and knows neither URLs nor secrets.
+//! The rules of webhooks: event filters, the circuit breaker and the retry policy. The module does no I/O and has no
+//! access to URLs or secrets.
 
 mod breaker;
 mod retry;
 mod retry_after;
 
-pub use breaker::{Breaker, FAILURES_MAX, Gate};
+pub use breaker::{Breaker, BreakerState, FAILURES_MAX};
 pub use holdpoint_ids::{
     AttemptOutcome, Backoff, ChangeReason, DeadReason, DeliveryState, Mode, SubscriptionState,
 };
-pub use retry::{BadPolicy, Next, Reception, RetryPolicy};
+pub use retry::{BadPolicy, DeliveryOutcome, DeliveryResponse, RetryPolicy};
 pub use retry_after::retry_after_ms;
 
-/// Which events of a tenant's runs a subscription is about.
+/// The events that a webhook subscribes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
+    /// The names of the events.
     pub events: Vec<String>,
-    /// None at all means runs with any tags.
+    /// The tags of the runs. Empty: all runs.
     pub tags: Vec<String>,
 }
 
 impl Filter {
-    pub fn wants_run(&self, tags: &[String]) -> bool {
+    /// Returns true if the webhook subscribes to a run with these tags.
+    pub fn matches_run(&self, tags: &[String]) -> bool {
         self.tags.is_empty() || self.tags.iter().any(|tag| tags.contains(tag))
     }
 
-    pub fn wants_event(&self, name: &str) -> bool {
+    /// Returns true if the webhook subscribes to an event with this name.
+    pub fn matches_event(&self, name: &str) -> bool {
         self.events.iter().any(|event| event == name)
     }
 }
@@ -35,23 +38,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_needs_the_event_and_one_of_the_tags() {
+    fn a_filter_matches_its_events_and_any_of_its_tags() {
         let filter = Filter { events: vec!["run.completed".into()], tags: vec!["a".into(), "b".into()] };
-        assert!(filter.wants_event("run.completed") && !filter.wants_event("run.failed"));
-        assert!(filter.wants_run(&["c".into(), "b".into()]));
-        assert!(!filter.wants_run(&["c".into()]) && !filter.wants_run(&[]));
-        assert!(Filter { tags: Vec::new(), ..filter }.wants_run(&[]));
+        assert!(filter.matches_event("run.completed") && !filter.matches_event("run.failed"));
+        assert!(filter.matches_run(&["c".into(), "b".into()]));
+        assert!(!filter.matches_run(&["c".into()]) && !filter.matches_run(&[]));
+        assert!(Filter { tags: Vec::new(), ..filter }.matches_run(&[]));
     }
 
     #[test]
-    fn states_are_read_as_they_are_written() {
+    fn states_are_parsed_from_their_names() {
         for state in SubscriptionState::ALL {
             assert_eq!(SubscriptionState::parse(state.as_str()), Some(state));
         }
         assert_eq!(DeliveryState::parse("in-flight"), Some(DeliveryState::InFlight));
         assert_eq!(Mode::parse("bestEffort"), None);
         assert!(!SubscriptionState::DeadLettered.may_resume());
-        assert_eq!(SubscriptionState::Failed.begins(), DeliveryState::DeadLettered);
-        assert_eq!(SubscriptionState::Paused.begins(), DeliveryState::Queued);
+        assert_eq!(SubscriptionState::Failed.first_delivery_state(), DeliveryState::DeadLettered);
+        assert_eq!(SubscriptionState::Paused.first_delivery_state(), DeliveryState::Queued);
     }
 }

@@ -1,4 +1,4 @@
-//! Workflow definitions in OpenWOP's JSON format: parsed once, validated whole, then only looked up.
+//! Workflow definitions in the JSON format of OpenWOP. A definition is parsed and validated once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,23 +14,24 @@ mod graph;
 mod loops;
 mod parse;
 mod ports;
-mod turns;
+mod scheduling;
 
 pub use channel::Channel;
-pub use condition::Condition;
-pub use expression::{Expression, Scope};
+pub use condition::EdgeCondition;
+pub use expression::{Expression, ExpressionScope};
 pub use loops::Loop;
-pub use ports::NoInput;
+pub use ports::InputError;
 pub(crate) use ports::{readable_variables, resolve_inputs};
-pub(crate) use turns::{Turn, beginnable, judge_edge, next_turn};
+pub(crate) use scheduling::{GraphAction, evaluate_edge, next_action, ready_nodes};
 
-/// How ids of workflows begin that are agents: one node each, registered as agents are. No other workflow can be named so.
+/// The prefix of the workflow ids of agents. An agent is registered as a workflow with one node. No other workflow id
+/// can have this prefix.
 pub const AGENT_PREFIX: &str = "agent:";
 
-/// How ids of workflows begin that stand for a graph of a provider; the rest is what it is called there.
+/// The prefixes of the workflow ids of provider graphs. The rest of the id is the name of the graph at the provider.
 pub const PROVIDER_PREFIXES: [&str; 2] = ["langgraph:", "claude:"];
 
-/// What an agent or a graph of a provider is registered as has a word before it that no other workflow can have.
+/// Returns whether a text is a valid workflow id. Ids of agents and of provider graphs have a reserved prefix.
 fn is_id(text: &str) -> bool {
     let named = |name: &str, others: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
@@ -49,93 +50,131 @@ fn is_id(text: &str) -> bool {
 /// A definition that passed every check. Nodes and edges keep the order of the file.
 #[derive(Debug)]
 pub struct Workflow {
+    /// The id of the workflow.
     pub id: WorkflowId,
+    /// The name for people.
     pub name: String,
+    /// The version that the author gave.
     pub version: String,
-    /// Counts registrations under this id; a run keeps the revision it was started with.
+    /// The number of the registration under this id. A run keeps the revision that it was started with.
     pub revision: u64,
+    /// The nodes.
     pub nodes: Vec<Node>,
+    /// The edges.
     pub edges: Vec<Edge>,
+    /// The declared variables.
     pub variables: Vec<Variable>,
+    /// The settings.
     pub settings: Settings,
+    /// The declared channels by name.
     pub channels: BTreeMap<String, Channel>,
-    /// What kind of data its runs deal with, by the word of its author.
+    /// The class of the data that runs process, as the author declares it.
     pub compliance_class: Option<String>,
-    /// The edges that lead back, in the order of the file.
+    /// The loops, one for each back edge, in the order of the file.
     pub loops: Vec<Loop>,
-    /// The registration has checked that no loop repeats an effect with one grant. False for revisions from before grants.
+    /// The registration has checked that no loop repeats an effect with one grant. False for revisions that are older
+    /// than grants.
     pub loops_checked: bool,
     configurable_schema: Option<Schema>,
-    /// Nodes that no path from a beginning leads to.
-    unreached: Vec<usize>,
+    /// The nodes that no path from an entry node leads to.
+    unreachable: Vec<usize>,
     index: HashMap<NodeId, usize>,
-    /// Edges by their target; those that lead back are left out.
+    /// The edges by target, without back edges.
     incoming: Vec<Vec<usize>>,
-    /// All edges by their source.
+    /// All edges by source.
     outgoing: Vec<Vec<usize>>,
 }
 
+/// The settings of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a run may take.
+    /// The timeout of a run.
     pub timeout_ms: Option<u64>,
-    /// How often a node is tried again that does not say so itself.
+    /// The number of retries of a node that sets no number itself.
     pub max_retries: u32,
-    /// How often one way back may be taken.
+    /// The number of times that a back edge may be taken.
     pub max_loopback_iterations: u32,
 }
 
+/// A node of a workflow.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// The id of the node.
     pub id: NodeId,
+    /// The node type, which names the code that executes the node.
     pub type_id: String,
+    /// The name for people.
     pub name: String,
+    /// The configuration of the node type.
     pub config: Map<String, Value>,
+    /// The sources of the input ports.
     pub inputs: BTreeMap<String, PortValue>,
+    /// The node is skipped.
     pub disabled: bool,
+    /// The type of the artifact that the node creates.
     pub artifact_type: Option<String>,
-    /// How often it is tried again, where it says so itself.
+    /// The number of retries, if the node sets it.
     pub max_retries: Option<u32>,
     /// False for `grant: "none"`: the effects of the node need no grant of the gates before it.
     pub needs_grant: bool,
 }
 
-/// Where an input port takes its value from.
+/// The source of the value of an input port.
 #[derive(Clone, Debug)]
 pub enum PortValue {
+    /// A constant.
     Static(Value),
+    /// A variable.
     Variable {
+        /// The name of the variable.
         name: String,
+        /// The port may have no value.
         optional: bool,
     },
-    /// `back`: only a way back leads here from the node, so the value is that of its visit before.
+    /// An output of another node.
     Connection {
+        /// The node with the output.
         node: NodeId,
+        /// The name of the output.
         output: String,
+        /// The port may have no value.
         optional: bool,
+        /// Only a back edge leads from that node to this one, so the value comes from its previous visit.
         back: bool,
     },
+    /// An expression over the variables.
     Expression(Expression),
 }
 
+/// An edge between two nodes.
 #[derive(Clone, Debug)]
 pub struct Edge {
+    /// The id of the edge.
     pub id: String,
+    /// The position of the source node.
     pub source: usize,
+    /// The position of the target node.
     pub target: usize,
-    pub condition: Option<Condition>,
+    /// The condition under which the edge is taken.
+    pub condition: Option<EdgeCondition>,
+    /// The trigger rule of the target for this edge.
     pub rule: TriggerRule,
-    /// The way out of its source that it belongs to, where that chooses one.
+    /// The branch of the source node that the edge belongs to, if the source node chooses a branch.
     pub source_output: Option<String>,
 }
 
-/// When an edge lets its target run.
+/// The rule that decides when the target of an edge may execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TriggerRule {
+    /// All sources completed and their edges are taken.
     AllSuccess,
+    /// At least one source completed and its edge is taken.
     AnySuccess,
+    /// All sources have ended.
     AllComplete,
+    /// All sources have ended and none failed.
     NoneFailed,
+    /// At least one source failed.
     AnyFailed,
 }
 
@@ -148,28 +187,39 @@ impl TriggerRule {
         ("any_failed", Self::AnyFailed),
     ];
 
-    /// Whether the target may run although the source failed, so that the failure does not end the run.
+    /// Returns whether the target may execute after a failure of the source, so that the failure does not fail the run.
     pub fn admits_failure(self) -> bool {
         matches!(self, Self::AnyFailed | Self::AllComplete)
     }
 }
 
+/// A declared variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
+    /// The name of the variable.
     pub name: String,
+    /// The type of the variable.
     pub kind: VariableKind,
+    /// A run must have a value for it.
     pub required: bool,
+    /// The default value.
     pub default: Option<Value>,
-    /// Kept from everybody who reads the run from outside.
+    /// The value is not shown to clients.
     pub sensitive: bool,
 }
 
+/// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
+    /// A string.
     String,
+    /// A number.
     Number,
+    /// A boolean.
     Boolean,
+    /// An object.
     Object,
+    /// An array.
     Array,
 }
 
@@ -182,10 +232,12 @@ impl VariableKind {
         ("array", Self::Array),
     ];
 
+    /// Returns the name of the type in a definition.
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
+    /// Returns whether a value has this type.
     pub fn admits(self, value: &Value) -> bool {
         match self {
             Self::String => value.is_string(),
@@ -197,29 +249,32 @@ impl VariableKind {
     }
 }
 
-/// One thing wrong with a definition.
+/// A flaw of a workflow definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flaw {
-    /// The node it is about, when it is about one.
+pub struct DefinitionFlaw {
+    /// The node with the flaw, if it is in a node.
     pub node: Option<NodeId>,
-    /// The member, as a path from the node or from the top.
+    /// The member, as a path from the node or from the top of the document.
     pub field: String,
+    /// The message.
     pub message: String,
-    /// The protocol capability that a definition needs and this build does not offer.
+    /// The protocol capability that the definition requires and this version does not support.
     pub capability: Option<&'static str>,
 }
 
-impl Flaw {
+impl DefinitionFlaw {
+    /// Creates a flaw of a node.
     pub fn of_node(node: &NodeId, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { node: Some(node.clone()), field: field.into(), message: message.into(), capability: None }
     }
 
+    /// Creates a flaw at the top level of the definition.
     pub fn at_top(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { node: None, field: field.into(), message: message.into(), capability: None }
     }
 }
 
-impl std::fmt::Display for Flaw {
+impl std::fmt::Display for DefinitionFlaw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(node) = &self.node {
             write!(f, "node {node}, ")?;
@@ -229,9 +284,9 @@ impl std::fmt::Display for Flaw {
 }
 
 impl Workflow {
-    /// Parses and validates a definition. Every flaw is reported, not only the first.
-    pub fn parse(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
-        check_patterns(definition).map_err(|why| vec![Flaw::at_top("(document)", why)])?;
+    /// Parses and validates a definition. Returns all flaws, not only the first.
+    pub fn parse(definition: &Value, revision: u64) -> Result<Self, Vec<DefinitionFlaw>> {
+        check_patterns(definition).map_err(|why| vec![DefinitionFlaw::at_top("(document)", why)])?;
         Self::parse_with(definition, revision, Schema::register)
     }
 
@@ -239,16 +294,17 @@ impl Workflow {
         definition: &Value,
         revision: u64,
         compile_schema: parse::CompileSchema,
-    ) -> Result<Self, Vec<Flaw>> {
+    ) -> Result<Self, Vec<DefinitionFlaw>> {
         let mut workflow = parse::workflow(definition, revision, compile_schema)?;
         let flaws = graph::flaws(&workflow);
-        graph::mark_ways_back(&mut workflow);
+        graph::mark_back_connections(&mut workflow);
         if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
     }
 
-    /// Reads a definition that was registered once, perhaps by a version that kept some members without a look at them.
-    /// Those that make no sense are left out, as they were then: its runs must go on. Limits on new schemas do not apply.
-    pub fn restore(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
+    /// Parses a stored definition. An earlier version may have registered it without checks of some members. If these
+    /// members are invalid, they are ignored as they were then, so that the runs can continue. Limits for new schemas
+    /// do not apply.
+    pub fn restore(definition: &Value, revision: u64) -> Result<Self, Vec<DefinitionFlaw>> {
         let parse = |definition: &Value| Self::parse_with(definition, revision, Schema::compile);
         parse(definition).or_else(|flaws| {
             let mut plain = definition.clone();
@@ -263,38 +319,42 @@ impl Workflow {
         })
     }
 
+    /// Returns the position of a node.
     pub fn position(&self, id: &NodeId) -> Option<usize> {
         self.index.get(id).copied()
     }
 
+    /// Returns the node with this id.
     pub fn node(&self, id: &NodeId) -> Option<&Node> {
         self.position(id).map(|position| &self.nodes[position])
     }
 
-    /// Why options are not what the workflow wants; a JSON pointer into them and a message.
+    /// Checks the options of a run with the `configurableSchema`. The error is a JSON pointer into the options and a
+    /// message.
     pub(crate) fn check_configurable(&self, options: &Map<String, Value>) -> Result<(), (String, String)> {
         let check = |schema: &Schema| schema.check(&Value::Object(options.clone()));
         self.configurable_schema.as_ref().map_or(Ok(()), check)
     }
 
-    /// Whether its runs may hold what not everybody should see, as far as its author says.
+    /// Returns whether the definition declares sensitive data: by its compliance class, a variable or a channel.
     pub fn is_sensitive(&self) -> bool {
         self.compliance_class.as_ref().is_some_and(|class| class != "public")
             || self.variables.iter().any(|variable| variable.sensitive)
             || self.channels.values().any(|channel| channel.sensitive)
     }
 
+    /// Returns whether a channel has this name.
     pub fn is_channel(&self, name: &str) -> bool {
         self.channels.contains_key(name)
     }
 
-    /// How often a way back may be taken. A `core.loop` counts for itself.
+    /// Returns the number of times that a back edge may be taken. A `core.loop` node counts its iterations itself.
     pub(crate) fn loop_limit(&self, of: &Loop) -> Option<u32> {
         let target = &self.nodes[self.edges[of.edge].target];
         (target.type_id != "core.loop").then_some(self.settings.max_loopback_iterations)
     }
 
-    /// The edges that lead to a node, with their positions. Ways back do not count.
+    /// Returns the edges to a node with their positions, without back edges.
     pub(crate) fn incoming(&self, position: usize) -> impl Iterator<Item = (usize, &Edge)> {
         self.incoming[position].iter().map(|edge| (*edge, &self.edges[*edge]))
     }
@@ -304,7 +364,7 @@ impl Workflow {
     }
 }
 
-/// The same registration is the same workflow; definitions never change under their revision.
+/// Two workflows are equal if they are the same revision: a revision never changes.
 impl PartialEq for Workflow {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id && self.revision == other.revision

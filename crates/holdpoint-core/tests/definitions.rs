@@ -1,9 +1,9 @@
-//! Which workflow definitions are registered and which are not, with node and field of every flaw.
+//! Validation of workflow definitions: the accepted ones, and the node and field of each flaw in the others.
 
 use holdpoint_core::{Workflow, limits};
 use serde_json::{Value, json};
 
-/// Two nodes, an edge and a variable: nothing wrong with it.
+/// Returns a valid definition with two nodes, an edge and a variable.
 fn sound() -> Value {
     json!({
         "id": "pay", "name": "Pay", "version": "1.0", "triggers": [], "metadata": {}, "settings": {},
@@ -17,7 +17,7 @@ fn node(id: &str) -> Value {
     json!({"id": id, "typeId": "core.noop", "name": id, "config": {}, "inputs": {}})
 }
 
-/// Sound but for the members that the pointers lead to; `None` takes a member away.
+/// Returns the sound definition with the members at these JSON pointers changed. `None` removes a member.
 fn with<const N: usize>(changes: [(&str, Option<Value>); N]) -> Value {
     let mut definition = sound();
     for (pointer, value) in changes {
@@ -27,7 +27,7 @@ fn with<const N: usize>(changes: [(&str, Option<Value>); N]) -> Value {
             (Value::Object(map), Some(value)) => drop(map.insert(member.to_owned(), value)),
             (Value::Object(map), None) => drop(map.shift_remove(member)),
             (Value::Array(items), Some(value)) => items.push(value),
-            (parent, _) => panic!("nothing can be changed in {parent}"),
+            (parent, _) => panic!("cannot change {parent}"),
         }
     }
     definition
@@ -41,7 +41,7 @@ fn without(pointer: &str) -> Value {
     with([(pointer, None)])
 }
 
-/// Where the flaws are: `field`, or `node: field`.
+/// Returns the place of each flaw: `field`, or `node: field`.
 fn flaws(definition: &Value) -> Vec<String> {
     let flaws = Workflow::parse(definition, 1).err().unwrap_or_default();
     flaws
@@ -86,7 +86,7 @@ fn a_definition_is_an_object_with_all_its_members() {
 }
 
 #[test]
-fn the_id_of_a_workflow_is_a_plain_word() {
+fn the_id_of_a_workflow_has_lower_case_letters_and_a_limited_length() {
     for bad in [json!(""), json!("Pay"), json!("1pay"), json!("p y"), json!("a".repeat(129)), json!(7)] {
         assert_eq!(flaws(&set("/id", bad.clone())), ["id"], "{bad}");
     }
@@ -117,7 +117,7 @@ fn a_node_has_an_id_a_type_a_name_a_config_and_ports() {
 }
 
 #[test]
-fn a_port_says_where_its_value_comes_from() {
+fn a_port_has_a_known_source_with_all_its_members() {
     let port = |value: Value| set("/nodes/1/inputs/p", value);
     table([
         (port(json!("a")), "b: inputs.p.type"),
@@ -131,7 +131,7 @@ fn a_port_says_where_its_value_comes_from() {
         (port(json!({"type": "expression", "expression": "1 +"})), "b: inputs.p.expression"),
         (port(json!({"type": "connection", "outputKey": "x"})), "b: inputs.p.nodeId"),
         (port(json!({"type": "connection", "nodeId": "a"})), "b: inputs.p.outputKey"),
-        (port(json!({"type": "connection", "nodeId": "nobody", "outputKey": "x"})), "b: inputs.p.nodeId"),
+        (port(json!({"type": "connection", "nodeId": "unknown", "outputKey": "x"})), "b: inputs.p.nodeId"),
         (port(json!({"type": "connection", "nodeId": "a\nb", "outputKey": "x"})), "b: inputs.p.nodeId"),
         (port(json!({"type": "connection", "nodeId": "b", "outputKey": "x"})), "b: inputs.p.nodeId"),
     ]);
@@ -141,15 +141,15 @@ fn a_port_says_where_its_value_comes_from() {
 }
 
 #[test]
-fn an_edge_leads_from_a_node_to_a_node() {
+fn an_edge_connects_two_nodes_of_the_workflow() {
     let edge = |member: &str, value: Value| set(&format!("/edges/0/{member}"), value);
     table([
         (set("/edges/-", json!("a-b")), "edges[1]"),
         (without("/edges/0/id"), "edges[0].id"),
         (set("/edges/-", json!({"id": "e", "sourceNodeId": "a", "targetNodeId": "b"})), "edges[1].id"),
         (without("/edges/0/sourceNodeId"), "edges[0].sourceNodeId"),
-        (edge("sourceNodeId", json!("nobody")), "edges[0].sourceNodeId"),
-        (edge("targetNodeId", json!("nobody")), "edges[0].targetNodeId"),
+        (edge("sourceNodeId", json!("unknown")), "edges[0].sourceNodeId"),
+        (edge("targetNodeId", json!("unknown")), "edges[0].targetNodeId"),
         (edge("triggerRule", json!("sometimes")), "edges[0].triggerRule"),
         (edge("triggerRule", json!(null)), "edges[0].triggerRule"),
         (edge("condition", json!("true")), "edges[0].condition.type"),
@@ -164,7 +164,7 @@ fn an_edge_leads_from_a_node_to_a_node() {
 }
 
 #[test]
-fn edges_may_lead_back_but_never_in_a_circle_without_a_beginning() {
+fn a_cycle_without_an_entry_is_rejected() {
     let back = json!({"id": "back", "sourceNodeId": "b", "targetNodeId": "a"});
     table([(set("/edges/-", back.clone()), "edges")]);
     let alone = json!({"id": "alone", "sourceNodeId": "b", "targetNodeId": "b"});
@@ -181,7 +181,7 @@ fn edges_may_lead_back_but_never_in_a_circle_without_a_beginning() {
 }
 
 #[test]
-fn a_value_that_comes_over_a_way_back_may_be_missing() {
+fn a_connection_over_a_loopback_edge_must_be_optional() {
     let alone = json!({"id": "alone", "sourceNodeId": "b", "targetNodeId": "b"});
     let port = |optional: bool| {
         let port = json!({"type": "connection", "nodeId": "b", "outputKey": "x", "optional": optional});
@@ -214,7 +214,7 @@ fn settings_are_whole_numbers_and_known_words() {
 }
 
 #[test]
-fn a_channel_says_how_writes_come_together_and_who_may_write() {
+fn a_channel_has_a_reducer_and_optional_access_rules() {
     let channel = |value: Value| set("/channels", json!({"c": value}));
     table([
         (set("/channels", json!([])), "channels"),
@@ -234,7 +234,7 @@ fn a_channel_says_how_writes_come_together_and_who_may_write() {
 }
 
 #[test]
-fn a_variable_has_a_name_of_its_own_and_a_type() {
+fn a_variable_has_a_unique_name_and_a_type() {
     table([
         (set("/variables/-", json!(7)), "variables[1]"),
         (set("/variables/-", json!({"name": "amount", "type": "string"})), "variables[1].name"),
@@ -274,7 +274,7 @@ fn every_flaw_is_reported_not_only_the_first() {
         ("/id", Some(json!("Pay"))),
         ("/nodes/0/config", None),
         ("/nodes/1/inputs/p", Some(json!({"type": "magic"}))),
-        ("/edges/0/targetNodeId", Some(json!("nobody"))),
+        ("/edges/0/targetNodeId", Some(json!("unknown"))),
         ("/edges/0/triggerRule", Some(json!("sometimes"))),
         ("/variables/0/type", Some(json!("money"))),
     ]);
@@ -287,17 +287,17 @@ fn every_flaw_is_reported_not_only_the_first() {
         "variables[0].type",
     ];
     assert_eq!(flaws(&broken), all);
-    // What only the whole graph can tell is told together, too.
+    // Flaws of the whole graph are reported together with flaws of single nodes.
     let tangled = with([
         ("/nodes/1/typeId", Some(json!("Noop"))),
-        ("/nodes/0/inputs/p", Some(json!({"type": "connection", "nodeId": "nobody", "outputKey": "x"}))),
+        ("/nodes/0/inputs/p", Some(json!({"type": "connection", "nodeId": "unknown", "outputKey": "x"}))),
         ("/edges/-", Some(json!({"id": "back", "sourceNodeId": "b", "targetNodeId": "a"}))),
     ]);
     assert_eq!(flaws(&tangled), ["a: inputs.p.nodeId", "b: typeId", "edges"]);
 }
 
 #[test]
-fn a_flaw_reads_as_a_sentence_for_people() {
+fn the_message_of_a_flaw_names_node_and_field() {
     let flaws = Workflow::parse(&set("/nodes/0/disabled", json!(1)), 1).expect_err("a flaw");
     assert_eq!(flaws[0].to_string(), "node a, disabled: must be true or false");
     let flaws = Workflow::parse(&without("/name"), 1).expect_err("a flaw");
@@ -348,15 +348,15 @@ fn every_kind_of_port_rule_condition_and_variable_is_accepted() {
 }
 
 #[test]
-fn what_an_older_version_kept_without_a_look_is_still_read() {
-    let kept = with([
+fn a_stored_definition_with_unvalidated_members_is_restored() {
+    let stored = with([
         ("/settings", Some(json!({"maxRetries": "three", "timeout": 5}))),
         ("/channels", Some(json!(["c"]))),
         ("/configurableSchema", Some(json!({"type": 5}))),
         ("/nodes/0/settings", Some(json!({"maxRetries": -1}))),
     ]);
-    assert_eq!(flaws(&kept).len(), 4);
-    let restored = Workflow::restore(&kept, 3).expect("it was accepted once");
+    assert_eq!(flaws(&stored).len(), 4);
+    let restored = Workflow::restore(&stored, 3).expect("it was accepted once");
     assert_eq!(
         (restored.revision, restored.settings.max_retries, restored.settings.timeout_ms),
         (3, 0, None)
@@ -367,7 +367,7 @@ fn what_an_older_version_kept_without_a_look_is_still_read() {
 }
 
 #[test]
-fn a_stored_schema_beyond_the_limits_for_new_ones_still_judges_values() {
+fn a_stored_schema_above_the_limits_still_validates_values() {
     let mut definitions: serde_json::Map<String, Value> = (0..40)
         .map(|n| {
             let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
@@ -380,20 +380,20 @@ fn a_stored_schema_beyond_the_limits_for_new_ones_still_judges_values() {
     assert_eq!(flaws(&stored), ["configurableSchema"]);
     Workflow::restore(&stored, 3).expect("it was accepted once");
     assert!(holdpoint_core::check_schema(&schema).is_err());
-    let check = holdpoint_core::checker(&schema).expect("it was accepted once");
+    let check = holdpoint_core::compile_checker(&schema).expect("it was accepted once");
     assert_eq!((check(&json!({"a": 1})).is_ok(), check(&json!({})).is_ok()), (true, false));
 }
 
 #[test]
-fn a_workflow_says_whether_its_runs_hold_what_not_everybody_should_see() {
+fn a_workflow_is_sensitive_by_its_compliance_class_variables_or_channels() {
     let sensitive = |changes| Workflow::parse(&with([changes]), 1).expect("sound").is_sensitive();
     let class = |class: Value| ("/metadata", Some(json!({"complianceClass": class})));
     assert!(!sensitive(class(json!("public"))));
-    assert!(!sensitive(class(json!(7))), "no word at all");
+    assert!(!sensitive(class(json!(7))), "not a string");
     assert!(sensitive(class(json!("phi"))));
     let variable = json!([{"name": "email", "type": "string", "sensitive": true}]);
     assert!(sensitive(("/variables", Some(variable))));
-    let channel = json!({"said": {"reducer": "append", "sensitive": true}});
+    let channel = json!({"log": {"reducer": "append", "sensitive": true}});
     assert!(sensitive(("/channels", Some(channel))));
     assert!(!Workflow::parse(&sound(), 1).expect("sound").is_sensitive());
 }

@@ -1,23 +1,23 @@
-//! Holdpoint inside your own program: a node of your own, a pause, an answer, the end.
+//! Embeds the engine: registers a custom node, starts a run, answers its interrupt and prints the result.
 
 use std::collections::BTreeMap;
 
 use holdpoint_engine::core::{
-    Answer, Command, Kind, Owner, Principal, Request, RunRef, Start, TenantId, WorkflowId,
+    Answer, Command, InterruptRequest, Kind, Owner, Principal, RunRef, StartRequest, TenantId, WorkflowId,
 };
 use holdpoint_engine::{EffectContext, Engine, Location, Node, Options, Outputs, Stop};
 use serde_json::{Map, json};
 
-/// Charges a card, but only after somebody said yes.
+/// Charges a card after an approval.
 struct Charge;
 
 impl Node for Charge {
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let quote = context.step("quote", || async { Ok(json!({"amount": 120})) }).await?;
-        let question = json!({"customKind": "charge", "payload": quote});
-        let answer = context.interrupt(Request::new(Kind::Custom, question))?;
+        let request = json!({"customKind": "charge", "payload": quote});
+        let answer = context.interrupt(InterruptRequest::new(Kind::Custom, request))?;
         if answer != json!("yes") {
-            return Err(Stop::failed("declined", "somebody said no"));
+            return Err(Stop::failed("declined", "the charge was declined"));
         }
         let receipt = context.step("charge", || async { Ok(json!("receipt-1")) }).await?;
         Ok(Map::from_iter([("receipt".to_owned(), receipt)]))
@@ -38,14 +38,14 @@ async fn main() -> anyhow::Result<()> {
     engine.register(&tenant, definition).await?;
 
     let owner = Owner { tenant: tenant.clone(), principal: "shop".to_owned() };
-    let run = engine.start(&WorkflowId::parse("checkout")?, Start::new(owner)).await?;
+    let run = engine.start(&WorkflowId::parse("checkout")?, StartRequest::new(owner)).await?;
     let of = RunRef { tenant, run: run.id.clone() };
     let mut worker = engine.worker();
     worker.drain().await?;
     println!("the run is {}", engine.run(&of).await?.status().as_str());
 
     let waiting = engine.run(&of).await?;
-    let interrupt = waiting.waiting_on().ok_or_else(|| anyhow::anyhow!("nobody was asked"))?.id;
+    let interrupt = waiting.waiting_on().ok_or_else(|| anyhow::anyhow!("the run does not wait"))?.id;
     let by = Principal::named("alice");
     let answers = BTreeMap::from([(interrupt, Answer::new(json!("yes"), by))]);
     engine.execute(&of, &Command::Resolve { answers }).await?;

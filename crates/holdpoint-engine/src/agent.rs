@@ -1,35 +1,35 @@
-//! Agents: a model, tools, and rules about which calls somebody must allow first. The loop is one node type; what it
-//! does is recorded by the core, so that it goes on where it was, on any node.
+//! Agents: a model, tools, and rules for the calls that need an approval. The loop is one node type. The core records
+//! each step of it, so that any process can continue the run.
 
 mod calls;
 mod clearance;
-mod client;
+mod client_metadata;
 mod connection;
 mod definition;
-mod doubt;
-mod earlier;
 pub(crate) mod edits;
+mod history;
+mod low_confidence;
 pub mod model;
 pub(crate) mod node;
+mod reply_stream;
 pub(crate) mod rules;
+mod run_end;
 mod servers;
 mod setup;
-mod speech;
 pub mod tool;
-mod watch;
-mod workflows;
+mod workflow_tools;
 
-pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
+pub use client_metadata::{CLIENT_CONTEXT, CLIENT_TOOLS};
 pub(crate) use connection::check_reserved_names;
 pub use connection::{Connection, Connections};
 pub use definition::AgentFlaw;
 pub(crate) use definition::variables;
 pub(crate) use node::AgentNode;
+pub(crate) use run_end::wait_for_run_end;
 pub use setup::AgentSettings;
-pub(crate) use setup::{Agents, NODE, workflow_id};
-pub(crate) use watch::ended;
+pub(crate) use setup::{AgentRuntime, NODE, workflow_id};
 
-/// What is wrong with a definition, whoever is to use it.
+/// Checks a definition without its connections, whose validity depends on the tenant.
 pub(crate) fn check(definition: &serde_json::Value) -> Result<(), AgentFlaw> {
     definition::Definition::parse(definition).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! Wakes those who wait for something to happen in this process. Only a hint: everybody reads the store again.
+//! Notifies subscribers in this process about changes. A notification is only a hint: subscribers read the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,46 +6,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use holdpoint_core::{RunRef, TenantId};
 use tokio::sync::watch;
 
-use crate::peers::Outbox;
-use crate::store::threads::Thread;
+use crate::peers::HintOutbox;
+use crate::store::threads::ThreadKey;
 use crate::work_signal::WorkSignal;
 
-/// What somebody wants to hear of.
+/// The subject of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Topic {
-    /// A run has grown.
+    /// New events of a run.
     Run(RunRef),
-    /// A run has begun in a thread.
-    Begun(Thread),
-    /// What waits for somebody in a tenant is not what it was.
-    Waiting(TenantId),
+    /// New runs in a thread.
+    ThreadRuns(ThreadKey),
+    /// Changes of the pending interrupts of a tenant.
+    Pending(TenantId),
 }
 
+/// The subscriptions of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
     readers: Mutex<HashMap<Topic, watch::Sender<u64>>>,
-    /// For the worker.
+    /// Wakes the worker.
     pub(crate) work: Arc<WorkSignal>,
-    /// For other nodes, where there may be some.
-    pub(crate) outbox: Arc<Outbox>,
+    /// Hints for other nodes that share the database.
+    pub(crate) outbox: Arc<HintOutbox>,
 }
 
 impl Bus {
+    /// Reports that a run has `seq` events.
     pub(crate) fn publish(&self, of: &RunRef, seq: u64) {
-        self.tell(|| Topic::Run(of.clone()), seq);
+        self.notify(|| Topic::Run(of.clone()), seq);
     }
 
-    /// Tells those who follow a thread that a run has begun in it.
-    pub(crate) fn publish_begun(&self, thread: &Thread) {
-        self.tell(|| Topic::Begun(thread.clone()), 0);
+    /// Reports that a run started in a thread.
+    pub(crate) fn publish_thread(&self, thread: &ThreadKey) {
+        self.notify(|| Topic::ThreadRuns(thread.clone()), 0);
     }
 
-    /// Tells those who watch what waits in a tenant that it has changed, or may have.
-    pub(crate) fn publish_waiting(&self, tenant: &TenantId) {
-        self.tell(|| Topic::Waiting(tenant.clone()), 0);
+    /// Reports that the pending interrupts of a tenant may have changed.
+    pub(crate) fn publish_pending(&self, tenant: &TenantId) {
+        self.notify(|| Topic::Pending(tenant.clone()), 0);
     }
 
-    fn tell(&self, topic: impl FnOnce() -> Topic, number: u64) {
+    fn notify(&self, topic: impl FnOnce() -> Topic, number: u64) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.is_empty() {
             return;
@@ -54,24 +56,24 @@ impl Bus {
         if let Some(sender) = readers.get(&topic)
             && sender.send(number).is_err()
         {
-            // The last reader has gone.
+            // The last subscriber is gone.
             readers.remove(&topic);
         }
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>, of: &RunRef) -> Subscription {
-        self.listen(Topic::Run(of.clone()))
+        self.subscribe_to(Topic::Run(of.clone()))
     }
 
-    pub(crate) fn subscribe_begun(self: &Arc<Self>, thread: Thread) -> Subscription {
-        self.listen(Topic::Begun(thread))
+    pub(crate) fn subscribe_thread(self: &Arc<Self>, thread: ThreadKey) -> Subscription {
+        self.subscribe_to(Topic::ThreadRuns(thread))
     }
 
-    pub(crate) fn subscribe_waiting(self: &Arc<Self>, tenant: &TenantId) -> Subscription {
-        self.listen(Topic::Waiting(tenant.clone()))
+    pub(crate) fn subscribe_pending(self: &Arc<Self>, tenant: &TenantId) -> Subscription {
+        self.subscribe_to(Topic::Pending(tenant.clone()))
     }
 
-    fn listen(self: &Arc<Self>, of: Topic) -> Subscription {
+    fn subscribe_to(self: &Arc<Self>, of: Topic) -> Subscription {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = readers.entry(of.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
         Subscription { receiver: Some(receiver), of, bus: self.clone() }
@@ -79,63 +81,63 @@ impl Bus {
 
     fn unsubscribe(&self, of: &Topic, receiver: Option<watch::Receiver<u64>>) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Dropped under the lock, so that of several that go together the last one knows that it is the last.
+        // Dropped under the lock, so that the last of several concurrent subscribers removes the topic.
         drop(receiver);
         if readers.get(of).is_some_and(|sender| sender.receiver_count() == 0) {
             readers.remove(of);
         }
     }
 
-    /// The runs somebody reads here, and what the readers have been told of each.
-    pub(crate) fn watched(&self) -> Vec<(RunRef, u64)> {
+    /// Returns the runs that have subscribers in this process, with the number of events last reported for each.
+    pub(crate) fn watched_runs(&self) -> Vec<(RunRef, u64)> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |(topic, sender): (&Topic, &watch::Sender<u64>)| match topic {
             Topic::Run(of) => Some((of.clone(), *sender.borrow())),
-            Topic::Begun(_) | Topic::Waiting(_) => None,
+            Topic::ThreadRuns(_) | Topic::Pending(_) => None,
         };
         readers.iter().filter_map(run).collect()
     }
 
-    /// The threads somebody follows here.
-    pub(crate) fn followed(&self) -> Vec<Thread> {
+    /// Returns the threads that have subscribers in this process.
+    pub(crate) fn watched_threads(&self) -> Vec<ThreadKey> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let thread = |topic: &Topic| match topic {
-            Topic::Begun(thread) => Some(thread.clone()),
-            Topic::Run(_) | Topic::Waiting(_) => None,
+            Topic::ThreadRuns(thread) => Some(thread.clone()),
+            Topic::Run(_) | Topic::Pending(_) => None,
         };
         readers.keys().filter_map(thread).collect()
     }
 
-    /// The tenants in which somebody watches what waits.
-    pub(crate) fn waited_in(&self) -> Vec<TenantId> {
+    /// Returns the tenants whose pending interrupts have subscribers in this process.
+    pub(crate) fn watched_tenants(&self) -> Vec<TenantId> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let tenant = |topic: &Topic| match topic {
-            Topic::Waiting(tenant) => Some(tenant.clone()),
-            Topic::Run(_) | Topic::Begun(_) => None,
+            Topic::Pending(tenant) => Some(tenant.clone()),
+            Topic::Run(_) | Topic::ThreadRuns(_) => None,
         };
         readers.keys().filter_map(tenant).collect()
     }
 }
 
-/// Tells a reader that its run has new events, its thread a new run, or its tenant something else that waits.
+/// A subscription to the events of a run, the runs of a thread or the pending interrupts of a tenant.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Taken when the subscription is dropped.
+    /// `None` only while the subscription is dropped.
     receiver: Option<watch::Receiver<u64>>,
     of: Topic,
     bus: Arc<Bus>,
 }
 
 impl Subscription {
-    /// Returns when something was appended since the last call, or when nothing ever will be.
+    /// Waits for a notification since the last call. Returns at once if the bus is gone.
     pub async fn changed(&mut self) {
         if let Some(receiver) = &mut self.receiver {
-            // An error means that the bus has gone; the reader will find out from the store.
+            // An error means that the bus is gone; the next read of the store reports that.
             let _ = receiver.changed().await;
         }
     }
 
-    /// How many events the run has, as far as readers were told; it may have more.
+    /// Returns the number of events last reported for the run. The run can have more.
     pub fn seq(&self) -> u64 {
         self.receiver.as_ref().map_or(0, |receiver| *receiver.borrow())
     }
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_that_have_gone_leave_nothing_behind() {
+    fn a_topic_is_removed_with_its_last_subscriber() {
         let bus = Arc::new(Bus::default());
         let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };
         let (one, two) = (bus.subscribe(&of), bus.subscribe(&of));

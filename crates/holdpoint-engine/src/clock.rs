@@ -1,4 +1,4 @@
-//! Where the engine gets the time from. Tests hold the hands of a manual clock.
+//! The clock of the engine. Tests use a manual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,18 +6,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdpoint_core::Timestamp;
 
+/// The source of the current time.
 #[derive(Clone, Debug)]
 pub enum Clock {
+    /// The clock of the operating system.
     System,
+    /// A clock that moves only by [`Clock::advance`], in milliseconds since the Unix epoch.
     Manual(Arc<AtomicI64>),
 }
 
 impl Clock {
-    /// A clock that stands still at `ms` until it is advanced.
+    /// Returns a manual clock that shows `ms`.
     pub fn manual(ms: i64) -> Self {
         Self::Manual(Arc::new(AtomicI64::new(ms)))
     }
 
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => {
@@ -28,7 +32,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward; the system's clock moves by itself.
+    /// Moves a manual clock forward. Has no effect on the system clock.
     pub fn advance(&self, ms: i64) {
         if let Self::Manual(now) = self {
             now.fetch_add(ms, Ordering::SeqCst);

@@ -1,5 +1,6 @@
-//! The one function that writes. Everything that waits is written in one transaction and answered after its fsync;
-//! what queues up meanwhile is the next batch. Nobody waits to fill one, but for those who have just been answered.
+//! The committer: the only component that writes. It writes the queued jobs in one transaction and replies after the
+//! fsync; the jobs that arrive meanwhile are the next batch. A batch waits for more jobs only if callers that were just
+//! answered are likely to send their next job at once.
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -7,120 +8,131 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::oneshot;
 
-use crate::store::receipts::{Key, Receipt};
+use crate::store::receipts::{Receipt, ReceiptKey};
 use crate::store::{self, Statement, Tx};
 
-mod doubts;
-mod flow;
-mod guards;
-mod inbox;
+mod batch;
+mod commit_loop;
+mod dispatch_rows;
+mod job_queue;
 mod locks;
-mod mail;
+mod options;
+mod preconditions;
 mod receipts;
-mod solo;
+mod single_job;
+mod unknown_outcome;
 mod work;
-mod writing;
 
-pub(crate) use mail::result;
+use commit_loop::CommitLoop;
+pub(crate) use commit_loop::CommitObservers;
+pub use commit_loop::Counters;
+pub(crate) use dispatch_rows::dispatch_result;
+pub use options::CommitFault;
+pub(crate) use options::CommitterOptions;
 use work::Job;
-pub(crate) use work::{Cause, Change, Claim, ClaimOrder, Guard, Mail, MailOp, Reply, Work};
-use writing::Writing;
-pub(crate) use writing::{Audience, Troubles};
-pub use writing::{Counters, Fault};
+pub(crate) use work::{
+    ArrivalCause, Change, Claim, ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work,
+};
 
-/// How many jobs may wait; beyond that callers are told to come back.
+/// The capacity of a queue. If it is full, callers get `Busy`.
 const QUEUE_MAX: usize = 8192;
-/// Jobs that make a good batch; what comes on top of them can go to somebody else.
-const ENOUGH: usize = 64;
+/// The number of queued jobs from which on a job goes to the next writer instead.
+const BATCH_TARGET: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Committer {
-    /// One queue for each that writes; none once the committer is closed.
+    /// One queue for each writer; empty once the committer is closed.
     queues: RwLock<Vec<Sender<Job>>>,
-    writers: Mutex<Vec<Hand>>,
+    writers: Mutex<Vec<WriterHandle>>,
 }
 
-/// Somebody who writes what comes out of a queue.
+/// The thread or task that writes the jobs of one queue.
 #[derive(Debug)]
-enum Hand {
+enum WriterHandle {
     Thread(std::thread::JoinHandle<()>),
     Task(tokio::task::JoinHandle<()>),
 }
 
 impl Committer {
-    /// One writer on a thread of its own, because the database's calls block. It does `first` before anything else.
+    /// Starts one writer on a thread of its own, because the calls of the database block. It writes `first` before any
+    /// job, and the call returns after that.
     pub(crate) async fn on_thread<T: Tx + Send + 'static>(
         tx: T,
-        audience: Audience,
-        troubles: Troubles,
+        observers: CommitObservers,
+        options: CommitterOptions,
         first: Vec<Work>,
     ) -> Result<Self, store::Error> {
         let (sender, jobs) = channel(QUEUE_MAX);
-        let writing = Writing::new(tx, audience, troubles);
-        let no_thread = |error: std::io::Error| store::Error::Failed(format!("no thread to write: {error}"));
+        let commit_loop = CommitLoop::new(tx, observers, options);
+        let no_thread =
+            |error: std::io::Error| store::Error::Failed(format!("cannot start the committer: {error}"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(no_thread)?;
         let thread = std::thread::Builder::new().name("holdpoint-committer".to_owned());
         let (prepared, ready) = oneshot::channel();
-        let life = move || {
-            let done = runtime.block_on(writing.prepare(first));
+        let main = move || {
+            let done = runtime.block_on(commit_loop.prepare(first));
             let failed = done.is_err();
-            // Whoever opens the store waits for this.
+            // The caller that opens the store waits for this.
             let _ = prepared.send(done);
             if !failed {
-                runtime.block_on(writing.run(jobs));
+                runtime.block_on(commit_loop.run(jobs));
             }
         };
-        let thread = thread.spawn(life).map_err(no_thread)?;
+        let thread = thread.spawn(main).map_err(no_thread)?;
         ready.await.map_err(|_| store::Error::Closed)??;
-        Ok(Self { queues: RwLock::new(vec![sender]), writers: Mutex::new(vec![Hand::Thread(thread)]) })
+        Ok(Self {
+            queues: RwLock::new(vec![sender]),
+            writers: Mutex::new(vec![WriterHandle::Thread(thread)]),
+        })
     }
 
-    /// Several writers, each with a connection. The next one is used when the ones before it have enough to do.
+    /// Starts several writers, each with a connection of its own. A writer is used if the ones before it have enough to
+    /// do.
     pub(crate) fn on_tasks<T: Tx + Send + Sync + 'static>(
         connections: Vec<T>,
-        audience: &Audience,
-        troubles: Troubles,
+        observers: &CommitObservers,
+        options: CommitterOptions,
     ) -> Self {
         let mut queues = Vec::new();
         let mut writers = Vec::new();
         for tx in connections {
             let (sender, jobs) = channel(QUEUE_MAX);
-            let writing = Writing::new(tx, audience.clone(), troubles);
+            let commit_loop = CommitLoop::new(tx, observers.clone(), options);
             queues.push(sender);
-            writers.push(Hand::Task(tokio::spawn(writing.run(jobs))));
+            writers.push(WriterHandle::Task(tokio::spawn(commit_loop.run(jobs))));
         }
         Self { queues: RwLock::new(queues), writers: Mutex::new(writers) }
     }
 
-    /// Whether somebody is there to write.
+    /// Returns true if all writers run.
     pub(crate) fn is_alive(&self) -> bool {
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         !writers.is_empty()
-            && writers.iter().all(|hand| match hand {
-                Hand::Thread(thread) => !thread.is_finished(),
-                Hand::Task(task) => !task.is_finished(),
+            && writers.iter().all(|handle| match handle {
+                WriterHandle::Thread(thread) => !thread.is_finished(),
+                WriterHandle::Task(task) => !task.is_finished(),
             })
     }
 
-    /// With a receipt, the work is done if nothing stands under the receipt's key yet; and the receipt is written if
-    /// the work is done.
+    /// Queues the work and waits for its reply. With a receipt, the work is done only if its key is free, and the
+    /// receipt is written only if the work is done.
     pub(crate) async fn submit(
         &self,
         work: Work,
-        receipt: Option<Box<(Key, Receipt)>>,
-    ) -> Result<Reply, crate::Error> {
+        receipt: Option<Box<(ReceiptKey, Receipt)>>,
+    ) -> Result<CommitReply, crate::Error> {
         let (writes, sizes) = writes(&work)?;
         let (reply, answer) = oneshot::channel();
-        self.send(Job { work, receipt, writes, sizes, doubtful: false, reply })?;
+        self.send(Job { work, receipt, writes, sizes, outcome_unknown: false, reply })?;
         Ok(answer.await.map_err(|_| store::Error::Closed)??)
     }
 
     fn send(&self, job: Job) -> Result<(), crate::Error> {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
-        // Sharing a commit is cheaper than having one's own, up to a point.
+        // Up to a batch of this size, sharing a commit is cheaper than a commit of its own.
         let waiting = |queue: &&Sender<Job>| queue.max_capacity() - queue.capacity();
-        let free = queues.iter().find(|queue| waiting(queue) < ENOUGH);
+        let free = queues.iter().find(|queue| waiting(queue) < BATCH_TARGET);
         let queue = free.or_else(|| queues.iter().min_by_key(waiting)).ok_or(store::Error::Closed)?;
         match queue.try_send(job) {
             Ok(()) => Ok(()),
@@ -129,17 +141,17 @@ impl Committer {
         }
     }
 
-    /// Takes no further work and waits until everything submitted is written.
+    /// Accepts no further work and waits until all submitted work is written.
     pub(crate) async fn close(&self) {
         self.queues.write().unwrap_or_else(PoisonError::into_inner).clear();
         let writers = std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
-        for hand in writers {
-            let panicked = match hand {
-                Hand::Thread(thread) => {
+        for handle in writers {
+            let panicked = match handle {
+                WriterHandle::Thread(thread) => {
                     let joined = tokio::task::spawn_blocking(move || thread.join()).await;
                     !matches!(joined, Ok(Ok(())))
                 }
-                Hand::Task(task) => task.await.is_err(),
+                WriterHandle::Task(task) => task.await.is_err(),
             };
             if panicked {
                 tracing::error!("a committer panicked");
@@ -148,13 +160,13 @@ impl Committer {
     }
 }
 
-/// The rows of the changes besides their dispatches, and the size of the events of each.
+/// Returns the statements of the changes without those of their dispatches, and the bytes of events of each change.
 fn writes(work: &Work) -> Result<(Vec<Statement>, Vec<usize>), store::Error> {
     let Work::Changes(changes) = work else { return Ok((Vec::new(), Vec::new())) };
     let mut statements = Vec::with_capacity(6 * changes.len());
     let mut sizes = Vec::with_capacity(changes.len());
     for change in changes {
-        sizes.push(if change.is_silent() { 0 } else { add_writes(change, &mut statements)? });
+        sizes.push(if change.has_events() { add_writes(change, &mut statements)? } else { 0 });
     }
     Ok((statements, sizes))
 }
@@ -170,7 +182,7 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
         seq += events.len() as u64;
         bytes += size;
     }
-    if change.is_birth() {
+    if change.starts_run() {
         statements.extend(store::runs::tag(of, after));
     }
     if change.history.is_empty() {
@@ -183,6 +195,6 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
     statements.extend(store::messages::write(of, change)?);
     statements.extend(store::handles::write(of, change));
     statements.extend(store::timers::write(of, &change.obligations));
-    statements.extend(change.cause.iter().map(|cause| cause.key.used(&cause.outcome)));
+    statements.extend(change.cause.iter().map(|cause| cause.key.mark_used(&cause.outcome)));
     Ok(bytes)
 }

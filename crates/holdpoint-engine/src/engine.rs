@@ -1,4 +1,4 @@
-//! The shell around the core: loads a run, lets the core decide, commits. One write path for everybody.
+//! The engine: loads runs, lets the core decide commands, and commits the events. All protocols use this write path.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,33 +7,33 @@ use std::time::Duration;
 use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
 
-use crate::advance::Draft;
-use crate::agent::{Agents, edits};
-use crate::answering::AnyAnswerer;
-use crate::asking::{Asking, Sequence};
+use crate::agent::{AgentRuntime, edits};
+use crate::answerer::AnyAnswerer;
+use crate::batched_reads::{BatchedReads, EventCount};
 use crate::bus::Bus;
 use crate::clock::Clock;
-use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
+use crate::committer::{Change, CommitReply, Committer, Counters, MailboxAction, Precondition, Work};
+use crate::draft::RunDraft;
 use crate::error::Error;
-use crate::feed::{Feed, Listener};
-use crate::hands::Hands;
-use crate::measures::Measures;
+use crate::feed::{CommitFeed, CommitReceiver};
+use crate::local_handoff::LocalHandoff;
+use crate::metrics::EngineMetrics;
 use crate::nodes::NodeTypes;
 use crate::providers::Providers;
-use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::Seal;
-use crate::store::events::Stored;
+use crate::store::events::StoredLog;
 use crate::store::{Database, Statement};
-use crate::webhooks::Hooks;
+use crate::webhooks::WebhookHub;
 use crate::worker::Worker;
+use crate::workflow_registry::WorkflowRegistry;
 
-mod activating;
+mod activation;
 mod agents;
+mod approver_warnings;
 mod arrivals;
-mod asks;
 mod audit;
-mod checking;
+mod definition_check;
 mod definitions;
 mod deliveries;
 mod dispatches;
@@ -47,29 +47,29 @@ mod once;
 mod opening;
 mod options;
 mod pending;
-mod people;
 mod quotas;
 mod reading;
 mod sealing;
 mod secrets;
 mod sessions;
+mod side_questions;
 #[cfg(test)]
-mod staleness;
+mod stale_cache;
 mod starting;
 mod threads;
 mod webhook_secrets;
 mod webhooks;
 
-pub use agents::{Interrupted, Talk};
-pub(crate) use arrivals::Looks;
-pub use arrivals::{Received, RefusedBy, Taker};
-use audit::Entries;
-pub use checking::Checked;
+pub use agents::{AgentInput, ThreadInterruption};
+pub(crate) use arrivals::SearchPositions;
+pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
+use audit::AuditEntries;
+pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;
-pub(crate) use families::Before;
+pub(crate) use families::PriorState;
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
-pub use graphs::{GraphError, GraphStart, Handle, Resume, Standing};
+pub use graphs::{GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
 pub use holdpoint_core::{EventReception, InputMode};
 pub use once::{Once, RequestKey, Respond};
 pub use options::Options;
@@ -80,113 +80,113 @@ pub use starting::StartOptions;
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 
-/// The backstop behind the wake-ups: alone, and where other nodes may leave work behind.
+/// The interval at which worker and delivery worker read the store without a wake-up, alone and on a shared database.
 const BACKSTOP: Duration = Duration::from_secs(30);
 const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
-/// How often a command is decided again because others changed the run first.
+/// The number of attempts to decide and commit a command while concurrent changes of the run win.
 const ATTEMPTS_MAX: usize = 64;
 
-/// A handle to an open engine; clones share it.
+/// A handle to an open engine. Clones share the engine.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(Arc<EngineState>);
 
 #[derive(Debug)]
-struct Shared {
+struct EngineState {
     db: Database,
     committer: Committer,
     cache: Arc<RunCache>,
     bus: Arc<Bus>,
-    hands: Arc<Hands>,
+    local_handoff: Arc<LocalHandoff>,
     clock: Clock,
     nodes: NodeTypes,
-    /// Who answers what approvers ask, if anybody does.
     answerer: Option<AnyAnswerer>,
-    registry: Registry,
-    /// None where nobody chose a key.
+    registry: WorkflowRegistry,
     seal: Option<Seal>,
-    sequences: Arc<Asking<Sequence>>,
-    logs: Arc<Asking<Arc<Stored>>>,
+    sequences: Arc<BatchedReads<EventCount>>,
+    logs: Arc<BatchedReads<Arc<StoredLog>>>,
     counters: Arc<Counters>,
-    measures: Arc<Measures>,
-    feed: Arc<Feed>,
-    hooks: Arc<Hooks>,
-    agents: Agents,
+    measures: Arc<EngineMetrics>,
+    feed: Arc<CommitFeed>,
+    hooks: Arc<WebhookHub>,
+    agents: AgentRuntime,
     providers: Providers,
     name: String,
     lease_ms: u64,
     backstop: Option<Duration>,
     retention_ms: u64,
-    /// How long an event from outside is kept for who comes later.
+    /// The time for which an external event is kept for interrupts that open later.
     events_kept_ms: u64,
-    /// How many of them a tenant may have, and for how many more there is room as far as this node knows.
     events_kept_max: u64,
-    rooms: Mutex<HashMap<TenantId, u64>>,
+    /// The number of events that each tenant may still keep before this node counts again.
+    kept_event_room: Mutex<HashMap<TenantId, u64>>,
     quotas: Quotas,
     admissions: quotas::Admissions,
-    /// Runs that end with another in one commit.
     cascade_max: usize,
-    /// Ends what listens to other nodes.
+    /// Stops the task that receives notifications of other nodes.
     stop: watch::Sender<bool>,
 }
 
-/// What came of trying a command once.
-enum Tried {
+/// The outcome of one attempt to execute commands.
+enum CommandOutcome {
     Done(Arc<Run>),
-    /// It was refused, and the refusal is on disk.
+    /// The core refused the command and the refusal is recorded in the run.
     Denied(Refusal),
-    /// The run has changed meanwhile.
-    Outrun,
+    /// The run has changed since it was read.
+    Conflict,
 }
 
 impl Engine {
-    /// The version of the stored form, which every run records at its start. It grows with each migration.
+    /// The version of the database schema. Every run records it at its start. It grows with each migration.
     pub const VERSION: u64 = crate::store::ENGINE_VERSION;
 
-    /// Writes what was submitted and closes the store. Later calls fail.
+    /// Commits submitted changes and closes the store. Later calls fail.
     pub async fn close(&self) {
         self.0.stop.send_replace(true);
         self.0.committer.close().await;
         self.0.feed.close();
     }
 
+    /// Creates the worker of this process.
     pub fn worker(&self) -> Worker {
         Worker::new(self.clone())
     }
 
+    /// Returns the current time of the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
+    /// Returns the clock.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// Whether changes can be written.
+    /// Returns whether the committer can write changes.
     pub fn is_alive(&self) -> bool {
         self.0.committer.is_alive()
     }
 
+    /// Returns the counters of the committer and the store.
     pub fn counters(&self) -> &Counters {
         &self.0.counters
     }
 
-    /// What happened here since the engine was opened, in numbers.
-    pub fn measures(&self) -> &Measures {
+    /// Returns the metrics of this engine since it was opened.
+    pub fn measures(&self) -> &EngineMetrics {
         &self.0.measures
     }
 
-    /// Hears of every change that is committed here from now on, until the engine is closed. What does not
-    /// fit into a listener's queue is dropped.
-    pub fn listen(&self, capacity: usize) -> Listener {
-        self.0.feed.open(capacity)
+    /// Subscribes to the commits of this process. Commits that do not fit into the queue of the subscriber are dropped.
+    pub fn subscribe_commits(&self, capacity: usize) -> CommitReceiver {
+        self.0.feed.subscribe(capacity)
     }
 
-    /// How much listeners have missed.
-    pub fn unheard(&self) -> u64 {
+    /// Returns the number of commits that were dropped for subscribers.
+    pub fn dropped_commits(&self) -> u64 {
         self.0.feed.dropped()
     }
 
-    /// Whether nodes may hold conversations here.
+    /// Returns whether conversation nodes are enabled.
     pub fn has_conversations(&self) -> bool {
         self.0.nodes.has_conversations()
     }
@@ -195,40 +195,35 @@ impl Engine {
         &self.0.nodes
     }
 
-    pub(crate) fn hands(&self) -> &Hands {
-        &self.0.hands
+    pub(crate) fn local_handoff(&self) -> &LocalHandoff {
+        &self.0.local_handoff
     }
 
     pub(crate) fn bus(&self) -> &Bus {
         &self.0.bus
     }
 
-    // Runs
-
-    /// Does what a command asks, or says why not. When this returns, it is on disk; and so is a refusal that is part of
-    /// the run's story.
+    /// Executes a command and commits the change, or the refusal if the run records it.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
         self.execute_once(of, std::slice::from_ref(command), None).await
     }
 
-    /// Executes commands in one change, all or none, and writes a receipt. A refusal that the run records ends it.
+    /// Executes commands in one change, all or none, and writes a receipt. Stops at a refusal that the run records.
     pub async fn execute_once(
         &self,
         of: &RunRef,
         commands: &[Command],
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        // What was decided on something older than what is stored is not written.
-        let mut run = self.known(of).await?;
+        // The committer rejects a change that was decided on an outdated run.
+        let mut run = self.cached_run(of).await?;
         let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
             match self.try_execute(of, run, commands, stored, once).await {
-                Ok(Tried::Done(run)) => return Ok(run),
-                // Written down, and therefore decided on what is stored.
-                Ok(Tried::Denied(refusal)) => return Err(refusal.into()),
-                // Somebody else was first. Decide again on what is true now.
-                Ok(Tried::Outrun) => {}
-                // The cache may lag behind the store by a commit; only what is stored can make a refusal final.
+                Ok(CommandOutcome::Done(run)) => return Ok(run),
+                Ok(CommandOutcome::Denied(refusal)) => return Err(refusal.into()),
+                Ok(CommandOutcome::Conflict) => {}
+                // The cache can lag behind the store; only a committed refusal or one on the stored run is final.
                 Err(Error::Refused(_)) if !stored => {}
                 Err(error) => return Err(error),
             }
@@ -238,7 +233,7 @@ impl Engine {
         Err(Error::Busy)
     }
 
-    /// Ends a run. One that has already ended stays as it is, and that is no error.
+    /// Cancels a run. Has no effect on a run that has already ended.
     pub async fn cancel(
         &self,
         of: &RunRef,
@@ -248,7 +243,7 @@ impl Engine {
         self.cancel_once(of, reason, by, None).await
     }
 
-    /// Ends a run and writes a receipt.
+    /// Cancels a run and writes a receipt.
     pub async fn cancel_once(
         &self,
         of: &RunRef,
@@ -266,7 +261,7 @@ impl Engine {
         }
     }
 
-    /// `stored` says whether the run is as it was read from the store.
+    /// Tries to execute commands on `run`. `stored` says whether the run was read from the store.
     async fn try_execute(
         &self,
         of: &RunRef,
@@ -274,9 +269,9 @@ impl Engine {
         commands: &[Command],
         stored: bool,
         once: Option<&Once<Run>>,
-    ) -> Result<Tried, Error> {
-        let before = Before::of(&run);
-        let mut draft = Draft::new(run, self.now());
+    ) -> Result<CommandOutcome, Error> {
+        let before = PriorState::of(&run);
+        let mut draft = RunDraft::new(run, self.now());
         for command in commands {
             draft.decide(command)?;
             if draft.events.iter().any(|event| event.denial().is_some()) {
@@ -284,85 +279,89 @@ impl Engine {
             }
         }
         edits::check(self, of, &draft.run, &draft.events).await?;
-        // Where nothing is to be written nobody looks whether others have written.
+        // A change without events is not committed, so that the committer cannot detect an outdated run.
         if draft.events.is_empty() && !stored && self.is_shared() {
-            return Ok(Tried::Outrun);
+            return Ok(CommandOutcome::Conflict);
         }
         if let Some(refusal) = draft.events.iter().find_map(Event::denial) {
-            // Without a receipt: the command was not executed.
-            let entries = Entries::of(&draft.events);
-            if self.settle(of, before, draft, Mail::None, None).await?.is_some() {
-                return Ok(Tried::Outrun);
+            // No receipt, because the command was not executed.
+            let entries = AuditEntries::of(&draft.events);
+            if self.commit_draft(of, before, draft, MailboxAction::None, None).await?.is_some() {
+                return Ok(CommandOutcome::Conflict);
             }
             entries.write(of);
-            return Ok(Tried::Denied(refusal));
+            return Ok(CommandOutcome::Denied(refusal));
         }
         let wakes = before.wakes(&draft);
-        let mail = if wakes { self.activate(of, &mut draft).await? } else { Mail::None };
-        let (after, entries) = (draft.run.clone(), Entries::of(&draft.events));
-        Ok(match self.settle(of, before, draft, mail, once).await? {
+        let mail = if wakes { self.activate(of, &mut draft).await? } else { MailboxAction::None };
+        let (after, entries) = (draft.run.clone(), AuditEntries::of(&draft.events));
+        Ok(match self.commit_draft(of, before, draft, mail, once).await? {
             None => {
                 entries.write(of);
-                Tried::Done(after)
+                CommandOutcome::Done(after)
             }
-            Some(_) => Tried::Outrun,
+            Some(_) => CommandOutcome::Conflict,
         })
     }
 
-    /// Commits a draft, its effects on other runs, and the receipt. Returns the guard that did not hold, if one did not.
-    pub(crate) async fn settle(
+    /// Commits a draft, its changes of related runs, and the receipt. Returns the precondition that failed, if any.
+    pub(crate) async fn commit_draft(
         &self,
         of: &RunRef,
-        before: Before,
-        draft: Draft,
-        mail: Mail,
+        before: PriorState,
+        draft: RunDraft,
+        mail: MailboxAction,
         once: Option<&Once<Run>>,
-    ) -> Result<Option<Guard>, Error> {
-        match self.family(of, before, draft, mail).await? {
+    ) -> Result<Option<Precondition>, Error> {
+        match self.collect_family_changes(of, before, draft, mail).await? {
             Ok(changes) => self.commit(changes, once).await,
-            Err(guard) => Ok(Some(guard)),
+            Err(failed) => Ok(Some(failed)),
         }
     }
 
-    /// Writes changes, all or none of them, and a receipt of the first run.
-    async fn commit(&self, changes: Vec<Change>, once: Option<&Once<Run>>) -> Result<Option<Guard>, Error> {
+    /// Commits changes, all or none, and a receipt for the first run.
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        once: Option<&Once<Run>>,
+    ) -> Result<Option<Precondition>, Error> {
         let Some(after) = changes.first().map(|change| change.after.clone()) else { return Ok(None) };
-        self.commit_as(changes, once, &*after).await
+        self.commit_with_receipt(changes, once, &*after).await
     }
 
-    async fn commit_as<T>(
+    async fn commit_with_receipt<T>(
         &self,
         mut changes: Vec<Change>,
         once: Option<&Once<T>>,
         after: &T,
-    ) -> Result<Option<Guard>, Error> {
-        changes.iter_mut().for_each(|change| self.hand_over(change));
-        let born = changes.iter().filter(|change| change.before == 0);
-        let born: Vec<_> =
-            born.map(|birth| (birth.of.tenant.clone(), birth.after.workflow.id.clone())).collect();
+    ) -> Result<Option<Precondition>, Error> {
+        changes.iter_mut().for_each(|change| self.claim_locally(change));
+        let new_runs = changes.iter().filter(|change| change.before == 0);
+        let workflows: Vec<_> =
+            new_runs.map(|change| (change.of.tenant.clone(), change.after.workflow.id.clone())).collect();
         match self.submit(Work::Changes(changes), once, after).await? {
-            Reply::Conflict(guard) => {
-                if guard == Guard::Revision {
-                    // Another node has registered a newer one.
-                    born.iter()
-                        .for_each(|(tenant, workflow)| self.0.registry.forget_latest(tenant, workflow));
+            CommitReply::Conflict(failed) => {
+                if failed == Precondition::Revision {
+                    // Another node has registered a newer revision.
+                    workflows.iter().for_each(|(tenant, id)| self.0.registry.forget_latest(tenant, id));
                 }
-                Ok(Some(guard))
+                Ok(Some(failed))
             }
             _ => Ok(None),
         }
     }
 
-    /// What a worker must pick up goes to ours, if it has a hand free.
-    fn hand_over(&self, change: &mut Change) {
-        if let Mail::Enqueue(id) = &change.mail
-            && let Some(taking) = self.0.hands.take(&change.of, id, change.at.plus_ms(self.0.lease_ms))
+    /// Lets the worker of this process claim a new dispatch, if it has a free slot.
+    fn claim_locally(&self, change: &mut Change) {
+        if let MailboxAction::Enqueue(id) = &change.mail
+            && let Some(claim) =
+                self.0.local_handoff.reserve(&change.of, id, change.at.plus_ms(self.0.lease_ms))
         {
-            change.mail = Mail::Take(Arc::new(taking));
+            change.mail = MailboxAction::HandOff(Arc::new(claim));
         }
     }
 
-    pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {
+    pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<CommitReply, Error> {
         self.0.committer.submit(Work::Plain(statements), None).await
     }
 
@@ -370,28 +369,28 @@ impl Engine {
         &self.0.db
     }
 
-    /// Returns how long the worker and the courier wait at most before they look at the store without being woken.
+    /// Returns the maximum time for which the worker and the delivery worker wait for a wake-up before they read the store.
     pub(crate) fn backstop(&self) -> Duration {
         let usual = if self.is_shared() { BACKSTOP_SHARED } else { BACKSTOP };
         self.0.backstop.unwrap_or(usual)
     }
 
-    /// Returns whether the worker of this process sleeps and nothing has woken it. For tests of the wake-ups.
+    /// Returns whether the worker of this process sleeps and has no pending wake-up. For tests of the wake-ups.
     #[doc(hidden)]
     pub fn worker_is_idle(&self) -> bool {
         self.0.bus.work.is_idle()
     }
 
-    /// Returns whether the courier of this process sleeps and nothing has woken it. For tests of the wake-ups.
+    /// Returns whether the delivery worker of this process sleeps and has no pending wake-up. For tests of the wake-ups.
     #[doc(hidden)]
-    pub fn courier_is_idle(&self) -> bool {
+    pub fn delivery_worker_is_idle(&self) -> bool {
         self.hooks().is_idle()
     }
 
-    /// Returns whether another node on this database was heard of lately. For tests with several nodes.
+    /// Returns whether this node has recently heard from another node on this database. For tests.
     #[doc(hidden)]
-    pub fn hears_other_nodes(&self) -> bool {
-        self.0.bus.outbox.somebody_listens()
+    pub fn sees_other_nodes(&self) -> bool {
+        self.0.bus.outbox.has_listeners()
     }
 
     pub(crate) fn is_shared(&self) -> bool {

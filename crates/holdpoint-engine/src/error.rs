@@ -1,79 +1,108 @@
-//! What can come back instead of a result. Refusals are part of the contract; the rest is trouble.
+//! The errors of the engine. A refusal is an expected rejection with a stable code; most other errors are failures.
 
 use std::path::PathBuf;
 
 use holdpoint_core::mailbox::MailboxError;
-use holdpoint_core::workflow::Flaw;
+use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_core::{NodeId, Refusal, RunId};
 
 use crate::engine::QuotaExceeded;
 use crate::outgoing;
 use crate::providers::BadProviders;
-use crate::seal::Unopenable;
+use crate::seal::UnsealError;
 use crate::store;
 use crate::store::receipts::Receipt;
 
+/// An error of an operation of the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The core rejected a command.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The named kind of object does not exist, or it belongs to another tenant.
     #[error("{0} not found")]
     NotFound(&'static str),
+    /// A definition was rejected, for all of these reasons.
     #[error("the workflow has {} flaw(s); the first: {}", .0.len(), .0.first().map(ToString::to_string).unwrap_or_default())]
-    InvalidWorkflow(Vec<Flaw>),
-    /// Something was done under this key before; nothing was done now. Whether it was the same tells the body's hash.
-    #[error("a request with this key was answered before")]
+    InvalidWorkflow(Vec<DefinitionFlaw>),
+    /// A request with this idempotency key was executed before; this one had no effect. The hash in the receipt shows
+    /// whether both requests have the same body.
+    #[error("a request with this idempotency key was executed before")]
     Duplicate(Box<Receipt>),
-    /// An event with this id arrived before, and it was another one.
-    #[error("another event was sent under this id")]
+    /// A different event with the same id was received before.
+    #[error("a different event with this id was received before")]
     EventConflict,
-    /// The scope was asked for as a whole, and a run is at work in it.
-    #[error("run {active_run} is at work in this scope")]
-    ScopeBusy { active_run: RunId },
-    /// A fork was to begin behind the end of the log.
-    #[error("the log has {events} events, and no copy can begin behind them")]
-    BeyondLog { events: u64 },
-    /// Another key was used first; what it sealed would not open.
+    /// An exclusive start was rejected because another run of the scope has not ended.
+    #[error("run {active_run} is active in this scope")]
+    ScopeBusy {
+        /// The run that has not ended.
+        active_run: RunId,
+    },
+    /// A fork was requested from a sequence beyond the end of the log.
+    #[error("the fork begins beyond the end of the log, which has {events} events")]
+    BeyondLog {
+        /// The number of events in the log.
+        events: u64,
+    },
+    /// The database was sealed with another key. Its sealed values cannot be opened with this key.
     #[error(
-        "the secrets in this database are sealed with the key {wanted}, and this is the key {given}; give every node the \
-         same one, and restore it together with the database"
+        "wrong seal key: the database is sealed with the key {wanted}, and the configured key is {given}; configure the \
+         same key on every node, and restore it together with the database"
     )]
-    WrongSealKey { given: String, wanted: String },
-    /// The file of the key that sealed the database is gone. It is not replaced: what was sealed would not open.
+    WrongSealKey {
+        /// The name of the configured key.
+        given: String,
+        /// The name of the key that the database is sealed with.
+        wanted: String,
+    },
+    /// The key file is missing. The engine does not create a new key, because it could not open the sealed values.
     #[error(
-        "the secrets in this database are sealed with the key {wanted}, and there is no key file {}; restore it from the \
-         backup that the database belongs to. Nothing was changed", .path.display()
+        "missing seal key: the database is sealed with the key {wanted}, and the key file {} does not exist; restore the \
+         file from the backup of the database. The database was not changed", .path.display()
     )]
-    MissingSealKey { path: PathBuf, wanted: String },
+    MissingSealKey {
+        /// The path of the missing file.
+        path: PathBuf,
+        /// The name of the key that the database is sealed with.
+        wanted: String,
+    },
+    /// A sealed value cannot be opened.
     #[error(transparent)]
-    Sealed(#[from] Unopenable),
-    /// Secrets cannot be kept on a server of databases unless somebody chooses the key that all nodes share.
-    #[error("there is no key to seal secrets with; choose one with Options::seal_key")]
+    Sealed(#[from] UnsealError),
+    /// No seal key is configured. An engine on PostgreSQL has no default key, because all nodes must share one.
+    #[error("no seal key is configured; set one with Options::seal_key")]
     NoSealKey,
-    /// What the operator says about providers cannot be used.
+    /// The operator's settings for providers are invalid.
     #[error("providers: {0}")]
     Providers(#[from] BadProviders),
-    /// A URL was given that must not be called.
+    /// The outgoing policy forbids a URL.
     #[error(transparent)]
     Target(outgoing::Error),
-    /// A quota of the tenant is used up; nothing was written.
+    /// A quota of the tenant is used up. The operation had no effect.
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
-    /// The tenant has as many of these as it may have.
+    /// The tenant has reached the limit for the named kind of object.
     #[error("there are too many {0}")]
     TooMany(&'static str),
-    /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
+    /// The queue of the committer is full, or concurrent changes of the run won every attempt. The caller can retry.
     #[error("the engine is busy; try again")]
     Busy,
-    /// A server outside that a node of a run needs is away.
+    /// A server that a node of a run depends on is unavailable.
     #[error("{why}")]
-    Unavailable { node: NodeId, why: String },
-    /// A node could not be executed to an end; its dispatch is tried again.
+    Unavailable {
+        /// The node.
+        node: NodeId,
+        /// The message for the log.
+        why: String,
+    },
+    /// The execution of a node did not finish. The worker retries the dispatch.
     #[error("{0}")]
     Unfinished(String),
+    /// The mailbox rejected an operation.
     #[error(transparent)]
     Mailbox(#[from] MailboxError),
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
 }

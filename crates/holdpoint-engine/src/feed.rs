@@ -1,5 +1,5 @@
-//! Tells those outside who listen of every change, once it is on disk. Whoever listens must keep up: what does not fit
-//! into a queue is dropped and counted, never waited for.
+//! Feed of committed changes for subscribers such as the trace exporter. The feed never waits for a subscriber: it
+//! drops and counts commits that do not fit into the subscriber's queue.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -8,42 +8,44 @@ use std::time::Duration;
 
 use holdpoint_core::{Event, Run, RunRef, Timestamp};
 
-/// Bytes of runs that a queue may keep in memory, about.
+/// The approximate number of bytes of runs that a queue keeps in memory.
 const QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// What a commit costs besides what is in its run.
+/// The estimated size of a commit without its run.
 const COMMIT_BYTES: usize = 4096;
 
-/// What one commit did to one run.
+/// The change of one run by one commit.
 #[derive(Clone, Debug)]
-pub struct Committed {
+pub struct RunCommit {
+    /// The run.
     pub of: RunRef,
-    /// The fold before the events; none when the run begins with them. A fork begins behind what it copied.
+    /// The state before the events. `None` if the run starts with them. For a fork, the state after the copied events.
     pub from: Option<Arc<Run>>,
-    /// The fold behind the events.
+    /// The state after the events.
     pub run: Arc<Run>,
-    /// None of a fork that is over where it begins.
+    /// The events of the commit, without the events that a fork copied. Can be empty for a fork.
     pub events: Vec<Event>,
+    /// The time of the commit.
     pub at: Timestamp,
 }
 
-impl Committed {
+impl RunCommit {
     fn bytes(&self) -> usize {
         COMMIT_BYTES + self.run.bytes
     }
 }
 
-/// The other end of the feed.
+/// The receiving end of a subscription to the feed.
 #[derive(Debug)]
-pub struct Listener {
-    commits: Receiver<Committed>,
-    _listens: Arc<()>,
+pub struct CommitReceiver {
+    commits: Receiver<RunCommit>,
+    _alive: Arc<()>,
     queued_bytes: Arc<AtomicUsize>,
 }
 
-impl Listener {
-    /// Waits for a commit; `Disconnected` once the engine is closed and everything was heard.
-    pub fn hear(&self, wait: Duration) -> Result<Committed, RecvTimeoutError> {
+impl CommitReceiver {
+    /// Waits for a commit. Returns `Disconnected` after the engine was closed and all commits were received.
+    pub fn recv(&self, wait: Duration) -> Result<RunCommit, RecvTimeoutError> {
         let committed = self.commits.recv_timeout(wait)?;
         self.queued_bytes.fetch_sub(committed.bytes(), Ordering::Relaxed);
         Ok(committed)
@@ -51,19 +53,19 @@ impl Listener {
 }
 
 #[derive(Debug)]
-struct Queue {
-    commits: SyncSender<Committed>,
-    /// The listener has the other half.
-    listens: Weak<()>,
+struct CommitQueue {
+    commits: SyncSender<RunCommit>,
+    /// The receiver holds the strong reference.
+    receiver_alive: Weak<()>,
     queued_bytes: Arc<AtomicUsize>,
 }
 
-impl Queue {
-    /// Whether there was room. Nothing when nobody listens any more.
-    fn take(&self, committed: Committed) -> Option<bool> {
+impl CommitQueue {
+    /// Returns whether the queue had room, or `None` if the receiver is gone.
+    fn push(&self, committed: RunCommit) -> Option<bool> {
         let bytes = committed.bytes();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // One that is larger than the whole queue is still let in when there is nothing else.
+        // A commit that is larger than the whole queue is accepted if the queue is empty.
         let fits = before == 0 || before + bytes <= QUEUE_BYTES_MAX;
         let sent = if fits { self.commits.try_send(committed) } else { Err(TrySendError::Full(committed)) };
         if sent.is_err() {
@@ -77,32 +79,36 @@ impl Queue {
     }
 }
 
+/// The subscribers to commits, and the number of commits that were dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Feed {
-    queues: RwLock<Vec<Queue>>,
+pub(crate) struct CommitFeed {
+    queues: RwLock<Vec<CommitQueue>>,
     dropped: AtomicU64,
 }
 
-impl Feed {
-    pub(crate) fn open(&self, capacity: usize) -> Listener {
+impl CommitFeed {
+    pub(crate) fn subscribe(&self, capacity: usize) -> CommitReceiver {
         let (sender, commits) = sync_channel(capacity);
         let queued_bytes = Arc::<AtomicUsize>::default();
-        let listens = Arc::new(());
-        let queue =
-            Queue { commits: sender, listens: Arc::downgrade(&listens), queued_bytes: queued_bytes.clone() };
+        let receiver_alive = Arc::new(());
+        let queue = CommitQueue {
+            commits: sender,
+            receiver_alive: Arc::downgrade(&receiver_alive),
+            queued_bytes: queued_bytes.clone(),
+        };
         self.queues.write().unwrap_or_else(PoisonError::into_inner).push(queue);
-        Listener { commits, _listens: listens, queued_bytes }
+        CommitReceiver { commits, _alive: receiver_alive, queued_bytes }
     }
 
-    /// Ends what the listeners hear.
+    /// Ends all subscriptions.
     pub(crate) fn close(&self) {
         self.queues.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    pub(crate) fn tell(&self, committed: impl Fn() -> Committed) {
+    pub(crate) fn publish(&self, committed: impl Fn() -> RunCommit) {
         let mut gone = false;
         for queue in self.queues.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            match queue.take(committed()) {
+            match queue.push(committed()) {
                 Some(true) => {}
                 Some(false) => drop(self.dropped.fetch_add(1, Ordering::Relaxed)),
                 None => gone = true,
@@ -110,7 +116,7 @@ impl Feed {
         }
         if gone {
             let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
-            queues.retain(|queue| queue.listens.strong_count() > 0);
+            queues.retain(|queue| queue.receiver_alive.strong_count() > 0);
         }
     }
 
@@ -126,63 +132,63 @@ mod tests {
     use holdpoint_core::{RunId, TenantId};
     use serde_json::json;
 
-    fn committed(bytes: usize) -> Committed {
+    fn committed(bytes: usize) -> RunCommit {
         let definition = json!({
             "id": "w", "name": "w", "version": "1", "edges": [], "triggers": [], "variables": [],
             "metadata": {}, "settings": {},
             "nodes": [{"id": "a", "typeId": "core.noop", "name": "a", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}],
         });
         let id = RunId::parse("run").unwrap();
-        let mut run = Run::unborn(id.clone(), Arc::new(Workflow::parse(&definition, 1).unwrap()));
+        let mut run = Run::new(id.clone(), Arc::new(Workflow::parse(&definition, 1).unwrap()));
         run.bytes = bytes;
         let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: id };
-        Committed { of, from: None, run: Arc::new(run), events: Vec::new(), at: Timestamp(0) }
+        RunCommit { of, from: None, run: Arc::new(run), events: Vec::new(), at: Timestamp(0) }
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted_and_room_is_made_by_listening() {
-        let feed = Feed::default();
-        feed.tell(|| unreachable!("nobody listens"));
-        let listener = feed.open(2);
-        (0..5).for_each(|_| feed.tell(|| committed(0)));
+    fn commits_that_do_not_fit_are_dropped_and_counted_until_the_receiver_makes_room() {
+        let feed = CommitFeed::default();
+        feed.publish(|| unreachable!("there is no subscriber"));
+        let receiver = feed.subscribe(2);
+        (0..5).for_each(|_| feed.publish(|| committed(0)));
         assert_eq!(feed.dropped(), 3);
-        assert!(listener.hear(Duration::ZERO).is_ok());
-        feed.tell(|| committed(0));
+        assert!(receiver.recv(Duration::ZERO).is_ok());
+        feed.publish(|| committed(0));
         assert_eq!(feed.dropped(), 3);
     }
 
     #[test]
-    fn everybody_who_listens_hears_everything_and_who_has_gone_misses_nothing() {
-        let feed = Feed::default();
-        let (one, two) = (feed.open(1), feed.open(2));
-        (0..2).for_each(|_| feed.tell(|| committed(0)));
-        assert_eq!(feed.dropped(), 1, "of the one with less room");
-        assert!(one.hear(Duration::ZERO).is_ok() && one.hear(Duration::ZERO).is_err());
-        (0..2).for_each(|_| assert!(two.hear(Duration::ZERO).is_ok()));
+    fn every_receiver_gets_every_commit_and_a_dropped_receiver_is_removed() {
+        let feed = CommitFeed::default();
+        let (one, two) = (feed.subscribe(1), feed.subscribe(2));
+        (0..2).for_each(|_| feed.publish(|| committed(0)));
+        assert_eq!(feed.dropped(), 1, "dropped for the receiver with less room");
+        assert!(one.recv(Duration::ZERO).is_ok() && one.recv(Duration::ZERO).is_err());
+        (0..2).for_each(|_| assert!(two.recv(Duration::ZERO).is_ok()));
         drop(one);
-        (0..2).for_each(|_| feed.tell(|| committed(0)));
+        (0..2).for_each(|_| feed.publish(|| committed(0)));
         assert_eq!((feed.dropped(), feed.queues.read().unwrap().len()), (1, 1));
     }
 
     #[test]
     fn a_queue_is_full_by_bytes_too() {
-        let feed = Feed::default();
-        let listener = feed.open(100);
-        feed.tell(|| committed(2 * QUEUE_BYTES_MAX));
-        feed.tell(|| committed(0));
-        assert_eq!(feed.dropped(), 1, "one giant fills it");
-        assert!(listener.hear(Duration::ZERO).is_ok());
-        (0..4).for_each(|_| feed.tell(|| committed(QUEUE_BYTES_MAX / 3)));
+        let feed = CommitFeed::default();
+        let receiver = feed.subscribe(100);
+        feed.publish(|| committed(2 * QUEUE_BYTES_MAX));
+        feed.publish(|| committed(0));
+        assert_eq!(feed.dropped(), 1, "one large commit fills the queue");
+        assert!(receiver.recv(Duration::ZERO).is_ok());
+        (0..4).for_each(|_| feed.publish(|| committed(QUEUE_BYTES_MAX / 3)));
         assert_eq!(feed.dropped(), 3);
     }
 
     #[test]
-    fn a_closed_feed_is_heard_to_its_end() {
-        let feed = Feed::default();
-        let listener = feed.open(2);
-        feed.tell(|| committed(0));
+    fn a_receiver_gets_all_commits_of_a_closed_feed() {
+        let feed = CommitFeed::default();
+        let receiver = feed.subscribe(2);
+        feed.publish(|| committed(0));
         feed.close();
-        assert!(listener.hear(Duration::ZERO).is_ok());
-        assert!(matches!(listener.hear(Duration::ZERO), Err(RecvTimeoutError::Disconnected)));
+        assert!(receiver.recv(Duration::ZERO).is_ok());
+        assert!(matches!(receiver.recv(Duration::ZERO), Err(RecvTimeoutError::Disconnected)));
     }
 }

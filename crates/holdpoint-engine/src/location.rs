@@ -1,34 +1,34 @@
-//! The place of the database: parsed from its URL, and shown without passwords.
+//! The location of the database, parsed from a URL and shown without passwords.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Which database and where.
+/// The location of a database.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Location {
-    /// A file.
+    /// The path of an SQLite file.
     Sqlite(PathBuf),
-    /// An address such as `postgres://user@host/database`. It may hold a password.
+    /// A URL such as `postgres://user@host/database`. It can contain a password.
     Postgres(String),
 }
 
 impl Location {
-    /// Parses `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The error never repeats the text, which may
-    /// have a password in it.
+    /// Parses `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The error does not repeat the text, which
+    /// can contain a password.
     pub fn parse(url: &str) -> Result<Self, &'static str> {
         let postgres = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
         let sqlite = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
         match (sqlite, postgres) {
-            (Some(""), _) => Err("a path must follow, as in sqlite:/var/lib/holdpoint/holdpoint.db"),
+            (Some(""), _) => {
+                Err("the path is missing; use sqlite:/var/lib/holdpoint/holdpoint.db, for example")
+            }
             (Some(path), _) => Ok(Self::Sqlite(PathBuf::from(path))),
             (None, Some("")) => {
-                Err("a host must follow, as in postgres://holdpoint@db.example.com/holdpoint")
+                Err("the host is missing; use postgres://holdpoint@db.example.com/holdpoint, for example")
             }
             (None, Some(_)) => Ok(Self::Postgres(url.to_owned())),
-            (None, None) => {
-                Err("there are two forms: sqlite:PATH, as in sqlite:/var/lib/holdpoint/holdpoint.db, \
-                                 and postgres://USER:PASSWORD@HOST:PORT/DATABASE")
-            }
+            (None, None) => Err("must be sqlite:PATH, as in sqlite:/var/lib/holdpoint/holdpoint.db, \
+                                 or postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
         }
     }
 }
@@ -64,8 +64,8 @@ fn masked(url: &str) -> String {
     shown.push_str(rest);
     let Some((scheme, rest)) = shown.split_once("://") else { return HIDDEN.to_owned() };
     match rest.rsplit_once('@') {
-        Some((who, place)) if who.contains(':') => {
-            let user = who.split(':').next().unwrap_or_default();
+        Some((credentials, place)) if credentials.contains(':') => {
+            let user = credentials.split(':').next().unwrap_or_default();
             format!("{scheme}://{user}:{HIDDEN}@{place}")
         }
         _ => shown,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_databases_are_known_and_no_other() {
+    fn only_sqlite_and_postgres_urls_are_accepted() {
         let at = |url: &str| Location::parse(url);
         assert_eq!(at("sqlite:///a/b.db").unwrap(), Location::Sqlite("/a/b.db".into()));
         for url in ["postgres://u@h/db", "postgresql://u:p@a,b:5433/db?target_session_attrs=read-write"] {

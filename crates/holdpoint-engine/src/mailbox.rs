@@ -1,19 +1,19 @@
-//! The mailbox of one tenant, operation by operation. Each call is one transaction, shared with whatever else is
-//! written at that moment, and returns when it is on disk. Time is always an argument.
+//! The operations on the mailbox of one tenant. Each call is atomic, can share its transaction with other changes, and
+//! returns after the commit. The caller passes the time.
 
 use holdpoint_core::mailbox::{
-    Fenced, MailboxError, MailboxInterrupt, RunDispatch, RunDispatchResult, RunDispatchStatus,
+    ClaimAction, MailboxError, MailboxInterrupt, RunDispatch, RunDispatchResult, RunDispatchStatus,
     validate_thread,
 };
 use holdpoint_core::{TenantId, Timestamp};
 
-use crate::committer::{ClaimOrder, MailOp, Reply};
+use crate::committer::{ClaimOrder, CommitReply, MailboxOp};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::store;
 
-/// A handle to the queues of one tenant; clones share it. `claim_ready`, `reclaim_expired_leases`, `purge_terminal`,
-/// `list_terminal_unreconciled` and `next_wakeup` are for those who work for everybody: they look across tenants.
+/// A handle to the mailbox of one tenant. `claim_ready`, `reclaim_expired_leases`, `purge_terminal`,
+/// `list_terminal_unreconciled` and `next_wakeup` are for workers and cover all tenants.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     engine: Engine,
@@ -22,11 +22,14 @@ pub struct Mailbox {
 
 type Result<T> = std::result::Result<T, MailboxError>;
 
-/// A place in a thread's list; pages continue behind it.
+/// A position in the list of a dispatch thread. The next page starts after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchCursor {
+    /// Priority of the row.
     pub priority: u8,
+    /// Creation time of the row.
     pub created_at: Timestamp,
+    /// Sequence of the row.
     pub seq: u64,
 }
 
@@ -35,26 +38,26 @@ impl Mailbox {
         Self { engine, tenant }
     }
 
-    // Into the queue
+    // Enqueue
 
-    /// Stores a queued dispatch with its thread's epoch.
+    /// Stores a queued dispatch with the current epoch of its thread.
     pub async fn enqueue(&self, dispatch: &RunDispatch) -> Result<RunDispatch> {
         let each = self.enqueue_many(std::slice::from_ref(dispatch)).await?;
-        each.into_iter().next().unwrap_or_else(|| Err(odd()))
+        each.into_iter().next().unwrap_or_else(|| Err(unexpected_reply()))
     }
 
-    /// One transaction; each succeeds or fails for itself.
+    /// Stores several dispatches in one transaction. Each one succeeds or fails independently.
     pub async fn enqueue_many(&self, dispatches: &[RunDispatch]) -> Result<Vec<Result<RunDispatch>>> {
         let of_tenant = |row: &RunDispatch| RunDispatch { tenant: self.tenant.clone(), ..row.clone() };
-        match self.mail(MailOp::Enqueue(dispatches.iter().map(of_tenant).collect())).await? {
-            Reply::Each(each) => Ok(each),
-            _ => Err(odd()),
+        match self.mail(MailboxOp::Enqueue(dispatches.iter().map(of_tenant).collect())).await? {
+            CommitReply::Each(each) => Ok(each),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    // Out of the queue
+    // Claim
 
-    /// Claims up to `limit` available rows of a thread, unless something of it is in flight.
+    /// Claims up to `limit` available rows of a thread, unless a row of the thread is in flight.
     pub async fn claim(
         &self,
         thread_id: &str,
@@ -63,14 +66,14 @@ impl Mailbox {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<RunDispatch>> {
-        let order = order(consumer, lease_ms, now, limit)?;
+        let order = claim_order(consumer, lease_ms, now, limit)?;
         if validate_thread(thread_id).is_err() {
             return Ok(Vec::new());
         }
-        self.rows(MailOp::Claim { tenant: self.tenant.clone(), thread: thread_id.to_owned(), order }).await
+        self.rows(MailboxOp::Claim { tenant: self.tenant.clone(), thread: thread_id.to_owned(), order }).await
     }
 
-    /// Claims across threads, at most one row of each, the most urgent first.
+    /// Claims rows of all threads, at most one per thread, highest priority first.
     pub async fn claim_ready(
         &self,
         consumer: &str,
@@ -78,10 +81,10 @@ impl Mailbox {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<RunDispatch>> {
-        self.rows(MailOp::ClaimReady(order(consumer, lease_ms, now, limit)?)).await
+        self.rows(MailboxOp::ClaimReady(claim_order(consumer, lease_ms, now, limit)?)).await
     }
 
-    /// Claims one row, available or not, unless something of its thread is in flight.
+    /// Claims one row, available or not, unless a row of its thread is in flight.
     pub async fn claim_dispatch(
         &self,
         dispatch_id: &str,
@@ -89,19 +92,23 @@ impl Mailbox {
         lease_ms: u64,
         now: Timestamp,
     ) -> Result<Option<RunDispatch>> {
-        let order = order(consumer, lease_ms, now, 1)?;
-        let op =
-            MailOp::ClaimDispatch { tenant: self.tenant.clone(), dispatch_id: dispatch_id.to_owned(), order };
+        let order = claim_order(consumer, lease_ms, now, 1)?;
+        let op = MailboxOp::ClaimDispatch {
+            tenant: self.tenant.clone(),
+            dispatch_id: dispatch_id.to_owned(),
+            order,
+        };
         Ok(self.rows(op).await?.into_iter().next())
     }
 
-    // By the holder of a claim. All return the row as it is then.
+    // Operations of a claim's holder. Each returns the changed row.
 
+    /// Acknowledges the dispatch.
     pub async fn ack(&self, dispatch_id: &str, token: &str, now: Timestamp) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, Fenced::Ack, now).await
+        self.fenced(dispatch_id, token, ClaimAction::Ack, now).await
     }
 
-    /// Back into the queue until `retry_at`, or a dead letter when the attempts are used up.
+    /// Records a failed attempt. The row is queued again for `retry_at`, or dead-lettered if no attempts are left.
     pub async fn nack(
         &self,
         dispatch_id: &str,
@@ -110,10 +117,10 @@ impl Mailbox {
         error: &str,
         now: Timestamp,
     ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, Fenced::Nack { retry_at, error: error.to_owned() }, now).await
+        self.fenced(dispatch_id, token, ClaimAction::Nack { retry_at, error: error.to_owned() }, now).await
     }
 
-    /// Back into the queue until `retry_at`, without a failed attempt: the work waits for something that is away.
+    /// Queues the row again for `retry_at` without counting an attempt, because a required service is unavailable.
     pub async fn postpone(
         &self,
         dispatch_id: &str,
@@ -122,9 +129,11 @@ impl Mailbox {
         error: &str,
         now: Timestamp,
     ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, Fenced::Postpone { retry_at, error: error.to_owned() }, now).await
+        self.fenced(dispatch_id, token, ClaimAction::Postpone { retry_at, error: error.to_owned() }, now)
+            .await
     }
 
+    /// Dead-letters the dispatch.
     pub async fn dead_letter(
         &self,
         dispatch_id: &str,
@@ -132,9 +141,10 @@ impl Mailbox {
         error: &str,
         now: Timestamp,
     ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, Fenced::DeadLetter { error: error.to_owned() }, now).await
+        self.fenced(dispatch_id, token, ClaimAction::DeadLetter { error: error.to_owned() }, now).await
     }
 
+    /// Records the start of the execution.
     pub async fn record_dispatch_start(
         &self,
         dispatch_id: &str,
@@ -142,10 +152,11 @@ impl Mailbox {
         instance_id: &str,
         now: Timestamp,
     ) -> Result<RunDispatch> {
-        let what = Fenced::RecordStart { instance_id: instance_id.to_owned() };
+        let what = ClaimAction::RecordStart { instance_id: instance_id.to_owned() };
         self.fenced(dispatch_id, token, what, now).await
     }
 
+    /// Records the result of the run.
     pub async fn record_run_result(
         &self,
         dispatch_id: &str,
@@ -153,10 +164,10 @@ impl Mailbox {
         result: &RunDispatchResult,
         now: Timestamp,
     ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, Fenced::RecordResult(result.clone()), now).await
+        self.fenced(dispatch_id, token, ClaimAction::RecordResult(result.clone()), now).await
     }
 
-    /// The result and the ack in one.
+    /// Records the result and acknowledges the dispatch.
     pub async fn complete(
         &self,
         dispatch_id: &str,
@@ -164,10 +175,10 @@ impl Mailbox {
         result: &RunDispatchResult,
         now: Timestamp,
     ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, Fenced::Complete(result.clone()), now).await
+        self.fenced(dispatch_id, token, ClaimAction::Complete(result.clone()), now).await
     }
 
-    /// Nothing when the row is not claimed.
+    /// Supersedes a claimed dispatch. Returns None if the row is not claimed.
     pub async fn supersede_claimed(
         &self,
         dispatch_id: &str,
@@ -175,7 +186,8 @@ impl Mailbox {
         now: Timestamp,
         reason: &str,
     ) -> Result<Option<RunDispatch>> {
-        match self.fenced(dispatch_id, token, Fenced::Supersede { reason: reason.to_owned() }, now).await {
+        match self.fenced(dispatch_id, token, ClaimAction::Supersede { reason: reason.to_owned() }, now).await
+        {
             Ok(row) => Ok(Some(row)),
             Err(error @ MailboxError::StaleClaim { status: RunDispatchStatus::Claimed, .. }) => Err(error),
             Err(MailboxError::StaleClaim { .. } | MailboxError::NotFound { .. }) => Ok(None),
@@ -183,7 +195,7 @@ impl Mailbox {
         }
     }
 
-    /// Makes the lease end `extension_ms` from now. False when the claim is lost.
+    /// Sets the end of the lease to `extension_ms` from `now`. Returns false if the claim is lost.
     pub async fn extend_lease(
         &self,
         dispatch_id: &str,
@@ -195,7 +207,7 @@ impl Mailbox {
         Ok(self.extend_leases(&[claim], extension_ms, now).await? == [true])
     }
 
-    /// The same for many claims at once, each a dispatch id and its token.
+    /// Extends the leases of several claims, each a dispatch id and its token.
     pub async fn extend_leases(
         &self,
         claims: &[(String, String)],
@@ -210,47 +222,49 @@ impl Mailbox {
         &self,
         dispatch_id: &str,
         token: &str,
-        what: Fenced,
+        what: ClaimAction,
         now: Timestamp,
     ) -> Result<RunDispatch> {
         let (tenant, dispatch_id) = (self.tenant.clone(), dispatch_id.to_owned());
-        let op = MailOp::Fenced { tenant, dispatch_id, token: token.to_owned(), what, now };
+        let op = MailboxOp::ClaimAction { tenant, dispatch_id, token: token.to_owned(), what, now };
         match self.mail(op).await? {
-            Reply::Each(each) => each.into_iter().next().unwrap_or_else(|| Err(odd())),
-            _ => Err(odd()),
+            CommitReply::Each(each) => each.into_iter().next().unwrap_or_else(|| Err(unexpected_reply())),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    // By those who control
+    // Control
 
-    /// Cancels a row that nobody has claimed.
+    /// Cancels a row that is not claimed.
     pub async fn cancel(&self, dispatch_id: &str, now: Timestamp) -> Result<Option<RunDispatch>> {
-        let op = MailOp::Cancel { tenant: self.tenant.clone(), dispatch_id: dispatch_id.to_owned(), now };
+        let op = MailboxOp::Cancel { tenant: self.tenant.clone(), dispatch_id: dispatch_id.to_owned(), now };
         Ok(self.rows(op).await?.into_iter().next())
     }
 
-    /// Raises the thread's epoch: what is queued is superseded, what is in flight fails at its next call.
+    /// Increments the epoch of the thread: queued rows are superseded, and rows in flight fail at their next operation.
     pub async fn interrupt(&self, thread_id: &str, now: Timestamp) -> Result<MailboxInterrupt> {
         validate_thread(thread_id)?;
-        let op = MailOp::Interrupt { tenant: self.tenant.clone(), thread: thread_id.to_owned(), now };
+        let op = MailboxOp::Interrupt { tenant: self.tenant.clone(), thread: thread_id.to_owned(), now };
         match self.mail(op).await? {
-            Reply::Interrupted(interrupt) => Ok(*interrupt),
-            _ => Err(odd()),
+            CommitReply::Interrupted(interrupt) => Ok(*interrupt),
+            _ => Err(unexpected_reply()),
         }
     }
 
     // Reading
 
+    /// Returns the epoch of a thread.
     pub async fn current_dispatch_epoch(&self, thread_id: &str) -> Result<u64> {
         Ok(store::dispatches::epoch(self.engine.db(), &self.tenant, thread_id).await.map_err(Error::from)?)
     }
 
+    /// Returns a dispatch by its id.
     pub async fn load_dispatch(&self, dispatch_id: &str) -> Result<Option<RunDispatch>> {
         let found = store::dispatches::by_id(self.engine.db(), dispatch_id).await.map_err(Error::from)?;
         Ok(found.map(|stored| stored.row).filter(|row| row.tenant == self.tenant))
     }
 
-    /// Rows of a thread in claim order. No filter means all, an empty one nothing.
+    /// Returns the rows of a thread in claim order. Without a filter all rows, with an empty filter none.
     pub async fn list_dispatches(
         &self,
         thread_id: &str,
@@ -258,11 +272,11 @@ impl Mailbox {
         limit: usize,
         offset: usize,
     ) -> Result<Vec<RunDispatch>> {
-        let page = self.listed(thread_id, filter, None, limit, offset).await?;
+        let page = self.list_page(thread_id, filter, None, limit, offset).await?;
         Ok(page.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// The same, page by page: each row with its place, behind which the next page begins.
+    /// Returns one page of the rows of a thread, each with the cursor of the next page.
     pub async fn page(
         &self,
         thread_id: &str,
@@ -270,10 +284,10 @@ impl Mailbox {
         after: Option<DispatchCursor>,
         limit: usize,
     ) -> Result<Vec<(DispatchCursor, RunDispatch)>> {
-        self.listed(thread_id, filter, after, limit, 0).await
+        self.list_page(thread_id, filter, after, limit, 0).await
     }
 
-    async fn listed(
+    async fn list_page(
         &self,
         thread_id: &str,
         filter: Option<&[RunDispatchStatus]>,
@@ -282,7 +296,7 @@ impl Mailbox {
         offset: usize,
     ) -> Result<Vec<(DispatchCursor, RunDispatch)>> {
         let place =
-            |cursor: DispatchCursor| (i64::from(cursor.priority), cursor.created_at.0, whole(cursor.seq));
+            |cursor: DispatchCursor| (i64::from(cursor.priority), cursor.created_at.0, to_i64(cursor.seq));
         let after = after.map_or((-1, i64::MIN, 0), place);
         let limits = (limit as u64, offset as u64);
         let db = self.engine.db();
@@ -295,66 +309,67 @@ impl Mailbox {
         Ok(rows.map_err(Error::from)?.into_iter().map(|one| (cursor(&one.row, one.seq), one.row)).collect())
     }
 
-    /// How many rows there are of each status, in the order of [`RunDispatchStatus::ALL`].
+    /// Returns the number of rows of each status, in the order of [`RunDispatchStatus::ALL`].
     pub async fn count_by_status(&self) -> Result<[u64; 6]> {
         Ok(store::dispatches::counts(self.engine.db(), &self.tenant).await.map_err(Error::from)?)
     }
 
+    /// Returns the ids of the threads with queued rows.
     pub async fn queued_thread_ids(&self) -> Result<Vec<String>> {
         Ok(store::dispatches::queued_threads(self.engine.db(), &self.tenant).await.map_err(Error::from)?)
     }
 
-    /// When, after `now`, something becomes available or a lease has run out.
+    /// Returns the next time after `now` at which a row becomes available or a lease expires.
     pub async fn next_wakeup(&self, now: Timestamp) -> Result<Option<Timestamp>> {
         Ok(store::dispatches::next_wakeup(self.engine.db(), now).await.map_err(Error::from)?)
     }
 
-    /// Ended rows whose runs somebody must still see to; the engine's worker does.
+    /// Returns ended rows whose runs are not yet ended. The worker ends them.
     pub async fn list_terminal_unreconciled(&self, limit: usize) -> Result<Vec<RunDispatch>> {
         let rows = self.engine.unreconciled(limit as u64).await?;
         Ok(rows.into_iter().map(|stored| stored.row).collect())
     }
 
-    // Upkeep
+    // Maintenance
 
-    /// Takes back claims whose lease ended before `now`, those with the oldest lease first.
+    /// Reclaims claims whose lease expired before `now`, oldest lease first.
     pub async fn reclaim_expired_leases(&self, now: Timestamp, limit: usize) -> Result<Vec<RunDispatch>> {
-        self.rows(MailOp::Reclaim { now, limit, returnable: false }).await
+        self.rows(MailboxOp::Reclaim { now, limit, returnable: false }).await
     }
 
     /// Deletes rows that ended and were last changed before `older_than`.
     pub async fn purge_terminal(&self, older_than: Timestamp, limit: usize) -> Result<usize> {
-        match self.mail(MailOp::Purge { before: older_than, limit, unseen: true }).await? {
-            Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
-            _ => Err(odd()),
+        match self.mail(MailboxOp::Purge { before: older_than, limit, unseen: true }).await? {
+            CommitReply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    async fn rows(&self, op: MailOp) -> Result<Vec<RunDispatch>> {
+    async fn rows(&self, op: MailboxOp) -> Result<Vec<RunDispatch>> {
         match self.mail(op).await? {
-            Reply::Rows(rows) => Ok(rows),
-            _ => Err(odd()),
+            CommitReply::Rows(rows) => Ok(rows),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    async fn mail(&self, op: MailOp) -> Result<Reply> {
+    async fn mail(&self, op: MailboxOp) -> Result<CommitReply> {
         Ok(self.engine.mail(op).await?)
     }
 }
 
-fn order(consumer: &str, lease_ms: u64, now: Timestamp, limit: usize) -> Result<ClaimOrder> {
+fn claim_order(consumer: &str, lease_ms: u64, now: Timestamp, limit: usize) -> Result<ClaimOrder> {
     if consumer.trim().is_empty() || consumer.contains('\0') {
-        return Err(MailboxError::Validation("a consumer needs a name, without NUL".to_owned()));
+        return Err(MailboxError::Validation("consumer: must not be empty or contain NUL".to_owned()));
     }
     Ok(ClaimOrder { consumer: consumer.to_owned(), lease_until: now.plus_ms(lease_ms), now, limit })
 }
 
-fn whole(number: u64) -> i64 {
+fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn odd() -> MailboxError {
-    MailboxError::Io("the committer gave an answer to another question".to_owned())
+fn unexpected_reply() -> MailboxError {
+    MailboxError::Io("the committer returned an unexpected reply".to_owned())
 }
 
 impl From<Error> for MailboxError {

@@ -1,16 +1,16 @@
-//! Node types: what a node does when its turn comes. One file each below.
+//! Node types. Each type has a file below.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{Effect, Run};
 use serde_json::{Map, Value};
 
 use crate::agent::AgentNode;
-use crate::approved;
+use crate::approval_check;
 use crate::context::{Context, EffectContext, Stop};
 use crate::engine::Engine;
 use crate::providers::ProviderNode;
@@ -38,78 +38,82 @@ mod requires_missing;
 mod sub_workflow;
 mod variables;
 
-/// What a node hands on: named values that later nodes and the run's variables can see.
+/// The named values that a node produces. Later nodes can read them, and they become variables of the run.
 pub type Outputs = Map<String, Value>;
 
-/// A node without outside effects. It may run any number of times, so it runs at once, wherever its turn comes up,
-/// and is written together with what caused it.
+/// A node without effects. It may be executed any number of times, so that it is executed as soon as it can start, in
+/// any process, and its result is committed together with its cause.
 pub trait PureNode: Send + Sync {
-    /// Everything wrong with a definition that uses this type, found when it is registered.
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    /// Returns all flaws of a node of this type. They are found when the definition is registered.
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let _ = node;
         Vec::new()
     }
 
-    /// Capabilities of the engine without which the node fails. Asked for when it runs: a definition may be written
-    /// for an engine that has them.
+    /// Returns the capabilities of the engine that the node needs. They are checked when the node is executed, because
+    /// a definition may be written for another engine.
     fn requires(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns whether the node does nothing but ask: then it is entered before nodes with effects that could begin as well.
-    fn asks(&self) -> bool {
+    /// Returns true if the node only opens an interrupt. Such a node is entered before nodes with effects that could
+    /// start at the same time.
+    fn is_gate(&self) -> bool {
         false
     }
 
-    /// Returns whether the node starts other runs. Such a node uses the grants of the gates before it, like a node with
+    /// Returns true if the node starts child runs. Such a node uses the grants of the gates before it, like a node with
     /// effects.
     #[doc(hidden)]
     fn starts_runs(&self) -> bool {
         false
     }
 
+    /// Executes the node.
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop>;
 }
 
-/// A node that may touch the world outside. It runs in a worker that holds the run's dispatch, is entered again
-/// from its start after every pause, and keeps its effects in [`EffectContext::step`]s, which are not repeated.
+/// A node with effects. A worker that has claimed the run's dispatch executes it. The node is entered from its start
+/// again after every interruption, and has its effects in [`EffectContext::step`]s, which are not repeated.
 pub trait Node: Send + Sync + 'static {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    /// Returns all flaws of a node of this type. They are found when the definition is registered.
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let _ = node;
         Vec::new()
     }
 
-    /// The gate without whose grant the node does nothing, if its config names one. That there is such a gate before
-    /// it is checked when the definition is registered; the node asks [`Context::check_approved`] before it acts.
+    /// Returns the gate in the node's config whose grant the node needs. Registration checks that the gate comes before
+    /// the node; the node calls [`Context::check_approved`] before its effect.
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
         let _ = node;
         None
     }
 
-    /// As for a [`PureNode`].
+    /// Returns the capabilities that the node needs, as for a [`PureNode`].
     fn requires(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The node commits what it has done by itself before anything happens outside, so that nothing needs to be on disk
-    /// when it is entered.
+    /// Returns true if the node itself commits its record before each effect, so that no commit is needed before it is
+    /// entered.
     #[doc(hidden)]
-    fn writes_first(&self) -> bool {
+    fn commits_before_effects(&self) -> bool {
         false
     }
 
-    /// Nothing outside happens at this node, whatever it comes to: then it needs no worker, and is run and written as a
-    /// [`PureNode`] is.
+    /// Returns true if this execution of the node has no effects. It then needs no worker, and is executed and
+    /// committed like a [`PureNode`].
     #[doc(hidden)]
-    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
         let _ = (engine, run, node);
         false
     }
 
+    /// Executes the node.
     fn run(&self, context: &mut EffectContext) -> impl Future<Output = Result<Outputs, Stop>> + Send;
 }
 
-/// What nodes may require of this engine.
+/// The capabilities that this engine provides to nodes.
 const PROVIDED: [&str; 5] = ["interrupts", "timers", "channels", "sub-workflows", "steps"];
 
 pub(crate) fn check_provided(required: &[&str]) -> Result<(), Stop> {
@@ -122,19 +126,19 @@ pub(crate) fn check_provided(required: &[&str]) -> Result<(), Stop> {
     }
 }
 
-type Execution<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send + 'a>>;
+type NodeFuture<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send + 'a>>;
 
-/// `Node` behind a pointer.
+/// The object-safe form of [`Node`].
 pub(crate) trait ErasedNode: Send + Sync {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw>;
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw>;
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str>;
-    fn writes_first(&self) -> bool;
-    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool;
-    fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a>;
+    fn commits_before_effects(&self) -> bool;
+    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool;
+    fn run<'a>(&'a self, context: &'a mut EffectContext) -> NodeFuture<'a>;
 }
 
 impl<T: Node> ErasedNode for T {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         Node::check(self, node)
     }
 
@@ -142,15 +146,15 @@ impl<T: Node> ErasedNode for T {
         Node::approved_by(self, node)
     }
 
-    fn writes_first(&self) -> bool {
-        Node::writes_first(self)
+    fn commits_before_effects(&self) -> bool {
+        Node::commits_before_effects(self)
     }
 
-    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
-        Node::stays_inside(self, engine, run, node)
+    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        Node::runs_locally(self, engine, run, node)
     }
 
-    fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a> {
+    fn run<'a>(&'a self, context: &'a mut EffectContext) -> NodeFuture<'a> {
         Box::pin(async move {
             check_provided(Node::requires(self))?;
             Node::run(self, context).await
@@ -164,7 +168,7 @@ pub(crate) enum NodeType {
     Effect(Arc<dyn ErasedNode>),
 }
 
-/// Every node type this engine knows, by its `typeId`, and whether it has conversations.
+/// The node types of this engine by their `typeId`, and the setting that enables conversations.
 #[derive(Clone)]
 pub(crate) struct NodeTypes {
     by_id: BTreeMap<String, NodeType>,
@@ -181,30 +185,30 @@ impl NodeTypes {
     pub(crate) fn built_in() -> Self {
         let mut types = Self { by_id: BTreeMap::new(), conversations: true };
         types.pure("core.noop", noop::Noop);
-        types.pure("core.identity", identity::Identity);
-        types.pure("core.start", identity::Passage::new(&[]));
-        types.pure("core.end", identity::Passage::new(&[]));
-        types.pure("core.parallel", identity::Passage::new(&[]));
-        types.pure("core.merge", identity::Passage::new(&["mode"]));
-        types.pure("core.conditional", conditional::Conditional);
+        types.pure("core.identity", identity::IdentityNode);
+        types.pure("core.start", identity::PassThroughNode::new(&[]));
+        types.pure("core.end", identity::PassThroughNode::new(&[]));
+        types.pure("core.parallel", identity::PassThroughNode::new(&[]));
+        types.pure("core.merge", identity::PassThroughNode::new(&["mode"]));
+        types.pure("core.conditional", conditional::ConditionalNode);
         types.pure("core.loop", loop_node::LoopNode);
         types.pure("core.setVariable", variables::SetVariable);
         types.pure("core.getVariable", variables::GetVariable);
-        types.pure("core.channelWrite", channel_write::Write);
+        types.pure("core.channelWrite", channel_write::ChannelWriteNode);
         types.pure("core.subWorkflow", sub_workflow::SubWorkflow);
         types.pure("core.control.subWorkflow", sub_workflow::SubWorkflow);
-        types.pure("core.ai.callPrompt", call_prompt::CallPrompt);
+        types.pure("core.ai.callPrompt", call_prompt::CallPromptNode);
         types.pure("conformance.requiresMissing", requires_missing::RequiresMissing);
-        types.pure("core.delay", delay::Delay);
-        types.pure("core.fail", fail::Fail);
+        types.pure("core.delay", delay::DelayNode);
+        types.pure("core.fail", fail::FailNode);
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
         types.pure("core.openwop.governance.approvalGate", governed_gate::GovernedGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
-        types.pure("core.interrupt", interrupt::Interrupt);
-        types.pure("core.hold", hold::Hold);
+        types.pure("core.interrupt", interrupt::InterruptNode);
+        types.pure("core.hold", hold::HoldGate);
         types.pure("core.conversationGate", conversation_gate::ConversationGate);
         types.pure("core.conformance.mock-agent", mock_agent::MockAgent);
-        types.effect("core.http", http::Http::default());
+        types.effect("core.http", http::HttpNode::default());
         types.effect("core.agent", AgentNode);
         types.effect(handles::NODE_TYPE, ProviderNode);
         content_review::add_to(&mut types);
@@ -227,12 +231,12 @@ impl NodeTypes {
         self.by_id.get(type_id)
     }
 
-    /// See [`PureNode::asks`].
-    pub(crate) fn asks(&self, node: &workflow::Node) -> bool {
-        matches!(self.get(&node.type_id), Some(NodeType::Pure(pure)) if pure.asks())
+    /// See [`PureNode::is_gate`].
+    pub(crate) fn is_gate(&self, node: &workflow::Node) -> bool {
+        matches!(self.get(&node.type_id), Some(NodeType::Pure(pure)) if pure.is_gate())
     }
 
-    /// Returns whether a node acts outside of its run.
+    /// Returns the effect class of a node: nodes with effects and nodes that start child runs act outside of their run.
     pub(crate) fn effect_of(&self, node: &workflow::Node) -> Effect {
         match self.get(&node.type_id) {
             Some(NodeType::Effect(_)) => Effect::Outside,
@@ -241,26 +245,33 @@ impl NodeTypes {
         }
     }
 
-    /// Parses a definition and asks the node types about their nodes.
-    pub(crate) fn check(&self, definition: &Value, revision: u64) -> Result<workflow::Workflow, Vec<Flaw>> {
+    /// Parses a definition and checks its nodes with their types.
+    pub(crate) fn check(
+        &self,
+        definition: &Value,
+        revision: u64,
+    ) -> Result<workflow::Workflow, Vec<DefinitionFlaw>> {
         let workflow = workflow::Workflow::parse(definition, revision)?;
         let flaws = self.flaws(&workflow);
         if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
     }
 
-    /// What the node types say of a definition that is well formed.
-    pub(crate) fn flaws(&self, workflow: &workflow::Workflow) -> Vec<Flaw> {
-        let mut flaws: Vec<Flaw> = workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect();
+    /// Returns the flaws that the node types find in a parsed definition.
+    pub(crate) fn flaws(&self, workflow: &workflow::Workflow) -> Vec<DefinitionFlaw> {
+        let mut flaws: Vec<DefinitionFlaw> =
+            workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect();
         flaws.extend(workflow.nodes.iter().filter_map(|node| match self.get(&node.type_id)? {
-            NodeType::Effect(effect) => approved::flaw(workflow, node, effect.approved_by(node)?),
+            NodeType::Effect(effect) => {
+                approval_check::find_gate_flaw(workflow, node, effect.approved_by(node)?)
+            }
             NodeType::Pure(_) => None,
         }));
         flaws.extend(self.grant_flaws(workflow));
-        flaws.extend(self.missing(workflow));
+        flaws.extend(self.capability_flaws(workflow));
         flaws
     }
 
-    fn node_flaws(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn node_flaws(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         match self.get(&node.type_id) {
             Some(NodeType::Pure(pure)) => pure.check(node),
             Some(NodeType::Effect(effect)) => effect.check(node),
@@ -268,26 +279,29 @@ impl NodeTypes {
                 let known: Vec<&str> = self.by_id.keys().map(String::as_str).collect();
                 let message =
                     format!("{:?} is not a known node type; known: {}", node.type_id, known.join(", "));
-                vec![Flaw::of_node(&node.id, "typeId", message)]
+                vec![DefinitionFlaw::of_node(&node.id, "typeId", message)]
             }
         }
     }
 }
 
-/// A misspelt setting would otherwise be ignored, and a gate would wait without its deadline.
-pub(crate) fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<Flaw> {
-    let strange = node.config.keys().filter(|name| !known.contains(&name.as_str()));
+/// Rejects unknown config members. A misspelt one would otherwise be ignored, and a gate would have no deadline.
+pub(crate) fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<DefinitionFlaw> {
+    let unknown = node.config.keys().filter(|name| !known.contains(&name.as_str()));
     let message = format!("is not a setting of {}; known: {}", node.type_id, known.join(", "));
-    strange.map(|name| Flaw::of_node(&node.id, format!("config.{name}"), message.clone())).collect()
+    unknown.map(|name| DefinitionFlaw::of_node(&node.id, format!("config.{name}"), message.clone())).collect()
 }
 
-/// A flaw in a member of a node's config.
-pub(crate) fn config_flaw(node: &workflow::Node, field: &str, message: impl Into<String>) -> Flaw {
-    Flaw::of_node(&node.id, format!("config.{field}"), message)
+/// Returns a flaw of a member of a node's config.
+pub(crate) fn config_flaw(node: &workflow::Node, field: &str, message: impl Into<String>) -> DefinitionFlaw {
+    DefinitionFlaw::of_node(&node.id, format!("config.{field}"), message)
 }
 
-/// A non-empty text in a node's config.
-pub(crate) fn config_text<'a>(node: &'a workflow::Node, field: &str) -> Result<Option<&'a str>, Flaw> {
+/// Reads an optional non-empty string from a node's config.
+pub(crate) fn config_text<'a>(
+    node: &'a workflow::Node,
+    field: &str,
+) -> Result<Option<&'a str>, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
@@ -295,8 +309,8 @@ pub(crate) fn config_text<'a>(node: &'a workflow::Node, field: &str) -> Result<O
     }
 }
 
-/// An optional whole number, 1 or more.
-pub(crate) fn config_count(node: &workflow::Node, field: &str) -> Result<Option<u64>, Flaw> {
+/// Reads an optional whole number, 1 or more, from a node's config.
+pub(crate) fn config_count(node: &workflow::Node, field: &str) -> Result<Option<u64>, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(None),
         Some(value) => value
@@ -307,12 +321,12 @@ pub(crate) fn config_count(node: &workflow::Node, field: &str) -> Result<Option<
     }
 }
 
-/// An optional non-negative whole number in a node's config.
-pub(crate) fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64>, Flaw> {
+/// Reads an optional number of milliseconds, 0 or more, from a node's config.
+pub(crate) fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64>, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(None),
         Some(value) => value.as_u64().map(Some).ok_or_else(|| {
-            Flaw::of_node(
+            DefinitionFlaw::of_node(
                 &node.id,
                 format!("config.{field}"),
                 "must be a whole number of milliseconds, 0 or more",

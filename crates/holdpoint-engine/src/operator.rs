@@ -4,6 +4,6 @@
 mod approval;
 mod tenants;
 
-pub(crate) use approval::Source;
+pub(crate) use approval::RequirementSource;
 pub use approval::{BadApproval, OperatorApproval};
 pub use tenants::{BadTenants, Tenants};

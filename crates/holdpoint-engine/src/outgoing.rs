@@ -1,9 +1,8 @@
-//! Every call that this program makes to a host somebody else chose: the only room with an HTTP client. Nothing in it
-//! leads around the guard.
+//! The HTTP client for calls to hosts that workflows, tools or operators choose. Every call passes the outgoing policy.
 //!
-//! A URL is parsed once and judged by its text; its name is resolved once, every address is judged, and the connection
-//! goes to a judged address. No redirect is followed, no proxy setting of the environment is read, and time, bytes and
-//! the number of calls have limits. Knows nothing of runs.
+//! A URL is parsed once and checked as text. Its host name is resolved once, every address is checked, and the
+//! connection goes to a checked address. Redirects are not followed, proxy settings of the environment are ignored, and
+//! time, bytes and the number of calls are limited.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,12 +15,12 @@ use tokio::time::Instant;
 pub use url::Url;
 
 mod activity;
-mod allowance;
 mod body;
 mod connect;
 mod dialer;
 mod error;
 mod exchange;
+mod limited_stream;
 mod network;
 mod policy;
 mod progress;
@@ -31,21 +30,21 @@ mod target;
 mod trust;
 
 pub use activity::activity_key;
-pub use body::{Answer, Body};
+pub use body::{ResponseBody, StreamedResponse};
 pub use dialer::{Dialer, Switchboard};
-pub use error::{Error, Refused};
-pub(crate) use exchange::may_be_set;
+pub use error::{Error, OutgoingRefusal};
+pub(crate) use exchange::is_settable_header;
 pub use network::{BadNetwork, Network};
-pub use policy::Policy;
-pub use progress::Stage;
-pub use ranges::Special;
-pub use resolver::{Resolver, Script};
+pub use policy::OutgoingPolicy;
+pub use progress::CallStage;
+pub use ranges::SpecialNetwork;
+pub use resolver::{Resolver, ScriptedResolver};
 pub use trust::{Authorities, BadAuthorities};
 
-use body::Patience;
-use connect::Tls;
-use progress::Progress;
-use target::{Named, Target};
+use body::BodyTimeouts;
+use connect::TlsClient;
+use progress::CallProgress;
+use target::{OutgoingTarget, TargetHost};
 
 /// Makes outgoing calls under one policy. Cheap to clone; clones share limits and counters.
 #[derive(Clone, Debug)]
@@ -53,25 +52,34 @@ pub struct Outgoing(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    policy: Policy,
+    policy: OutgoingPolicy,
     calls: Arc<Semaphore>,
-    tls: Tls,
+    tls: TlsClient,
     connects: AtomicU64,
 }
 
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
+    /// `GET`
     Get,
+    /// `HEAD`
     Head,
+    /// `POST`
     Post,
+    /// `PUT`
     Put,
+    /// `PATCH`
     Patch,
+    /// `DELETE`
     Delete,
 }
 
 impl Method {
+    /// All methods.
     pub const ALL: [Method; 6] = [Self::Get, Self::Head, Self::Post, Self::Put, Self::Patch, Self::Delete];
 
+    /// Returns the method in capitals, as in a request line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -83,142 +91,155 @@ impl Method {
         }
     }
 
-    /// In capitals, as on the wire.
+    /// Parses a method in capitals.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.as_str() == text)
     }
 }
 
+/// A request of an outgoing call.
 #[derive(Clone)]
-pub struct Request {
+pub struct OutgoingRequest {
+    /// The HTTP method.
     pub method: Method,
+    /// The URL.
     pub url: String,
+    /// Header names and values.
     pub headers: Vec<(String, String)>,
+    /// The body.
     pub body: Vec<u8>,
-    /// For the whole call, from waiting for its turn to the last byte of the answer.
+    /// Time limit of the whole call, from the wait for a free slot to the last byte of the response.
     pub timeout_ms: u64,
-    /// How many bytes of an answer are taken; more is an error.
+    /// The maximum size of the response body. A larger body is an error.
     pub body_bytes_max: usize,
 }
 
-impl fmt::Debug for Request {
-    // URL, headers and body may carry credentials.
+impl fmt::Debug for OutgoingRequest {
+    // URL, headers and body can contain credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("OutgoingRequest").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// What came back, whatever its status; 3xx too.
+/// The response of a call, with any status, including 3xx.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Response {
+pub struct OutgoingResponse {
+    /// The HTTP status.
     pub status: u16,
-    /// Names in lower case. Values that are not text are left out.
+    /// Header names in lower case, with values. Values that are not text are left out.
     pub headers: Vec<(String, String)>,
+    /// The body.
     pub body: Vec<u8>,
 }
 
-impl fmt::Debug for Response {
+impl fmt::Debug for OutgoingResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("OutgoingResponse").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
 impl Outgoing {
-    /// Said where definitions choose what is called; what an operator chooses may well be on this machine.
-    pub(crate) fn warn_of_loopback(&self) {
+    /// Logs a warning if workflow definitions can call this machine. Not used for addresses that an operator chooses.
+    pub(crate) fn warn_if_loopback_allowed(&self) {
         if self.0.policy.allow_loopback {
             tracing::warn!(
                 "OUTGOING CALLS MAY REACH THIS MACHINE: loopback addresses and http:// are allowed. This is for \
-                 development and tests; whoever can register a workflow can reach what listens here."
+                 development and tests; every principal that can register a workflow can reach services on this machine."
             );
         }
     }
 
-    pub fn new(policy: Policy) -> Self {
+    /// Returns a client with the given policy.
+    pub fn new(policy: OutgoingPolicy) -> Self {
         let calls = Arc::new(Semaphore::new(policy.calls_max.clamp(1, Semaphore::MAX_PERMITS)));
-        let tls = Tls::new(policy.authorities.clone());
+        let tls = TlsClient::new(policy.authorities.clone());
         Self(Arc::new(Shared { policy, calls, tls, connects: AtomicU64::new(0) }))
     }
 
-    /// Whether a URL may be called as far as its text tells; asks nobody.
-    pub fn check_url(&self, url: &str) -> Result<Url, Refused> {
-        Target::parse(url, &self.0.policy).map(|target| target.url)
+    /// Checks the text of a URL against the policy. Does not resolve the host name.
+    pub fn check_url(&self, url: &str) -> Result<Url, OutgoingRefusal> {
+        OutgoingTarget::parse(url, &self.0.policy).map(|target| target.url)
     }
 
-    /// Whether a URL may be called now, with the addresses its name has now. Connects to none.
+    /// Checks a URL and the current addresses of its host against the policy. Does not connect.
     pub async fn check(&self, url: &str) -> Result<Url, Error> {
-        let target = Target::parse(url, &self.0.policy)?;
+        let target = OutgoingTarget::parse(url, &self.0.policy)?;
         let within = self.0.policy.connect_timeout;
         let found = tokio::time::timeout(within, self.addresses(&target)).await;
-        found.map_err(|_| timed_out(target.origin(), within, Stage::Name))??;
+        found.map_err(|_| timed_out(target.origin(), within, CallStage::Name))??;
         Ok(target.url)
     }
 
-    /// Makes one call. Nothing is repeated: whether it may be is for the caller to know.
-    pub async fn send(&self, request: Request) -> Result<Response, Error> {
-        let target = Target::parse(&request.url, &self.0.policy)?;
+    /// Makes one call, without retries. The caller decides about retries.
+    pub async fn send(&self, request: OutgoingRequest) -> Result<OutgoingResponse, Error> {
+        let target = OutgoingTarget::parse(&request.url, &self.0.policy)?;
         let within = Duration::from_millis(request.timeout_ms);
-        let progress = Progress::default();
+        let progress = CallProgress::default();
         let call = async {
-            let mut answer = self.call(&target, request, &progress).await?;
-            let body = answer.body.read().await?;
-            Ok(Response { status: answer.status, headers: answer.headers, body })
+            let mut response = self.call(&target, request, &progress).await?;
+            let body = response.body.read().await?;
+            Ok(OutgoingResponse { status: response.status, headers: response.headers, body })
         };
         let in_time = tokio::time::timeout(within, call).await;
         in_time.map_err(|_| timed_out(target.origin(), within, progress.stage()))?
     }
 
-    /// Makes one call whose answer is read as it comes, under the same guard and limits. `idle` is how long the other
-    /// side may be silent once its answer has begun; the whole call has its time as well.
-    pub async fn stream(&self, request: Request, idle: Duration) -> Result<Answer, Error> {
-        let target = Target::parse(&request.url, &self.0.policy)?;
+    /// Makes one call and returns the response before its body is read. `idle` limits the time between two parts of the
+    /// body; the time limit of the request applies to the whole call.
+    pub async fn stream(&self, request: OutgoingRequest, idle: Duration) -> Result<StreamedResponse, Error> {
+        let target = OutgoingTarget::parse(&request.url, &self.0.policy)?;
         let within = Duration::from_millis(request.timeout_ms);
         let until = Instant::now() + within;
-        let progress = Progress::default();
+        let progress = CallProgress::default();
         let in_time = tokio::time::timeout_at(until, self.call(&target, request, &progress)).await;
-        let mut answer = in_time.map_err(|_| timed_out(target.origin(), within, progress.stage()))??;
-        answer.body.patience = Some(Patience { until, within, idle });
-        Ok(answer)
+        let mut response = in_time.map_err(|_| timed_out(target.origin(), within, progress.stage()))??;
+        response.body.timeouts = Some(BodyTimeouts { until, within, idle });
+        Ok(response)
     }
 
-    /// How many connections were begun so far.
+    /// Returns the number of connection attempts so far.
     pub fn connects(&self) -> u64 {
         self.0.connects.load(Ordering::SeqCst)
     }
 
-    async fn call(&self, target: &Target, request: Request, progress: &Progress) -> Result<Answer, Error> {
+    async fn call(
+        &self,
+        target: &OutgoingTarget,
+        request: OutgoingRequest,
+        progress: &CallProgress,
+    ) -> Result<StreamedResponse, Error> {
         let most = request.body_bytes_max;
-        let prepared = exchange::prepare(target, request)?;
+        let prepared = exchange::prepare_request(target, request)?;
         let broken = |why: String| Error::Broken { origin: target.origin(), why };
-        let turn = self.0.calls.clone().acquire_owned().await.map_err(|error| broken(error.to_string()))?;
-        progress.at(Stage::Name);
+        let permit = self.0.calls.clone().acquire_owned().await.map_err(|error| broken(error.to_string()))?;
+        progress.enter(CallStage::Name);
         let addresses = self.addresses(target).await?;
-        progress.at(Stage::Connection);
+        progress.enter(CallStage::Connection);
         let within = self.0.policy.connect_timeout;
         let by = (&self.0.policy.dialer, &self.0.connects);
-        let tcp = connect::tcp(target, &addresses, within, by).await?;
-        let mut answer = if target.tls() {
-            progress.at(Stage::Handshake);
-            let secured = self.0.tls.wrap(target, tcp, within).await?;
-            exchange::carry_out(target, secured, prepared, most, progress).await?
+        let tcp = connect::connect_tcp(target, &addresses, within, by).await?;
+        let mut response = if target.is_tls() {
+            progress.enter(CallStage::Handshake);
+            let secured = self.0.tls.handshake(target, tcp, within).await?;
+            exchange::exchange(target, secured, prepared, most, progress).await?
         } else {
-            exchange::carry_out(target, tcp, prepared, most, progress).await?
+            exchange::exchange(target, tcp, prepared, most, progress).await?
         };
-        answer.body.turn = Some(turn);
-        Ok(answer)
+        response.body.permit = Some(permit);
+        Ok(response)
     }
 
-    /// Every address of the target, each of them judged. One that is refused refuses all: a name that leads inside
-    /// half of the time is not half as dangerous.
-    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
+    /// Resolves the host and checks every address. One forbidden address rejects the whole call: a name that resolves
+    /// to an internal address is not trusted.
+    async fn addresses(&self, target: &OutgoingTarget) -> Result<Vec<SocketAddr>, Error> {
         let found = match &target.host {
-            Named::Address(address) => vec![*address],
-            Named::Name(name) => {
+            TargetHost::Address(address) => vec![*address],
+            TargetHost::Name(name) => {
                 let unresolvable = |why: String| Error::Unresolvable { host: name.clone(), why };
                 let resolved = self.0.policy.resolver.resolve(name).await;
                 let found = resolved.map_err(|error| unresolvable(error.to_string()))?;
                 if found.is_empty() {
-                    return Err(unresolvable("the answer is empty".to_owned()));
+                    return Err(unresolvable("the name has no addresses".to_owned()));
                 }
                 found
             }
@@ -230,7 +251,7 @@ impl Outgoing {
     }
 }
 
-fn timed_out(origin: String, within: Duration, during: Stage) -> Error {
+fn timed_out(origin: String, within: Duration, during: CallStage) -> Error {
     let timeout_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
     Error::TimedOut { origin, timeout_ms, during }
 }

@@ -1,32 +1,32 @@
-//! Providers: graphs that run somewhere else and pause for people here. What one pauses for is an interrupt of ours, and
-//! whoever answers that, over whichever protocol, sends the answer on through one port.
+//! Providers: external runtimes that execute graphs. An interrupt of a graph becomes an interrupt of its run, and the
+//! answer is sent back to the provider.
 //!
-//! A provider is asked to start or to resume once for each answer, under a name that stays the same however often it is
-//! tried; before anything is tried again it is asked how far it came.
+//! Each start and each answer is one attempt with a stable id. Before an attempt is retried, the provider is asked for
+//! its state, so that no attempt takes effect twice.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(crate) mod asking;
-mod case;
 mod claude;
+pub(crate) mod conversion;
 mod langgraph;
+mod locked_handle;
 mod node;
-mod pause;
+mod provider_interrupt;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use case::{About, Case};
 pub(crate) use claude::sessions;
+pub(crate) use locked_handle::{GraphAttempt, LockedHandle};
 pub(crate) use node::ProviderNode;
-pub(crate) use pause::{Answers, Pause, PauseItem};
+pub(crate) use provider_interrupt::{ProviderAnswers, ProviderInterrupt, ProviderInterruptItem};
 pub(crate) use settings::Providers;
 pub use settings::{BadProviders, ProviderSettings};
 
-/// Somewhere graphs run. All calls are made by whoever holds the handle's lock.
+/// A runtime that executes graphs. Every call requires the lock of the handle.
 #[derive(Clone)]
 pub(crate) enum Provider {
     LangGraph(Arc<langgraph::LangGraph>),
@@ -39,67 +39,68 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// How far a provider came with a start or an answer.
+/// The outcome of a start or an answer.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum ProviderOutcome {
     Completed(Value),
-    Paused(Pause),
-    /// Somebody stopped it over there.
+    Interrupted(ProviderInterrupt),
+    /// The graph was cancelled at the provider.
     Cancelled,
 }
 
-/// What a provider knows of an attempt that was begun.
+/// The state of an attempt at the provider.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Probe {
-    /// It never arrived, and can be sent.
+    /// The provider has not received the attempt. It can be sent.
     NotStarted,
-    /// It is at work: the same call again waits for its end.
+    /// The attempt is running. Sending it again waits for its end.
     Running,
-    Settled(Outcome),
+    Settled(ProviderOutcome),
 }
 
-/// Why a provider did not do what it was asked. The text may be shown to anybody who may see the run: it names nothing
-/// by which the provider could be reached.
+/// An error of a provider. Every reader of the run can see the message, so it contains no address, id or path of the
+/// provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct ProviderError {
     pub code: &'static str,
     pub message: String,
-    /// It may pass: asked how far it came, the provider may be tried again.
-    pub passing: bool,
+    /// The attempt can be retried after a probe.
+    pub is_transient: bool,
 }
 
-impl Trouble {
-    /// May be gone at the next try.
-    pub(crate) fn passing(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), passing: true }
+impl ProviderError {
+    /// Returns an error that a retry may resolve.
+    pub(crate) fn transient(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), is_transient: true }
     }
 
-    pub(crate) fn lasting(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), passing: false }
+    /// Returns an error that a retry does not resolve.
+    pub(crate) fn permanent(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), is_transient: false }
     }
 }
 
-/// What is wrong, one word each. Documented in `docs/providers.md`.
+/// Error codes. `docs/providers.md` documents them.
 pub(crate) mod code {
-    /// No connection, or it broke, or the other side failed.
+    /// The connection failed or broke, or the provider responded with a server error.
     pub(crate) const UNREACHABLE: &str = "provider_unreachable";
-    /// Our credentials are refused.
+    /// The provider rejected the credentials.
     pub(crate) const AUTH: &str = "provider_auth";
-    /// It does not understand us: our mistake, or another version.
+    /// The provider rejected the request, or its response cannot be parsed.
     pub(crate) const REJECTED: &str = "provider_rejected";
-    /// Something else is at work on the same state.
+    /// Another run is active on the same state.
     pub(crate) const BUSY: &str = "provider_busy";
     pub(crate) const TIMEOUT: &str = "provider_timeout";
     /// The graph itself failed.
     pub(crate) const GRAPH: &str = "graph_error";
-    /// The provider does not know the state any longer.
+    /// The provider no longer has the state.
     pub(crate) const STATE_LOST: &str = "state_lost";
     pub(crate) const CRASHED: &str = "provider_crashed";
     pub(crate) const MISCONFIGURED: &str = "provider_misconfigured";
     pub(crate) const VERSION: &str = "provider_version";
-    /// Another node has taken over; whatever is still done here is done in vain.
+    /// Another process has taken the lock. Further writes of this process are rejected.
     pub(crate) const LOCK_LOST: &str = "lock_lost";
-    /// What it shows is larger than it may be.
+    /// The data of the interrupt exceeds the size limit.
     pub(crate) const TOO_LARGE: &str = "interrupt_too_large";
 }
 
@@ -111,50 +112,60 @@ impl Provider {
         }
     }
 
-    /// Where the state will be over there; before anything is sent.
-    pub(crate) fn plan(&self, case: &Case) -> Value {
+    /// Returns the initial reference to the state at the provider, before the first request.
+    pub(crate) fn plan(&self, handle: &LockedHandle) -> Value {
         match self {
-            Self::LangGraph(langgraph) => langgraph.plan(case),
-            Self::Claude(claude) => claude.plan(case),
+            Self::LangGraph(langgraph) => langgraph.plan(handle),
+            Self::Claude(claude) => claude.plan(handle),
         }
     }
 
-    /// Begins, and comes back when the graph pauses or ends. Again under the same name, it waits for what was begun.
-    pub(crate) async fn start(&self, case: &Case, input: &Value) -> Result<Outcome, Trouble> {
+    /// Starts the graph and waits until it is interrupted or ends. A repeated call of the same attempt waits for the
+    /// first one.
+    pub(crate) async fn start(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> Result<ProviderOutcome, ProviderError> {
         match self {
-            Self::LangGraph(langgraph) => langgraph.start(case, input).await,
-            Self::Claude(claude) => claude.start(case, input).await,
+            Self::LangGraph(langgraph) => langgraph.start(handle, input).await,
+            Self::Claude(claude) => claude.start(handle, input).await,
         }
     }
 
-    pub(crate) async fn resume(&self, case: &Case, answers: &Answers) -> Result<Outcome, Trouble> {
+    /// Sends the answers and waits until the graph is interrupted again or ends.
+    pub(crate) async fn resume(
+        &self,
+        handle: &LockedHandle,
+        answers: &ProviderAnswers,
+    ) -> Result<ProviderOutcome, ProviderError> {
         match self {
-            Self::LangGraph(langgraph) => langgraph.resume(case, answers).await,
-            Self::Claude(claude) => claude.resume(case, answers).await,
+            Self::LangGraph(langgraph) => langgraph.resume(handle, answers).await,
+            Self::Claude(claude) => claude.resume(handle, answers).await,
         }
     }
 
-    /// How far the attempt of this name came.
-    pub(crate) async fn probe(&self, case: &Case) -> Result<Probe, Trouble> {
+    /// Returns the state of the attempt.
+    pub(crate) async fn probe(&self, handle: &LockedHandle) -> Result<Probe, ProviderError> {
         match self {
-            Self::LangGraph(langgraph) => langgraph.probe(case).await,
-            Self::Claude(claude) => claude.probe(case).await,
+            Self::LangGraph(langgraph) => langgraph.probe(handle).await,
+            Self::Claude(claude) => claude.probe(handle).await,
         }
     }
 
-    /// Stops what is at work. What has ended stays as it is, and that is no trouble.
-    pub(crate) async fn cancel(&self, case: &Case) -> Result<(), Trouble> {
+    /// Stops the graph. Succeeds if it has already ended.
+    pub(crate) async fn cancel(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
         match self {
-            Self::LangGraph(langgraph) => langgraph.cancel(case).await,
-            Self::Claude(claude) => claude.cancel(case).await,
+            Self::LangGraph(langgraph) => langgraph.cancel(handle).await,
+            Self::Claude(claude) => claude.cancel(handle).await,
         }
     }
 
-    /// Deletes the state over there. What is gone is gone, and that is no trouble.
-    pub(crate) async fn forget(&self, case: &Case) -> Result<(), Trouble> {
+    /// Deletes the state at the provider. Succeeds if there is none.
+    pub(crate) async fn forget(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
         match self {
-            Self::LangGraph(langgraph) => langgraph.forget(case).await,
-            Self::Claude(claude) => claude.forget(case).await,
+            Self::LangGraph(langgraph) => langgraph.forget(handle).await,
+            Self::Claude(claude) => claude.forget(handle).await,
         }
     }
 }

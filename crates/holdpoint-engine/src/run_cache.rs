@@ -1,5 +1,5 @@
-//! Folded runs that were used lately. Only an optimisation: every change is checked by sequence number when it is
-//! written, and a run that is not here is folded from its events.
+//! A cache of folded runs. Only an optimisation: the committer checks the sequence number of every change, and a run
+//! that is not cached is folded from its events.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -7,16 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::{Run, RunRef};
 
-use crate::recent::Recent;
+use crate::recent_commits::RecentCommits;
 
-/// Bounds on entries and on bytes of event JSON behind them, so that parked runs do not pile up in memory.
+/// The maximum number of entries.
 const ENTRIES_MAX: usize = 1024;
+/// The maximum number of bytes of event JSON behind the entries.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// The cache of folded runs and of their latest commits.
 #[derive(Debug, Default)]
 pub(crate) struct RunCache {
-    /// The commits that led to them.
-    pub recent: Recent,
+    /// The latest commits of all runs.
+    pub recent: RecentCommits,
     entries: Mutex<Entries>,
     hasher: RandomState,
 }
@@ -24,14 +26,14 @@ pub(crate) struct RunCache {
 #[derive(Debug, Default)]
 struct Entries {
     by_run: HashMap<RunRef, Entry>,
-    /// Oldest first; a run that was used again since it was queued is passed over once.
+    /// The runs in the order of eviction. A run that was used since it was queued is skipped once.
     order: VecDeque<RunRef>,
     bytes: usize,
-    /// Commits so far, counted for groups of runs: tells a reader that what it read may be old by now.
+    /// The number of commits for each group of runs. If it changes during a read, the result may be outdated.
     commits: Vec<u64>,
 }
 
-/// How many groups runs are divided into for that.
+/// The number of groups.
 const GROUPS: usize = 256;
 
 #[derive(Debug)]
@@ -49,7 +51,8 @@ impl RunCache {
         Some(entry.run.clone())
     }
 
-    /// To be taken before a run is read from the store, and handed to `put_loaded` with it.
+    /// Returns the number of commits of the group of a run. Read it before a run is loaded, and pass it to
+    /// `put_loaded`.
     pub(crate) fn commits(&self, of: &RunRef) -> u64 {
         let group = self.group(of);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,13 +63,13 @@ impl RunCache {
         usize::try_from(self.hasher.hash_one(of) % GROUPS as u64).unwrap_or(0)
     }
 
-    /// Keeps the newest fold; `grown` is how many bytes of events came with it.
+    /// Caches the run after a commit. `grown` is the number of bytes of its new events.
     pub(crate) fn put(&self, of: &RunRef, run: Arc<Run>, grown: usize) {
         let group = self.group(of);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         *entries.count(group) += 1;
         match entries.by_run.get_mut(of) {
-            // A reader was faster and has read this very commit from the store.
+            // A reader has already loaded this commit from the store.
             Some(entry) if entry.run.seq >= run.seq => {}
             Some(entry) => {
                 entry.run = run;
@@ -78,7 +81,7 @@ impl RunCache {
         }
     }
 
-    /// Keeps a fold that was read from the store, unless it may have become old meanwhile; `bytes` is its whole log.
+    /// Caches a run that was loaded from the store, unless it may be outdated. `bytes` is the size of its whole log.
     pub(crate) fn put_loaded(&self, of: &RunRef, run: Arc<Run>, bytes: usize, commits: u64) {
         let group = self.group(of);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Secrets that we must be able to use again, and that nobody may read who only has the database: sealed with a key that
-//! is kept elsewhere.
+//! Encryption of secrets in the database. The seal key is stored elsewhere, so that the database alone does not
+//! reveal them.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -16,10 +16,10 @@ use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
 
 const KEY_BYTES: usize = 32;
-/// In front of everything sealed, for the day when there is another way.
+/// The prefix of sealed values, which identifies the format.
 const VERSION: &str = "s1.";
 
-/// The key that seals. All nodes of a database have the same.
+/// The key that encrypts secrets. All processes of a database have the same key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealKey([u8; KEY_BYTES]);
 
@@ -29,8 +29,9 @@ impl fmt::Debug for SealKey {
     }
 }
 
+/// The error for a text that is not a seal key.
 #[derive(Debug, thiserror::Error)]
-#[error("a seal key is 32 random bytes in base64, as `head -c 32 /dev/urandom | base64` makes them")]
+#[error("a seal key must be 32 random bytes in base64; create one with `head -c 32 /dev/urandom | base64`")]
 pub struct BadSealKey;
 
 impl FromStr for SealKey {
@@ -43,17 +44,20 @@ impl FromStr for SealKey {
 }
 
 impl SealKey {
-    pub fn fresh() -> io::Result<Self> {
+    /// Returns a new random key.
+    pub fn generate() -> io::Result<Self> {
         let mut bytes = [0; KEY_BYTES];
-        SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("there is no randomness"))?;
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| io::Error::other("the system provides no random bytes"))?;
         Ok(Self(bytes))
     }
 
-    /// The key in a file. If there is no such file it is made, readable by its owner alone.
-    pub fn kept_in(path: &Path) -> io::Result<Self> {
+    /// Returns the key in a file. Creates the file with a new key, readable only by its owner, if it does not exist.
+    pub fn load_or_create(path: &Path) -> io::Result<Self> {
         match Self::read(path)? {
             Some(key) => Ok(key),
-            None => Self::fresh()?.keep_in(path),
+            None => Self::generate()?.save_new(path),
         }
     }
 
@@ -69,39 +73,41 @@ impl SealKey {
         }
     }
 
-    /// Written beside and linked into place: nobody ever reads half a key, and whoever comes second takes the first one's.
-    fn keep_in(self, path: &Path) -> io::Result<Self> {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}", uuid::Uuid::now_v7()));
-        let beside = Path::new(&beside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    /// Writes the key to a temporary file and links it to `path`, so that no process reads half a key. If the file
+    /// exists by then, returns its key.
+    fn save_new(self, path: &Path) -> io::Result<Self> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}", uuid::Uuid::now_v7()));
+        let temporary = Path::new(&temporary);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
         file.write_all(format!("{}\n", BASE64.encode(self.0)).as_bytes())?;
         file.sync_all()?;
-        let linked = std::fs::hard_link(beside, path);
-        std::fs::remove_file(beside)?;
+        let linked = std::fs::hard_link(temporary, path);
+        std::fs::remove_file(temporary)?;
         match linked {
             Ok(()) => {
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
                 Ok(self)
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::kept_in(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load_or_create(path),
             Err(error) => Err(error),
         }
     }
 
-    /// Tells keys apart without telling anything of them.
+    /// Returns a name that identifies the key and does not reveal it.
     pub fn name(&self) -> String {
         let hash = Sha256::new().chain_update(b"holdpoint seal key\0").chain_update(self.0).finalize();
         hex(&hash[..8])
     }
 }
 
+/// The error for a sealed value that cannot be decrypted.
 #[derive(Debug, thiserror::Error)]
-#[error("a sealed secret does not open: it was changed, moved or sealed with another key")]
-pub struct Unopenable;
+#[error("cannot decrypt a sealed value: it was changed, moved or sealed with another key")]
+pub struct UnsealError;
 
-/// Seals and opens. What is sealed is bound to its place: the same bytes somewhere else do not open.
+/// Encrypts and decrypts secrets. A sealed value is bound to its place: it cannot be decrypted in another one.
 pub(crate) struct Seal {
     key: LessSafeKey,
     random: SystemRandom,
@@ -115,30 +121,30 @@ impl fmt::Debug for Seal {
 
 impl Seal {
     pub(crate) fn new(key: &SealKey) -> Self {
-        // Only a wrong length is refused, and the type has none.
+        // Only a wrong length is rejected, and the type guarantees the length.
         let key = UnboundKey::new(&CHACHA20_POLY1305, &key.0).expect("32 bytes");
         Self { key: LessSafeKey::new(key), random: SystemRandom::new() }
     }
 
-    /// A nonce is random. With 96 bits of it, billions of secrets would have to be sealed before two were likely alike.
-    pub(crate) fn seal(&self, place: &str, secret: &[u8]) -> Result<String, Unopenable> {
+    /// Encrypts a secret with a random nonce. With 96 bits, two equal nonces are likely only after billions of secrets.
+    pub(crate) fn seal(&self, place: &str, secret: &[u8]) -> Result<String, UnsealError> {
         let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).map_err(|_| Unopenable)?;
+        self.random.fill(&mut nonce).map_err(|_| UnsealError)?;
         let mut sealed = secret.to_vec();
         let bound = Aad::from(place.as_bytes());
         let nonce_used = Nonce::assume_unique_for_key(nonce);
-        self.key.seal_in_place_append_tag(nonce_used, bound, &mut sealed).map_err(|_| Unopenable)?;
+        self.key.seal_in_place_append_tag(nonce_used, bound, &mut sealed).map_err(|_| UnsealError)?;
         Ok(format!("{VERSION}{}", BASE64.encode([&nonce[..], &sealed].concat())))
     }
 
-    pub(crate) fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, Unopenable> {
-        let text = sealed.strip_prefix(VERSION).ok_or(Unopenable)?;
-        let bytes = BASE64.decode(text).map_err(|_| Unopenable)?;
-        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(Unopenable)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Unopenable)?;
+    pub(crate) fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
+        let text = sealed.strip_prefix(VERSION).ok_or(UnsealError)?;
+        let bytes = BASE64.decode(text).map_err(|_| UnsealError)?;
+        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
         let mut rest = rest.to_vec();
         let opened = self.key.open_in_place(nonce, Aad::from(place.as_bytes()), &mut rest);
-        opened.map(|plain| plain.to_vec()).map_err(|_| Unopenable)
+        opened.map(|plain| plain.to_vec()).map_err(|_| UnsealError)
     }
 }
 
@@ -147,13 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_opens_in_its_place_and_nowhere_else() {
-        let seal = Seal::new(&SealKey::fresh().unwrap());
+    fn a_sealed_value_opens_only_in_its_place_and_with_its_key() {
+        let seal = Seal::new(&SealKey::generate().unwrap());
         let sealed = seal.seal("webhook/1", b"a secret").unwrap();
         assert!(!sealed.contains("secret"));
         assert_eq!(seal.open("webhook/1", &sealed).unwrap(), b"a secret");
         assert!(seal.open("webhook/2", &sealed).is_err(), "moved");
-        assert!(Seal::new(&SealKey::fresh().unwrap()).open("webhook/1", &sealed).is_err(), "another key");
+        assert!(Seal::new(&SealKey::generate().unwrap()).open("webhook/1", &sealed).is_err(), "another key");
         assert_ne!(sealed, seal.seal("webhook/1", b"a secret").unwrap(), "equal secrets do not look equal");
         for at in 0..sealed.len() {
             let mut changed = sealed.clone().into_bytes();
@@ -166,22 +172,23 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_and_only_its_owner_can_read_it() {
+    fn a_key_file_is_created_once_and_readable_only_by_its_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("seal.key");
         let keys: Vec<SealKey> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| SealKey::kept_in(&path).unwrap())).collect();
+            let threads: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| SealKey::load_or_create(&path).unwrap())).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        assert!(keys.iter().all(|key| *key == keys[0]), "all who came at once have the same");
-        assert_eq!(SealKey::kept_in(&path).unwrap(), keys[0]);
+        assert!(keys.iter().all(|key| *key == keys[0]), "concurrent callers get the same key");
+        assert_eq!(SealKey::load_or_create(&path).unwrap(), keys[0]);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
-    fn a_key_is_32_bytes_in_base64_and_never_shown() {
+    fn a_key_is_32_bytes_in_base64_and_debug_does_not_show_it() {
         let key: SealKey = BASE64.encode([7; 32]).parse().unwrap();
         assert_eq!(format!("{}=", BASE64.encode([7; 32])).parse::<SealKey>().unwrap(), key);
         assert_eq!(format!("{key:?}"), format!("SealKey({})", key.name()));

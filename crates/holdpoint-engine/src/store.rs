@@ -1,8 +1,8 @@
-//! The one data layer. A file per table holds its SQL and its row types; drivers only run statements.
+//! The data layer. One file for each table contains its SQL and its row types; the drivers only execute statements.
 //!
-//! Writes are data: a change becomes a list of [`Statement`]s, and the committer has the driver run many changes in
-//! one transaction. Reads are a statement and its parameters too. So a second database needs a driver, not a second
-//! copy of these files.
+//! Writes are data: a change becomes a list of [`Statement`]s, and the committer executes those of many changes in
+//! one transaction. A read is a statement with parameters too. A second database therefore needs a driver, and no
+//! second copy of these files.
 
 use std::path::PathBuf;
 
@@ -40,46 +40,78 @@ pub(crate) mod workflows;
 
 pub use ceiling::ceiling;
 pub(crate) use migrations::VERSION as ENGINE_VERSION;
-pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};
+pub(crate) use statement::{Lock, Param, Query, QueryResult, Row, Statement, Tx, params};
 
-/// Trouble with the database. None of these is an answer to a caller's question.
+/// A failure of the database. A refusal of a command is never one of these.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Another process has the SQLite file open.
     #[error("{path} is in use by another process; stop it first, or choose another data folder")]
-    InUse { path: PathBuf },
+    InUse {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// The database has a newer schema than this version.
     #[error(
         "{place} was written by a newer version (schema {found}; this version knows {known}); \
-         nothing was changed; start the newer version, or restore a backup"
+         the database was not changed; start the newer version, or restore a backup"
     )]
-    NewerSchema { place: String, found: i64, known: i64 },
+    NewerSchema {
+        /// The file, or the host and the name of the database.
+        place: String,
+        /// The schema version of the database.
+        found: i64,
+        /// The schema version of this build.
+        known: i64,
+    },
+    /// The SQLite file cannot be opened.
     #[error("{path}: {message}")]
-    Open { path: PathBuf, message: String },
-    /// The text after the scheme is not repeated: it can hold a password.
-    #[error("the address of the database cannot be used: {0}")]
+    Open {
+        /// The database file.
+        path: PathBuf,
+        /// The reason.
+        message: String,
+    },
+    /// The address of the database is invalid. The error does not repeat the address: it can contain a password.
+    #[error("invalid database address: {0}")]
     Address(String),
-    /// PostgreSQL answered, but somebody has to change something before it can be used.
+    /// PostgreSQL responds, but the operator must change its configuration or the address first.
     #[error("PostgreSQL at {place}: {message}")]
-    Connect { place: String, message: String },
-    /// Trying again later can help; nothing is wrong with the question.
+    Connect {
+        /// The host and the name of the database.
+        place: String,
+        /// The reason and the change that is needed.
+        message: String,
+    },
+    /// The database cannot be reached at the moment. A retry can succeed.
     #[error("{0}")]
     Unavailable(String),
+    /// The transaction lost a lock conflict.
     #[error("another program holds a lock on the database")]
     Busy,
-    /// The connection broke while a commit was under way.
+    /// The connection was lost during a commit, so that its outcome is unknown.
     #[error("the connection was lost while committing ({0}); the change may be stored or not")]
     Unknown(String),
+    /// The database returned an error.
     #[error("the database failed: {0}")]
     Failed(String),
+    /// A stored value is invalid.
     #[error("a stored {what} cannot be read: {message}")]
-    Unreadable { what: &'static str, message: String },
+    Unreadable {
+        /// The kind of the value.
+        what: &'static str,
+        /// The reason.
+        message: String,
+    },
+    /// The store was closed.
     #[error("the store is closed")]
     Closed,
 }
 
 impl Error {
-    /// The same error for another caller.
-    pub(crate) fn again(&self) -> Self {
+    /// Returns a copy of the error for another caller.
+    pub(crate) fn copied(&self) -> Self {
         match self {
             Self::Busy => Self::Busy,
             Self::Closed => Self::Closed,
@@ -99,7 +131,7 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-/// An open database. The variants share everything but the driver.
+/// The connections of an open database that read. The variants differ only in the driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Database {
     Sqlite(sqlite::Readers),
@@ -114,11 +146,11 @@ impl Database {
         }
     }
 
-    /// How the database goes about a question. For tests.
+    /// Returns the query plan of a statement, for tests.
     pub(crate) async fn plan(&self, sql: &'static str, params: Vec<Param>) -> Result<String, Error> {
         match self {
             Self::Sqlite(readers) => {
-                // Statements are constants everywhere else; a test makes a handful of these.
+                // All other statements are constants; a test leaks only a few texts.
                 let rows = readers.query(format!("EXPLAIN QUERY PLAN {sql}").leak(), vec![params]).await?;
                 let lines = rows.iter().map(|row| row.text(3)).collect::<Result<Vec<_>, _>>()?;
                 Ok(lines.join("\n"))
@@ -127,7 +159,7 @@ impl Database {
         }
     }
 
-    /// Asks the same for many sets of values.
+    /// Executes one query for many sets of values.
     pub(crate) async fn query_each(
         &self,
         sql: &'static str,
@@ -139,7 +171,7 @@ impl Database {
         }
     }
 
-    /// Whether others may write to it while we have it open.
+    /// Returns true if other processes may write to the database while it is open.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
@@ -157,7 +189,7 @@ pub(crate) fn unreadable(what: &'static str, error: impl ToString) -> Error {
     Error::Unreadable { what, message: error.to_string() }
 }
 
-/// Columns hold instants as integers.
+/// Columns store timestamps as integers.
 impl From<Timestamp> for Param {
     fn from(at: Timestamp) -> Self {
         Param::Int(Some(at.0))

@@ -1,6 +1,5 @@
-//! Telling subscribers what happens. Durable deliveries are rows that the committer writes with the events; best effort
-//! is remembered here, in memory, until it was tried once. A courier carries both out. Decides nothing that the core
-//! could decide, and makes no body: that is for whoever knows the wire.
+//! Webhook deliveries. Durable deliveries are rows that the committer writes with the events; best-effort deliveries
+//! wait in memory for one attempt. The delivery worker sends both. The server renders the bodies.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,79 +13,83 @@ use crate::committer::Change;
 use crate::outgoing::Outgoing;
 
 mod attempt;
-mod courier;
+mod delivery_worker;
 mod lane;
-mod list;
 mod render;
 mod settings;
 mod signature;
+mod subscription_list;
 
-pub use courier::Courier;
-pub(crate) use lane::{Lane, Notice};
-pub(crate) use list::List;
-pub use render::{Render, Rendered, Rendering};
+pub use delivery_worker::DeliveryWorker;
+pub(crate) use lane::{BestEffortEvent, DeliveryLane};
+pub use render::{DeliveryContent, Render, RenderFuture};
 pub use settings::WebhookSettings;
 pub(crate) use settings::millis;
 pub(crate) use signature::fresh_secret;
 pub use signature::{fingerprint, sign};
+pub(crate) use subscription_list::SubscriptionList;
 
-/// What all of a node's dealings with subscribers share.
+/// The webhook state of a process: subscriptions, delivery lanes, and the wake-up of the delivery worker.
 #[derive(Debug)]
-pub(crate) struct Hooks {
+pub(crate) struct WebhookHub {
     pub settings: WebhookSettings,
     pub outgoing: Outgoing,
-    list: RwLock<Arc<List>>,
-    /// By the ids of their webhooks.
-    lanes: Mutex<HashMap<String, Arc<Lane>>>,
-    news: Notify,
-    /// Something durable may be there to be claimed.
-    durable: AtomicBool,
-    /// The courier waits for the next signal.
+    subscriptions: RwLock<Arc<SubscriptionList>>,
+    /// Delivery lanes by webhook id.
+    lanes: Mutex<HashMap<String, Arc<DeliveryLane>>>,
+    wakeup: Notify,
+    /// Durable deliveries may be due.
+    durable_due: AtomicBool,
+    /// The delivery worker waits for the next wake-up.
     asleep: AtomicBool,
-    couriers: AtomicUsize,
+    workers: AtomicUsize,
 }
 
-impl Hooks {
+impl WebhookHub {
     pub(crate) fn new(settings: WebhookSettings, outgoing: Outgoing) -> Self {
         Self {
             settings,
             outgoing,
-            list: RwLock::default(),
+            subscriptions: RwLock::default(),
             lanes: Mutex::default(),
-            news: Notify::new(),
-            durable: AtomicBool::new(true),
+            wakeup: Notify::new(),
+            durable_due: AtomicBool::new(true),
             asleep: AtomicBool::new(false),
-            couriers: AtomicUsize::new(0),
+            workers: AtomicUsize::new(0),
         }
     }
 
-    pub(crate) fn list(&self) -> Arc<List> {
-        self.list.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn subscriptions(&self) -> Arc<SubscriptionList> {
+        self.subscriptions.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A list that was read from the store; an older one changes nothing.
-    pub(crate) fn put(&self, list: List) {
-        let mut known = self.list.write().unwrap_or_else(PoisonError::into_inner);
+    /// Replaces the list of subscriptions. Ignores a list with an older revision.
+    pub(crate) fn replace_subscriptions(&self, list: SubscriptionList) {
+        let mut known = self.subscriptions.write().unwrap_or_else(PoisonError::into_inner);
         if list.revision > known.revision {
             *known = Arc::new(list);
         }
     }
 
-    /// Something was committed here.
-    pub(crate) fn tell(&self, change: &Change) {
-        let list = self.list();
+    /// Queues best-effort events of a committed change and wakes the delivery worker.
+    pub(crate) fn notify_committed(&self, change: &Change) {
+        let list = self.subscriptions();
         if list.is_empty() && !self.settings.callbacks {
             return;
         }
         let calls_back =
             || change.after.started.as_ref().is_some_and(|started| started.callback_url.is_some());
         let (mut any, mut durable) = (false, self.settings.callbacks && calls_back());
-        for (known, seq, event) in list.concerned(change) {
+        for (known, seq, event) in list.matches(change) {
             match known.mode {
                 Mode::Durable => durable = true,
-                Mode::BestEffort if known.state == SubscriptionState::Active && self.has_courier() => {
-                    let notice =
-                        Notice { of: change.of.clone(), seq, event: event.public_name(), at: change.at };
+                Mode::BestEffort if known.state == SubscriptionState::Active && self.has_worker() => {
+                    let notice = BestEffortEvent {
+                        of: change.of.clone(),
+                        seq,
+                        event: event.public_name(),
+                        at: change.at,
+                    };
                     any |= self.lane(&change.of.tenant, &known.id).push(notice, self.settings.queue_max);
                 }
                 Mode::BestEffort => {}
@@ -95,59 +98,59 @@ impl Hooks {
         if durable {
             self.wake_for_durable();
         } else if any {
-            self.news.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
     pub(crate) fn wake_for_durable(&self) {
-        self.durable.store(true, Ordering::SeqCst);
-        self.news.notify_one();
+        self.durable_due.store(true, Ordering::SeqCst);
+        self.wakeup.notify_one();
     }
 
-    /// Returns whether the courier sleeps and has nothing to look for.
+    /// Returns whether the delivery worker sleeps and no durable deliveries may be due.
     pub(crate) fn is_idle(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) && !self.durable.load(Ordering::SeqCst)
+        self.asleep.load(Ordering::SeqCst) && !self.durable_due.load(Ordering::SeqCst)
     }
 
-    fn has_courier(&self) -> bool {
-        self.couriers.load(Ordering::SeqCst) > 0
+    fn has_worker(&self) -> bool {
+        self.workers.load(Ordering::SeqCst) > 0
     }
 
-    fn lane(&self, tenant: &TenantId, webhook: &str) -> Arc<Lane> {
+    fn lane(&self, tenant: &TenantId, webhook: &str) -> Arc<DeliveryLane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = lanes.get(webhook) {
             return lane.clone();
         }
-        let lane = Arc::new(Lane::new(tenant, webhook, self.settings.per_subscription));
+        let lane = Arc::new(DeliveryLane::new(tenant, webhook, self.settings.per_subscription));
         lanes.insert(webhook.to_owned(), lane.clone());
         lane
     }
 
-    /// Somebody has set a subscription going again.
-    pub(crate) fn reset(&self, webhook: &str) {
+    /// Resets the circuit and the backoff of a subscription that was resumed.
+    pub(crate) fn reset_lane(&self, webhook: &str) {
         if let Some(lane) = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).get(webhook) {
-            lane.open();
+            lane.reset();
         }
     }
 
-    /// How many durable deliveries of a subscription may be claimed here.
+    /// Returns the number of durable deliveries of a subscription that this process may claim.
     fn durable_room(&self, webhook: &str, ahead: usize, now: Timestamp) -> usize {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.get(webhook).map_or(ahead, |lane| lane.durable_room(ahead, now))
     }
 
-    fn lanes(&self) -> Vec<Arc<Lane>> {
+    fn lanes(&self) -> Vec<Arc<DeliveryLane>> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that nobody holds and that has nothing to say is made again when it is needed.
+        // Drops idle lanes. They are created again on demand.
         lanes.retain(|_, lane| Arc::strong_count(lane) > 1 || !lane.is_idle());
         lanes.values().cloned().collect()
     }
 
-    /// Ends what this node does for a subscription that is no more; when this returns, nothing of it is under way here.
-    pub(crate) async fn shut(&self, webhook: &str) {
+    /// Ends all attempts of a deleted subscription in this process. When it returns, no attempt is in flight.
+    pub(crate) async fn close_lane(&self, webhook: &str) {
         let lane = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).remove(webhook);
         if let Some(lane) = lane {
-            lane.shut().await;
+            lane.close().await;
         }
     }
 }

@@ -1,32 +1,33 @@
-//! Wakes the worker of this process when there may be something to do. The worker looks at the store when it is woken and
-//! when a deadline comes. The backstop, a look now and then, is for what was lost outside of this process: no row that
-//! becomes ready here waits for it.
+//! The signal that wakes the worker of this process when there may be work. The worker polls the store when it is
+//! woken and when a deadline comes. The backstop, a periodic poll, is for signals that were lost outside of this
+//! process: no row that becomes ready in this process waits for it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use holdpoint_core::mailbox::Fenced;
+use holdpoint_core::mailbox::ClaimAction;
 use holdpoint_core::{Obligation, Timestamp};
 use tokio::sync::Notify;
 
-use crate::committer::{Mail, MailOp, Reply};
-use crate::store::dispatches::Doable;
+use crate::committer::{CommitReply, MailboxAction, MailboxOp};
+use crate::store::dispatches::AvailableWork;
 
 #[cfg(test)]
 mod exploration;
 #[cfg(test)]
-mod world;
+mod model;
 
+/// The signal to the worker of this process.
 #[derive(Debug)]
 pub(crate) struct WorkSignal {
     raised: Notify,
-    /// Set when it is raised, cleared when a look begins.
+    /// Set when the signal is raised, cleared when a poll begins.
     pending: AtomicBool,
     /// Set while the worker waits for the next signal.
     asleep: AtomicBool,
-    /// When the worker looks again without being woken.
-    next_look: AtomicI64,
+    /// The time at which the worker polls again without a signal.
+    next_poll: AtomicI64,
     claim_ends: Condition,
-    free_hands: Condition,
+    free_slots: Condition,
 }
 
 impl Default for WorkSignal {
@@ -35,15 +36,15 @@ impl Default for WorkSignal {
             raised: Notify::new(),
             pending: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
-            next_look: AtomicI64::new(i64::MAX),
+            next_poll: AtomicI64::new(i64::MAX),
             claim_ends: Condition::default(),
-            free_hands: Condition::default(),
+            free_slots: Condition::default(),
         }
     }
 }
 
-/// An event that wakes the worker only while a queued row depends on it. Most claims end with nothing queued behind them,
-/// and a look for each of them would cost more than the work.
+/// An event that wakes the worker only while a queued row depends on it. When most claims end, no row is queued behind
+/// them, and a poll for each would cost more than the work.
 #[derive(Debug)]
 struct Condition {
     awaited: AtomicBool,
@@ -51,104 +52,107 @@ struct Condition {
 }
 
 impl Default for Condition {
-    /// Awaited: until a worker has looked, any row may depend on it.
+    /// Returns an awaited condition: until a worker has polled, any row may depend on it.
     fn default() -> Self {
         Self { awaited: AtomicBool::new(true), occurred: AtomicU64::new(0) }
     }
 }
 
 impl Condition {
-    /// Records one event and returns whether something depends on it.
+    /// Records one event. Returns true if a row depends on it.
     fn occur(&self) -> bool {
         self.occurred.fetch_add(1, Ordering::SeqCst);
         self.awaited.load(Ordering::SeqCst)
     }
 
-    fn begin_look(&self) -> u64 {
+    fn begin_poll(&self) -> u64 {
         self.awaited.store(false, Ordering::SeqCst);
         self.occurred.load(Ordering::SeqCst)
     }
 
-    /// Returns whether an event came during the look that found something which depends on it.
-    fn end_look(&self, awaited: bool, before: u64) -> bool {
-        // Stored before the count is read, as an event counts before it reads: one of the two sees the other.
+    /// Returns true if a row depends on the event and the event came during the poll.
+    fn end_poll(&self, awaited: bool, before: u64) -> bool {
+        // The flag is stored before the count is read, and `occur` counts before it reads the flag: one sees the other.
         self.awaited.store(awaited, Ordering::SeqCst);
         awaited && self.occurred.load(Ordering::SeqCst) != before
     }
 }
 
-/// The events that had come when a look began.
+/// The counts of events when a poll began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LookMark {
+pub(crate) struct PollMark {
     claim_ends: u64,
-    free_hands: u64,
+    free_slots: u64,
 }
 
-/// The reasons why available rows stay in the queue, as a look found them.
+/// The reasons why available rows stay in the queue after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shortage {
-    /// Threads are free, and no hand is.
-    hands: bool,
-    /// Something of their threads is in flight.
+    /// Threads are free, but the worker has no free slot.
+    slots: bool,
+    /// Their threads have a claimed dispatch.
     threads: bool,
 }
 
 impl Shortage {
-    pub(crate) fn of(doable: &Doable, free_hands: usize) -> Self {
-        let hands = doable.ready && free_hands == 0;
-        // A worker that waits for a hand looks again anyway.
-        Self { hands, threads: doable.queued && !hands }
+    pub(crate) fn of(available: &AvailableWork, free_slots: usize) -> Self {
+        let slots = available.ready && free_slots == 0;
+        // A worker that waits for a slot polls again anyway.
+        Self { slots, threads: available.queued && !slots }
     }
 }
 
 impl WorkSignal {
-    /// Wakes the worker, or makes it look once more if it is awake.
+    /// Wakes the worker, or makes it poll once more if it is awake.
     pub(crate) fn raise(&self) {
         self.pending.store(true, Ordering::SeqCst);
         self.raised.notify_one();
     }
 
-    /// Returns when the signal was raised since the last look began.
+    /// Waits until the signal is raised. Returns at once if it was raised since the last poll began.
     pub(crate) async fn wait(&self) {
         self.raised.notified().await;
     }
 
-    // By the worker
+    // Called by the worker.
 
-    /// From here on every new timer raises the signal: one that is written after the look would be missed otherwise.
-    pub(crate) fn begin_look(&self) -> LookMark {
+    /// Begins a poll. From here on every new timer raises the signal: a timer that is written after the read of the
+    /// poll would be missed otherwise.
+    pub(crate) fn begin_poll(&self) -> PollMark {
         self.asleep.store(false, Ordering::SeqCst);
         self.pending.store(false, Ordering::SeqCst);
-        self.next_look.store(i64::MAX, Ordering::SeqCst);
-        LookMark { claim_ends: self.claim_ends.begin_look(), free_hands: self.free_hands.begin_look() }
+        self.next_poll.store(i64::MAX, Ordering::SeqCst);
+        PollMark { claim_ends: self.claim_ends.begin_poll(), free_slots: self.free_slots.begin_poll() }
     }
 
-    pub(crate) fn end_look(&self, mark: LookMark, shortage: Shortage) {
-        let claim_ended = self.claim_ends.end_look(shortage.threads, mark.claim_ends);
-        if self.free_hands.end_look(shortage.hands, mark.free_hands) || claim_ended {
+    /// Ends a poll. Raises the signal if an event came meanwhile on which a row depends.
+    pub(crate) fn end_poll(&self, mark: PollMark, shortage: Shortage) {
+        let claim_ended = self.claim_ends.end_poll(shortage.threads, mark.claim_ends);
+        if self.free_slots.end_poll(shortage.slots, mark.free_slots) || claim_ended {
             self.raise();
         }
     }
 
-    /// Says when the worker looks again by itself. Without a time it wants to hear of every timer.
-    pub(crate) fn sleep_until(&self, next_look: Option<Timestamp>) {
-        self.next_look.store(next_look.map_or(i64::MAX, |at| at.0), Ordering::SeqCst);
+    /// Sets the time of the next poll without a signal. With None, every new timer raises the signal.
+    pub(crate) fn sleep_until(&self, next_poll: Option<Timestamp>) {
+        self.next_poll.store(next_poll.map_or(i64::MAX, |at| at.0), Ordering::SeqCst);
         self.asleep.store(true, Ordering::SeqCst);
     }
 
-    /// The worker goes down and looks no more: the end of each of its claims is for other nodes to hear of.
-    pub(crate) fn end_looks(&self) {
+    /// Called when the worker stops. After it, the end of each of its claims is announced to the other processes.
+    pub(crate) fn stop_polling(&self) {
         self.claim_ends.awaited.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether the worker sleeps and nothing has woken it.
+    /// Returns true if the worker sleeps and the signal is not raised.
     pub(crate) fn is_idle(&self) -> bool {
         self.asleep.load(Ordering::SeqCst) && !self.pending.load(Ordering::SeqCst)
     }
 
-    // By the committer and the hands. The functions that return something say whether other nodes must hear of it.
+    // Called by the committer and the slots of the worker. The functions return true if other processes must be
+    // notified.
 
-    /// A claim has ended. Its thread may have more to do.
+    /// Records the end of a claim. Its thread may have more dispatches.
     pub(crate) fn claim_ended(&self) -> bool {
         let awaited = self.claim_ends.occur();
         if awaited {
@@ -157,23 +161,23 @@ impl WorkSignal {
         awaited
     }
 
-    /// A hand of the worker is free again.
-    pub(crate) fn hand_freed(&self) {
-        if self.free_hands.occur() {
+    /// Records that a slot of the worker is free again.
+    pub(crate) fn slot_freed(&self) {
+        if self.free_slots.occur() {
             self.raise();
         }
     }
 
-    /// A change is on disk.
-    pub(crate) fn changed(&self, mail: &Mail, obligations: &[Obligation]) -> bool {
+    /// Records a committed change.
+    pub(crate) fn change_committed(&self, mail: &MailboxAction, obligations: &[Obligation]) -> bool {
         let work = match mail {
-            Mail::Enqueue(_) | Mail::Reclaim(_) | Mail::Cancel(_) => true,
-            Mail::Take(taking) => !taking.is_taken(),
-            Mail::Held { what, .. } => self.moved(what),
-            Mail::None | Mail::Performed(_) | Mail::Reconcile(_) => false,
+            MailboxAction::Enqueue(_) | MailboxAction::Reclaim(_) | MailboxAction::Cancel(_) => true,
+            MailboxAction::HandOff(pending_claim) => !pending_claim.is_claimed(),
+            MailboxAction::ClaimAction { what, .. } => self.creates_work(what),
+            MailboxAction::None | MailboxAction::Performed(_) | MailboxAction::Reconcile(_) => false,
         };
         let sooner = obligations.iter().any(|obligation| match obligation {
-            Obligation::SetTimer { due, .. } => due.0 < self.next_look.load(Ordering::SeqCst),
+            Obligation::SetTimer { due, .. } => due.0 < self.next_poll.load(Ordering::SeqCst),
             Obligation::Activate
             | Obligation::ClearTimer { .. }
             | Obligation::StartChild { .. }
@@ -185,18 +189,20 @@ impl WorkSignal {
         work
     }
 
-    /// An operation on the mailbox is on disk, or was refused.
-    pub(crate) fn operated(&self, op: &MailOp, reply: &Reply) -> bool {
+    /// Records an operation on the mailbox that was committed or rejected.
+    pub(crate) fn mailbox_changed(&self, op: &MailboxOp, reply: &CommitReply) -> bool {
         let work = match (op, reply) {
-            (MailOp::Fenced { what, .. }, Reply::Each(each)) => {
-                // A holder that an interrupt has overtaken is refused, and its claim ends all the same.
-                each.iter().any(Result::is_err) || self.moved(what)
+            (MailboxOp::ClaimAction { what, .. }, CommitReply::Each(each)) => {
+                // An operation of a worker whose claim was superseded is rejected, and the claim ends all the same.
+                each.iter().any(Result::is_err) || self.creates_work(what)
             }
-            (MailOp::ExtendLeases { .. }, Reply::Flags(kept)) => kept.contains(&false),
-            (MailOp::Enqueue(_), Reply::Each(each)) => each.iter().any(Result::is_ok),
-            (MailOp::Cancel { .. } | MailOp::Reclaim { .. }, Reply::Rows(rows)) => !rows.is_empty(),
-            // The runs of what was superseded must be ended.
-            (MailOp::Interrupt { .. }, _) => true,
+            (MailboxOp::ExtendLeases { .. }, CommitReply::Flags(kept)) => kept.contains(&false),
+            (MailboxOp::Enqueue(_), CommitReply::Each(each)) => each.iter().any(Result::is_ok),
+            (MailboxOp::Cancel { .. } | MailboxOp::Reclaim { .. }, CommitReply::Rows(rows)) => {
+                !rows.is_empty()
+            }
+            // The runs of superseded dispatches must be reconciled.
+            (MailboxOp::Interrupt { .. }, _) => true,
             _ => false,
         };
         if work {
@@ -205,19 +211,19 @@ impl WorkSignal {
         work
     }
 
-    /// Returns whether what a holder did with its claim makes work.
-    fn moved(&self, what: &Fenced) -> bool {
+    /// Returns true if an operation of a worker on its claim creates work.
+    fn creates_work(&self, what: &ClaimAction) -> bool {
         match what {
-            // Back in the queue, or its run must be seen to.
-            Fenced::Nack { .. }
-            | Fenced::Postpone { .. }
-            | Fenced::DeadLetter { .. }
-            | Fenced::Supersede { .. } => true,
-            Fenced::Ack | Fenced::Complete(_) => self.claim_ended(),
-            Fenced::Touch
-            | Fenced::RecordStart { .. }
-            | Fenced::RecordResult(_)
-            | Fenced::ExtendLease { .. } => false,
+            // The dispatch is in the queue again, or its run must be reconciled.
+            ClaimAction::Nack { .. }
+            | ClaimAction::Postpone { .. }
+            | ClaimAction::DeadLetter { .. }
+            | ClaimAction::Supersede { .. } => true,
+            ClaimAction::Ack | ClaimAction::Complete(_) => self.claim_ended(),
+            ClaimAction::Touch
+            | ClaimAction::RecordStart { .. }
+            | ClaimAction::RecordResult(_)
+            | ClaimAction::ExtendLease { .. } => false,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Fires timers and carries out dispatches: claim, run nodes with outside effects, settle. Holds nothing that a
-//! restart, or another node, would miss.
+//! The worker: fires timers, claims dispatches and executes their runs. It holds no state that is missing after a
+//! restart or in another process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,88 +13,91 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::engine::{Engine, Looks};
+use crate::engine::{Engine, SearchPositions};
 use crate::error::Error;
-use crate::hands::{Hand, HandPool, Handed};
+use crate::local_handoff::{FreeSlots, Handoff, WorkerSlot};
 use crate::work_signal::{Shortage, WorkSignal};
 
-mod asks;
-mod giving_back;
-mod holder;
 mod leases;
+mod return_claim;
+mod run_executor;
+mod side_questions;
 mod timers;
 mod upkeep;
 
-use giving_back::{Setback, give_back};
-pub(crate) use holder::Holder;
-use leases::{Lease, Leases};
+use leases::{Lease, LeaseKeeper};
+use return_claim::{ReturnReason, return_claim};
+pub(crate) use run_executor::RunExecutor;
 
 use crate::committer::{Claim, ClaimOrder};
 
-/// Dispatches in flight at once: mostly they wait for somebody outside, such as a model.
+/// The maximum number of dispatches in flight. Most of them wait for an external service, such as a model.
 const IN_FLIGHT_MAX: usize = 512;
-/// Dispatches claimed at once: other nodes want some, too.
+/// The maximum number of dispatches per claim, so that other processes get some.
 const CLAIM_MAX: usize = 64;
-/// How long the worker waits before it asks again for what other nodes kept it from claiming; doubled each time.
-const CONTENDED: Duration = Duration::from_millis(10);
-/// How long the worker waits before it tries again what the store would not let it do.
-const TROUBLE: Duration = Duration::from_secs(1);
+/// Wait after a claim that other processes won. It doubles with every such claim in a row.
+const CONTENTION_DELAY: Duration = Duration::from_millis(10);
+/// Wait after an error of the store.
+const ERROR_DELAY: Duration = Duration::from_secs(1);
+/// Interval between two deletions of expired rows.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
 
+/// Fires timers and executes the runs of claimed dispatches.
 #[derive(Debug)]
 pub struct Worker {
     engine: Engine,
     consumer: String,
     in_flight: JoinSet<Result<(), Error>>,
-    claims: HashMap<Id, (Arc<Claim>, Option<Hand>)>,
-    hands: HandPool,
-    leases: Arc<Leases>,
-    asks: asks::Asks,
-    looks: Looks,
+    claims: HashMap<Id, (Arc<Claim>, Option<WorkerSlot>)>,
+    slots: FreeSlots,
+    leases: Arc<LeaseKeeper>,
+    side_questions: side_questions::SideQuestionTasks,
+    positions: SearchPositions,
     signal: Arc<WorkSignal>,
-    /// When the last look began: what became possible since then, it may not have seen.
-    looked_at: Timestamp,
-    /// Looks in a row that found something ready, had a hand free and could claim nothing.
+    /// Start of the last check for work. Work that became due later may be unseen.
+    checked_at: Timestamp,
+    /// Checks in a row that found ready dispatches, had a free slot and could not claim any.
     contended: u32,
-    /// Claims that could not be given back, and why they should be. Tried again at every look.
-    unreturned: Vec<(Arc<Claim>, Setback)>,
+    /// Claims that could not be returned, and the reasons for the return. Retried at every check.
+    unreturned: Vec<(Arc<Claim>, ReturnReason)>,
 }
 
-type Ended = Result<(Id, Result<(), Error>), tokio::task::JoinError>;
+type TaskEnd = Result<(Id, Result<(), Error>), tokio::task::JoinError>;
 
 impl Worker {
     pub(crate) fn new(engine: Engine) -> Self {
         let consumer = format!("{}-{}", engine.name(), Uuid::now_v7());
-        let leases = Arc::new(Leases::new(engine.clone()));
+        let leases = Arc::new(LeaseKeeper::new(engine.clone()));
         let (in_flight, claims) = (JoinSet::new(), HashMap::new());
-        let (asks, looks) = (asks::Asks::default(), Looks::default());
+        let (side_questions, positions) =
+            (side_questions::SideQuestionTasks::default(), SearchPositions::default());
         let signal = engine.bus().work.clone();
         Self {
-            looked_at: engine.now(),
+            checked_at: engine.now(),
             engine,
             consumer,
             in_flight,
             claims,
-            hands: HandPool::new(IN_FLIGHT_MAX, signal.clone()),
+            slots: FreeSlots::new(IN_FLIGHT_MAX, signal.clone()),
             leases,
-            asks,
-            looks,
+            side_questions,
+            positions,
             signal,
             contended: 0,
             unreturned: Vec::new(),
         }
     }
 
-    /// Does everything there is to do now and returns how many dispatches and timers that were. What cannot be done
-    /// is an error, once everything else is done.
+    /// Does all work that is due now and returns the number of dispatches and timers. Reports an error only after all
+    /// other work is done.
     pub async fn drain(&mut self) -> Result<usize, Error> {
         let (mut done, mut trouble) = (0, None);
         loop {
-            let (begun, more) = self.look().await?;
+            let (begun, more) = self.check_for_work().await?;
             while let Some(ended) = self.in_flight.join_next_with_id().await {
                 self.close(ended).await?;
             }
-            while self.asks.ended().await {}
+            while self.side_questions.join_next().await {}
             done += begun;
             trouble = trouble.or(more);
             if begun == 0 {
@@ -103,10 +106,10 @@ impl Worker {
         }
     }
 
-    /// Works until told to stop, then finishes what is in flight.
+    /// Works until `stop` is true, then waits for the dispatches in flight.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        let beating = tokio::spawn(self.leases.clone().keep());
-        let mut handed = self.engine.hands().open(&self.consumer, self.hands.clone());
+        let renewal = tokio::spawn(self.leases.clone().renew_forever());
+        let mut handoffs = self.engine.local_handoff().open(&self.consumer, self.slots.clone());
         let mut purged = Instant::now();
         let mut expiring: Option<JoinHandle<()>> = None;
         while !*stop.borrow() {
@@ -117,96 +120,99 @@ impl Worker {
                     expiring = Some(tokio::spawn(upkeep::expire(self.engine.clone())));
                 }
             }
-            // While there is always something to begin, nobody waits for what is handed over or has ended.
-            while let Ok(one) = handed.try_recv() {
-                self.begin(one);
+            // A busy worker does not reach `wait`, which receives handoffs and ended tasks otherwise.
+            while let Ok(handoff) = handoffs.try_recv() {
+                self.start_handoff(handoff);
             }
             while let Some(ended) = self.in_flight.try_join_next_with_id() {
                 self.close_or_log(ended).await;
             }
-            let next = match self.look().await {
-                Ok((0, None)) => self.next_look().await,
+            let next = match self.check_for_work().await {
+                Ok((0, None)) => self.wait_time().await,
                 Ok((_, None)) => continue,
                 Ok((_, Some(error))) | Err(error) => {
-                    tracing::error!(%error, "the worker could not do all its work; it tries again");
-                    TROUBLE
+                    tracing::error!(%error, "the worker failed; retrying");
+                    ERROR_DELAY
                 }
             };
-            self.wait(next, &mut stop, &mut handed).await;
+            self.wait(next, &mut stop, &mut handoffs).await;
         }
-        self.engine.hands().close();
-        self.signal.end_looks();
-        // Other nodes look for what this one was about to see.
+        self.engine.local_handoff().close();
+        self.signal.stop_polling();
+        // Tells other processes to check for work that this one leaves.
         self.engine.bus().outbox.note_work();
-        while let Some(handed) = handed.recv().await {
-            self.begin(handed);
+        while let Some(handoff) = handoffs.recv().await {
+            self.start_handoff(handoff);
         }
         while let Some(ended) = self.in_flight.join_next_with_id().await {
             self.close_or_log(ended).await;
         }
-        beating.abort();
+        renewal.abort();
     }
 
-    /// Until there may be something to look for. What is handed over meanwhile needs no look.
+    /// Waits until there may be work. Handoffs are started without a check for work.
     async fn wait(
         &mut self,
         most: Duration,
         stop: &mut watch::Receiver<bool>,
-        handed: &mut UnboundedReceiver<Handed>,
+        handoffs: &mut UnboundedReceiver<Handoff>,
     ) {
         let signal = self.signal.clone();
-        let look = tokio::time::sleep(most);
-        tokio::pin!(look);
+        let deadline = tokio::time::sleep(most);
+        tokio::pin!(deadline);
         loop {
             tokio::select! {
                 () = signal.wait() => return,
-                () = &mut look => return,
+                () = &mut deadline => return,
                 _ = stop.changed() => return,
-                Some(handed) = handed.recv() => self.begin(handed),
+                Some(handoff) = handoffs.recv() => self.start_handoff(handoff),
                 Some(ended) = self.in_flight.join_next_with_id() => {
-                    // If a row waits for this hand, freeing it raises the signal.
+                    // If a row waits for this slot, releasing it raises the signal.
                     self.close_or_log(ended).await;
                     if !self.unreturned.is_empty() {
                         return;
                     }
                 }
-                true = self.asks.ended() => return,
+                true = self.side_questions.join_next() => return,
             }
         }
     }
 
-    /// Deletes rows that nobody needs any more. `run` does so now and then.
+    /// Deletes expired rows and handles. `run` does this at intervals.
     pub async fn tidy(&self) {
         upkeep::purge(&self.engine).await;
         upkeep::expire(self.engine.clone()).await;
     }
 
-    /// Begins what is due. How much that was, and why something could not be begun.
-    async fn look(&mut self) -> Result<(usize, Option<Error>), Error> {
-        let mark = self.signal.begin_look();
-        self.looked_at = self.engine.now();
+    /// Starts due work. Returns the number of started items, and the first error of the others.
+    async fn check_for_work(&mut self) -> Result<(usize, Option<Error>), Error> {
+        let mark = self.signal.begin_poll();
+        self.checked_at = self.engine.now();
         let mut trouble = None;
         for (claim, why) in std::mem::take(&mut self.unreturned) {
-            trouble = self.give_back(claim, why).await.err().or(trouble);
+            trouble = self.return_claim(claim, why).await.err().or(trouble);
         }
-        let mut done = tally(timers::fire_all(&self.engine).await, &mut trouble);
+        let mut done = add_result(timers::fire_all(&self.engine).await, &mut trouble);
         let mut doable = self.engine.doable().await?;
         if doable.lapsed {
             trouble = trouble.or(upkeep::reclaim(&self.engine).await.unwrap_or_else(Some));
             doable = self.engine.doable().await?;
         }
-        done += tally(self.asks.look(&self.engine).await.map(|begun| (begun, None)), &mut trouble);
+        done += add_result(
+            self.side_questions.start_due(&self.engine).await.map(|begun| (begun, None)),
+            &mut trouble,
+        );
         if doable.unreconciled {
-            done += tally(upkeep::reconcile(&self.engine).await, &mut trouble);
+            done += add_result(upkeep::reconcile(&self.engine).await, &mut trouble);
         }
-        if doable.unmet {
-            done += tally(self.engine.arrange_meetings(&mut self.looks).await, &mut trouble);
+        if doable.unmatched_events {
+            done += add_result(self.engine.match_waiting_interrupts(&mut self.positions).await, &mut trouble);
         }
-        let free = self.hands.free();
+        let free = self.slots.available();
         let claimed = if free > 0 && doable.ready { self.claim(free.min(CLAIM_MAX)).await? } else { 0 };
         let contended = doable.ready && free > 0 && claimed == 0;
         self.contended = if contended { self.contended.saturating_add(1) } else { 0 };
-        self.signal.end_look(mark, Shortage::of(&doable, free));
+        self.signal.end_poll(mark, Shortage::of(&doable, free));
         done += claimed;
         Ok((done, trouble))
     }
@@ -219,42 +225,42 @@ impl Worker {
         let count = rows.len();
         for row in rows {
             let Some(claim) = Claim::of(&row).map(Arc::new) else {
-                // Left alone it is taken back when its lease runs out; the others must not wait for that.
-                if let Err(error) = upkeep::refuse(&self.engine, &row).await {
-                    tracing::warn!(%error, dispatch = row.dispatch_id, "a dispatch of no run could not be closed");
+                // On failure its lease expires. The other rows must not wait for that.
+                if let Err(error) = upkeep::reject_dispatch(&self.engine, &row).await {
+                    tracing::warn!(%error, dispatch = row.dispatch_id, "cannot close a dispatch with an invalid run id");
                 }
                 continue;
             };
-            let hand = self.hands.take();
-            self.carry_out(claim, lease_until, None, hand);
+            let slot = self.slots.acquire();
+            self.start_activation(claim, lease_until, None, slot);
         }
         Ok(count)
     }
 
-    fn begin(&mut self, handed: Handed) {
-        let Handed { claim, lease_until, run, hand } = handed;
-        self.carry_out(claim, lease_until, Some(run), hand);
+    fn start_handoff(&mut self, handoff: Handoff) {
+        let Handoff { claim, lease_until, run, slot } = handoff;
+        self.start_activation(claim, lease_until, Some(run), slot);
     }
 
-    fn carry_out(
+    fn start_activation(
         &mut self,
         claim: Arc<Claim>,
         lease_until: Timestamp,
         run: Option<Arc<Run>>,
-        hand: Option<Hand>,
+        slot: Option<WorkerSlot>,
     ) {
         let lease = Arc::new(Lease::new(lease_until));
-        let holder = Holder::new(self.engine.clone(), claim.clone(), lease.clone());
-        let handle = self.in_flight.spawn(holder.perform(run));
+        let executor = RunExecutor::new(self.engine.clone(), claim.clone(), lease.clone());
+        let handle = self.in_flight.spawn(executor.execute_run(run));
         self.leases.add(&claim, lease, handle.clone());
-        self.claims.insert(handle.id(), (claim, hand));
+        self.claims.insert(handle.id(), (claim, slot));
     }
 
-    async fn next_look(&self) -> Duration {
+    async fn wait_time(&self) -> Duration {
         let next = match self.next_wakeup().await {
             Ok(next) => next,
             Err(error) => {
-                tracing::error!(%error, "the next deadline could not be read");
+                tracing::error!(%error, "cannot read the time of the next timer");
                 None
             }
         };
@@ -262,46 +268,47 @@ impl Worker {
         let now = self.engine.now();
         let ms = next.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
         let again = match self.contended.checked_sub(1) {
-            Some(times) => CONTENDED.saturating_mul(1 << times.min(16)),
+            Some(times) => CONTENTION_DELAY.saturating_mul(1 << times.min(16)),
             None => Duration::MAX,
         };
         Duration::from_millis(ms).min(again).min(self.engine.backstop())
     }
 
-    /// Returns when time alone makes something possible that the last look has not seen.
+    /// Returns the next time at which work becomes due that the last check has not seen.
     async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
-        let since = self.looked_at;
-        let ask = if self.asks.has_room() { self.engine.next_ask().await? } else { None };
+        let since = self.checked_at;
+        let ask =
+            if self.side_questions.has_room() { self.engine.next_side_question_due().await? } else { None };
         let (timer, dispatch) =
             (self.engine.next_timer(since).await?, self.engine.next_dispatch(since).await?);
         Ok([ask, timer, dispatch].into_iter().flatten().min())
     }
 
-    async fn close_or_log(&mut self, ended: Ended) {
+    async fn close_or_log(&mut self, ended: TaskEnd) {
         if let Err(error) = self.close(ended).await {
-            tracing::error!(%error, "a dispatch could not be given back; it is tried again");
+            tracing::error!(%error, "cannot return a claim; retrying");
         }
     }
 
-    /// A dispatch whose holder failed or panicked is tried again, and given up after some attempts. One that was
-    /// taken away is not ours to give back.
-    async fn close(&mut self, ended: Ended) -> Result<(), Error> {
+    /// Handles the end of a task. Returns the claim of a task that failed or panicked. An aborted task has lost its
+    /// claim.
+    async fn close(&mut self, ended: TaskEnd) -> Result<(), Error> {
         let (id, why) = match ended {
             Ok((id, Ok(()))) => (id, None),
-            Ok((id, Err(error))) => (id, Some(Setback::from(error))),
+            Ok((id, Err(error))) => (id, Some(ReturnReason::from(error))),
             Err(error) if error.is_cancelled() => (error.id(), None),
-            Err(error) => (error.id(), Some(Setback::Failed(format!("the worker panicked: {error}")))),
+            Err(error) => (error.id(), Some(ReturnReason::Failed(format!("the worker panicked: {error}")))),
         };
         let Some((claim, _)) = self.claims.remove(&id) else { return Ok(()) };
         self.leases.remove(&claim);
         match why {
-            Some(why) => self.give_back(claim, why).await,
+            Some(why) => self.return_claim(claim, why).await,
             None => Ok(()),
         }
     }
 
-    async fn give_back(&mut self, claim: Arc<Claim>, why: Setback) -> Result<(), Error> {
-        let given = give_back(&self.engine, claim.clone(), why.clone()).await;
+    async fn return_claim(&mut self, claim: Arc<Claim>, why: ReturnReason) -> Result<(), Error> {
+        let given = return_claim(&self.engine, claim.clone(), why.clone()).await;
         if given.is_err() {
             self.unreturned.push((claim, why));
         }
@@ -309,8 +316,8 @@ impl Worker {
     }
 }
 
-/// What was done of one kind of work. A row of it that nobody can read must not keep the worker from all the others.
-fn tally(done: Result<(usize, Option<Error>), Error>, trouble: &mut Option<Error>) -> usize {
+/// Returns the number of items done and keeps the first error. An error in one kind of work must not stop the others.
+fn add_result(done: Result<(usize, Option<Error>), Error>, trouble: &mut Option<Error>) -> usize {
     let (done, error) = done.unwrap_or_else(|error| (0, Some(error)));
     *trouble = trouble.take().or(error);
     done

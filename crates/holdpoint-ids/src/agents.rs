@@ -1,4 +1,4 @@
-//! The words of agents.
+//! Enums of the agent API.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ words! {
 }
 
 words! {
-    /// The effect of a decision on a call of a tool.
+    /// The effect of a decision on a tool call.
     #[derive(Default)]
     ToolCallResumeMode {
         /// The call is made, with its own arguments.
@@ -29,7 +29,7 @@ words! {
 }
 
 words! {
-    /// The decision about a call of a tool.
+    /// The decision about a tool call.
     ResumeDecisionAction {
         Resume = "resume",
         Cancel = "cancel",
@@ -37,7 +37,7 @@ words! {
 }
 
 words! {
-    /// The effect of the permission rules on a call of a tool.
+    /// The effect of the permission rules on a tool call.
     Behaviour {
         Allow = "allow",
         /// A person decides.
@@ -53,12 +53,12 @@ impl std::fmt::Display for Behaviour {
 }
 
 words! {
-    /// The state of a call of a tool.
+    /// The state of a tool call.
     CallStatus {
         New = "new",
         Running = "running",
         Suspended = "suspended",
-        /// A decision is recorded and not carried out yet.
+        /// A decision is recorded and not executed yet.
         Resuming = "resuming",
         Succeeded = "succeeded",
         Failed = "failed",
@@ -67,6 +67,7 @@ words! {
 }
 
 impl CallStatus {
+    /// Returns true if the call has ended.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::Cancelled => true,
@@ -75,18 +76,18 @@ impl CallStatus {
     }
 }
 
-/// The treatment of messages for a thread in which a run is open.
+/// The treatment of messages for a thread that has an open run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputMode {
-    /// The open run gets the messages; without one a new run begins.
+    /// The open run gets the messages; without one a new run is started.
     #[default]
     Queue,
-    /// The same, and a run that is at work reads them at its next step.
+    /// As `queue`, and an agent that is running reads them at its next step.
     #[serde(alias = "steer")]
     LiveThenQueue,
     /// The open run is cancelled first.
     InterruptThenQueue,
-    /// The messages are refused if no run is open.
+    /// The messages are rejected if no run is open.
     ResumeOpenRun,
 }

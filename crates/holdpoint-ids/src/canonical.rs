@@ -1,24 +1,24 @@
-//! One text for one JSON value, as RFC 8785 has it, and its digest: so that two people can be sure they look at the
-//! same thing.
+//! Canonical JSON (RFC 8785) and its digest. Equal values have the same digest, so that an approver can be sure which
+//! payload a decision is about.
 
 use std::fmt::Write;
 
 use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 
-/// `sha256:` and the lowercase hex of the SHA-256 of the canonical text.
+/// Returns `sha256:` and the lowercase hex of the SHA-256 of the canonical text.
 pub fn digest(value: &Value) -> String {
     format!("sha256:{}", hex(&Sha256::digest(canonical(value).as_bytes())))
 }
 
-/// Bytes as lowercase hexadecimal digits.
+/// Returns bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The canonical text: no spaces, members in order, numbers as ECMAScript writes them.
+/// Returns the canonical text: no spaces, ordered members, numbers as ECMAScript writes them.
 pub fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write_value(&mut text, value);
@@ -45,7 +45,7 @@ fn write_value(text: &mut String, value: &Value) {
     }
 }
 
-/// Names are ordered by their UTF-16 code units, which is not the order of their bytes.
+/// Writes an object. Names are ordered by their UTF-16 code units, which is not the order of their bytes.
 fn write_object(text: &mut String, members: &Map<String, Value>) {
     let mut ordered: Vec<(&String, &Value)> = members.iter().collect();
     ordered.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
@@ -79,7 +79,7 @@ fn write_string(text: &mut String, string: &str) {
     text.push('"');
 }
 
-/// Every number is a double to the RFC; so an integer that no double can be is written as its neighbour.
+/// Writes a number. In the RFC every number is a double, so that an integer is written as the nearest double.
 fn write_number(text: &mut String, number: &Number) {
     let value = number.as_f64().unwrap_or_default();
     if value == 0.0 {
@@ -89,7 +89,7 @@ fn write_number(text: &mut String, number: &Number) {
     if value < 0.0 {
         text.push('-');
     }
-    // Its digits, and where the point stands in them.
+    // The digits, and the position of the point in them.
     let scientific = shortest(value.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits: String = mantissa.chars().filter(|character| *character != '.').collect();
@@ -110,8 +110,8 @@ fn write_number(text: &mut String, number: &Number) {
     }
 }
 
-/// The fewest digits that lead back to the same double; of two such that are equally near, the even one. Rust takes
-/// either of those two, so the nearest of that many digits is asked for besides.
+/// Returns the fewest digits that parse to the same double; of two equally near texts, the even one. Rust may return
+/// either of these, so that the nearest text with that number of digits is computed, too.
 fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
@@ -120,7 +120,7 @@ fn shortest(value: f64) -> String {
 }
 
 fn put(text: &mut String, words: std::fmt::Arguments<'_>) {
-    text.write_fmt(words).expect("a string takes everything");
+    text.write_fmt(words).expect("writing to a string cannot fail");
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_ecmascript_writes_them() {
-        // Bits and texts of appendix B of the RFC, and the edges between the four forms.
+        // Bits and texts of appendix B of the RFC, and the limits between the four forms.
         for (bits, text) in [
             (0x0000_0000_0000_0000_u64, "0"),
             (0x8000_0000_0000_0000, "0"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_escape_what_they_must_and_nothing_else() {
+    fn strings_escape_only_the_required_characters() {
         let sample = "\u{20ac}$\u{f}\nA'B\"\\\\\"/\u{7f}\u{8}\t\u{c}\r";
         let expected = "\"\u{20ac}$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\u{7f}\\b\\t\\f\\r\"";
         assert_eq!(canonical(&json!(sample)), expected);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_knows_no_order_and_no_spaces_but_every_value() {
+    fn a_digest_depends_on_the_values_and_not_on_order_or_spaces() {
         let one: Value = serde_json::from_str(r#"{"b": [1.0, 2], "a": null}"#).unwrap();
         let other: Value = serde_json::from_str(r#"{"a":null,"b":[1,2e0]}"#).unwrap();
         assert_eq!(digest(&one), digest(&other));

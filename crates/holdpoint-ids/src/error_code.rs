@@ -11,29 +11,31 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$name),+];
             /// All codes as they are on the wire.
             pub const WORDS: &[&str] = &[$($word),+];
 
+            /// Returns the word on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
                 }
             }
 
-            /// Parses the word on the wire. Returns None for a code of another version.
+            /// Parses the word on the wire. Returns None for a code that this version does not have.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
 
-            /// The HTTP statuses that a response with this code may have. The first one is the default.
+            /// Returns the HTTP statuses that a response with this code may have. The first one is the default.
             pub const fn statuses(self) -> &'static [u16] {
                 match self {
                     $(Self::$name => &$statuses,)+
                 }
             }
 
-            /// The meaning in a sentence.
+            /// Returns the meaning in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($meaning),+).trim_ascii(),)+
@@ -114,7 +116,7 @@ error_codes! {
     GrantNotCovered = "grant_not_covered" [409];
     /// The eventId was used for another event.
     EventIdConflict = "event_id_conflict" [409];
-    /// A request with the same Idempotency-Key was answered first.
+    /// Another request with the same Idempotency-Key was executed first.
     IdempotencyInFlight = "idempotency_in_flight" [409];
     /// The Idempotency-Key was used for a request with another body.
     IdempotencyKeyMismatch = "idempotency_key_mismatch" [409];

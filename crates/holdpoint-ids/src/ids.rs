@@ -1,4 +1,4 @@
-//! Parsed identifiers and instants. A value of these types is valid by construction; parsing happens once, at the edge.
+//! Parsed identifiers and instants. A value of these types is valid by construction; requests are parsed once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// Why a text is not an identifier.
+/// The error for a text that is not a valid identifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} must be 1 to {max} characters without control characters")]
 pub struct BadId {
@@ -48,13 +48,13 @@ text_id!(RunId, "a run id", limits::ID_CHARS_MAX);
 text_id!(TenantId, "a tenant id", limits::ID_CHARS_MAX);
 text_id!(WorkflowId, "a workflow id", limits::ID_CHARS_MAX);
 text_id!(
-    /// A node's name inside its workflow. Tools generate long ones, so only the request size bounds them.
+    /// The name of a node inside its workflow. Tools generate long names, so that only the size of a request bounds them.
     NodeId,
     "a node id",
     limits::REQUEST_BYTES_MAX
 );
 
-/// A run and the tenant it belongs to: nothing is ever looked up by the run id alone.
+/// A run and its tenant. No lookup uses the run id alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunRef {
     pub tenant: TenantId,
@@ -86,7 +86,7 @@ impl fmt::Display for InterruptId {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The instant `ms` later; the far future instead of an overflow.
+    /// Returns the instant `ms` later. Saturates instead of overflowing.
     #[must_use]
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add_unsigned(ms))
@@ -94,8 +94,8 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// ISO 8601 in UTC with milliseconds, as the wire wants it. It has four digits for a year: what is beyond them is shown
-    /// as the first or the last instant that they reach.
+    /// Writes ISO 8601 in UTC with milliseconds. A year has four digits: instants beyond them are written as the first or
+    /// the last instant with four digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_MS: i64 = 86_400_000;
         const YEARS_0_TO_9999: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);
@@ -107,7 +107,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is the last.
+/// Returns year, month and day of a day counted from 1970-01-01. The computation begins years in March, so that the leap
+/// day is the last day.
 fn civil_date(days: i64) -> (i64, i64, i64) {
     const ERA_DAYS: i64 = 146_097;
     let shifted = days + 719_468;
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn no_instant_is_shown_with_more_digits_than_readers_know() {
+    fn an_instant_beyond_four_digit_years_is_clamped() {
         let now = Timestamp(1_794_733_199_999);
         for ms in [170_399_243_271_378_976, u64::MAX] {
             assert_eq!(now.plus_ms(ms).to_string(), "9999-12-31T23:59:59.999Z");
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_never_empty_endless_or_full_of_control_characters() {
+    fn an_id_that_is_empty_too_long_or_has_control_characters_is_rejected() {
         for bad in ["", "a\nb", &"x".repeat(129)] {
             assert!(RunId::parse(bad).is_err(), "{bad:?}");
         }

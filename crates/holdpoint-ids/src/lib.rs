@@ -1,4 +1,11 @@
 //! Identifiers, limits, strict and canonical JSON and the enums that the core and the API share.
+//!
+//! # Layout
+//! - `ids`, `via`: identifiers, [`Timestamp`], the credential of a decision
+//! - `kind`, `words`, `agents`, `webhooks`, `mailbox`: enums on the wire and in the log
+//! - `error_code`: every error code with its HTTP statuses and its meaning
+//! - `limits`: every limit
+//! - `strict`, `canonical`, `segment`, `schema`: JSON that rejects repeated keys, RFC 8785 and digests, ids in paths, JSON Schemas
 
 mod agents;
 mod canonical;

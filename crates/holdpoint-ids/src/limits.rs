@@ -1,4 +1,4 @@
-//! Every cap of the core, in one place. Crossing one is a refusal with a message, never a truncation.
+//! The limits of the core. A value beyond a limit is refused with a message, never truncated.
 
 /// Characters of a run, tenant or workflow id.
 pub const ID_CHARS_MAX: usize = 128;
@@ -6,8 +6,8 @@ pub const ID_CHARS_MAX: usize = 128;
 pub const THREAD_CHARS_MAX: usize = 200;
 /// Characters of the name of a graph, of a state key and of the id of a resume.
 pub const STATE_KEY_CHARS_MAX: usize = 256;
-/// Bytes of a dispatch's or a thread's id, and of a dedupe key. Together with a tenant's id they must fit into one
-/// entry of PostgreSQL's indexes, which takes 2704; a key has room for a word before the id of a dispatch.
+/// Bytes of the id of a dispatch or a thread, and of a dedupe key. Together with the id of a tenant they must fit into
+/// one index entry of PostgreSQL, which has 2704 bytes. A key has room for a prefix before the id of a dispatch.
 pub const DISPATCH_ID_BYTES_MAX: usize = 1024;
 pub const DEDUPE_KEY_BYTES_MAX: usize = 1040;
 /// Bytes of one request body.
@@ -24,21 +24,20 @@ pub const SCHEMA_UNFOLDED_MAX: u64 = 10_000;
 pub const SCHEMA_PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of the compiled patterns of all schemas of a definition.
 pub const DEFINITION_PATTERN_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Work of judging one value by a schema: evaluations of a subschema, for any value and for each part of the value; and
-/// how many evaluations may be inside of one another, which bounds the stack.
+/// Work of validating one value against a schema: evaluations of a subschema, in total and for each part of the value;
+/// and the nesting of evaluations, which bounds the stack.
 pub const SCHEMA_WORK_MAX: u64 = 200_000;
 pub const SCHEMA_WORK_PER_VALUE_MAX: u64 = 16;
-/// The same for the largest values.
+/// The total for the largest values.
 pub const SCHEMA_WORK_CEILING: u64 = 2_000_000;
 pub const SCHEMA_EVALUATION_LEVELS_MAX: usize = 400;
-/// How many approvals one gate may need, and how often it is written down that somebody voted again.
+/// Required approvals of one gate, and recorded repetitions of votes.
 pub const REQUIRED_APPROVALS_MAX: u64 = 100;
 pub const REPEATED_VOTES_MAX: u32 = 100;
-/// Characters of the name of a role, a scope or a gate, and how often it is written down that a governed gate turned
-/// somebody away.
+/// Characters of the name of a role, a scope or a gate, and recorded denials of a governed gate.
 pub const ROLE_CHARS_MAX: usize = 256;
 pub const DENIALS_MAX: u32 = 100;
-/// Questions that approvers may put beside one decision, and characters of a question or its answer.
+/// Side questions of one interrupt, and characters of a question or its answer.
 pub const ASKS_MAX: usize = 100;
 pub const ASK_CHARS_MAX: usize = 4096;
 /// Characters of the reason for a pause or a cancellation.
@@ -50,18 +49,18 @@ pub const TURNS_MAX: u64 = 1_000_000;
 /// Characters of an external event's type and of its id.
 pub const EVENT_TYPE_CHARS_MAX: usize = 256;
 pub const EVENT_ID_CHARS_MAX: usize = 256;
-/// Members of a correlation, of an event and of what waits for one; bytes of an event's, as compact JSON.
+/// Members of the correlation of an event or an interrupt, and bytes of that of an event, as compact JSON.
 pub const CORRELATION_MEMBERS_MAX: usize = 32;
 pub const CORRELATION_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of an event's payload, as compact JSON. With the event's id it still is a resume value.
+/// Bytes of the payload of an event, as compact JSON. Together with the id of the event it fits into a resume value.
 pub const EVENT_PAYLOAD_BYTES_MAX: usize = 60 * 1024;
-/// Calls that a model may want at once, and messages that one run of an agent takes and makes.
+/// Tool calls in one reply of a model, and messages of one run of an agent.
 pub const CALLS_PER_REPLY_MAX: usize = 64;
 pub const MESSAGES_MAX: usize = 2000;
-/// Characters of an agent's name.
+/// Characters of the id of an agent.
 pub const AGENT_ID_CHARS_MIN: usize = 3;
 pub const AGENT_ID_CHARS_MAX: usize = 256;
-/// Of one that is declared here: with a word before it, it is the id of a workflow.
+/// Characters of the id of a registered agent: with a prefix it is the id of a workflow.
 pub const AGENT_NAME_CHARS_MAX: usize = 96;
 /// Characters of an interrupt key.
 pub const INTERRUPT_KEY_CHARS_MAX: usize = 256;
@@ -86,19 +85,19 @@ pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Channels of a workflow, and milliseconds that their entries may be kept: a year.
 pub const CHANNELS_MAX: usize = 1000;
 pub const CHANNEL_TTL_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
-/// Executions of nodes in one run; a caller may ask for fewer.
+/// Executions of nodes in one run; a caller may set a lower limit.
 pub const NODE_EXECUTIONS_MAX: u64 = 1000;
-/// How often one way back may be taken, where the workflow does not say.
+/// Iterations of one loop, if the workflow does not set a limit.
 pub const LOOPBACK_ITERATIONS_DEFAULT: u32 = 5;
 /// Retries of one execution of a node, and the waits between them.
 pub const RETRIES_MAX: u32 = 100;
 pub const RETRY_DELAY_MS: u64 = 1000;
 pub const RETRY_DELAY_MS_MAX: u64 = 60_000;
-/// How many runs may be above one another.
+/// Depth of child runs.
 pub const CHILD_DEPTH_MAX: u32 = 16;
-/// Bytes of JSON that nodes and answers may put into one run: outputs, step results, what is asked and answered.
+/// Bytes of JSON that nodes and answers may add to one run: outputs, step results, payloads and answers of interrupts.
 pub const RUN_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Interrupts one run may ask for.
+/// Interrupts of one run.
 pub const INTERRUPTS_PER_RUN_MAX: usize = 10_000;
 /// Bytes of one recorded step result, as compact JSON.
 pub const STEP_RESULT_BYTES_MAX: usize = 256 * 1024;
@@ -106,8 +105,7 @@ pub const STEP_RESULT_BYTES_MAX: usize = 256 * 1024;
 pub const NODE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds for which a link is valid at most: thirty days.
 pub const LINK_LIFE_MS_MAX: u64 = 30 * 24 * 3_600_000;
-/// Subscriptions of a tenant, characters of a URL that is to be called, attempts of one delivery, and milliseconds that
-/// it may be put off between two of them: a day.
+/// Webhooks of a tenant, characters of a URL, attempts of one delivery, and milliseconds between two attempts: a day.
 pub const WEBHOOKS_PER_TENANT_MAX: u64 = 1000;
 pub const WEBHOOK_URL_CHARS_MAX: usize = 2048;
 pub const WEBHOOK_ATTEMPTS_MAX: u32 = 100;

@@ -1,4 +1,4 @@
-//! The words of dispatches for the state and the end of a run.
+//! Enums of dispatches for the state and the end of a run.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! JSON as we accept it from outside: like `serde_json::Value`, but an object with a repeated key is an error.
+//! JSON of requests: like `serde_json::Value`, but an object with a repeated key is an error.
 //!
-//! Two readers that disagree about which of two equal keys counts could show one thing and run another.
+//! If two readers disagreed about the valid one of two equal keys, one could show another value than the other executes.
 
 use std::fmt;
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeated_key_is_refused_at_any_depth() {
+    fn a_repeated_key_is_rejected_at_any_depth() {
         for text in [r#"{"a":1,"a":2}"#, r#"[{"b":{"a":1,"a":1}}]"#] {
             let error = parse_strict(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("appears twice"), "{error}");
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn what_serde_json_reads_we_read_the_same() {
+    fn valid_documents_are_read_as_serde_json_reads_them() {
         for text in ["null", "[1,-2,3.5,18446744073709551615]", r#"{"x":{"y":["é",true]}}"#] {
             assert_eq!(parse_strict(text.as_bytes()).unwrap(), serde_json::from_str::<Value>(text).unwrap());
         }
     }
 
     #[test]
-    fn endless_nesting_is_refused_instead_of_overflowing_the_stack() {
+    fn deep_nesting_is_rejected_and_does_not_overflow_the_stack() {
         let deep = "[".repeat(100_000);
         assert!(parse_strict(deep.as_bytes()).is_err());
     }

@@ -22,23 +22,27 @@ pub enum ViaType {
     Session,
     /// A signed link.
     Link,
-    /// No credential: the host decided by itself, and the id says why.
+    /// No credential: the host decided, and the id names the reason.
     System,
 }
 
 impl Via {
+    /// An API key.
     pub fn key(id: impl Into<String>) -> Self {
         Self { kind: ViaType::Key, id: id.into() }
     }
 
+    /// The session of a browser.
     pub fn session(id: impl Into<String>) -> Self {
         Self { kind: ViaType::Session, id: id.into() }
     }
 
+    /// A signed link.
     pub fn link(id: impl Into<String>) -> Self {
         Self { kind: ViaType::Link, id: id.into() }
     }
 
+    /// The host.
     pub fn system(id: impl Into<String>) -> Self {
         Self { kind: ViaType::System, id: id.into() }
     }
@@ -53,12 +57,12 @@ impl Via {
         Self::system("host")
     }
 
-    /// An agent decided by itself.
+    /// An agent decided without a person.
     pub fn agent() -> Self {
         Self::system("agent")
     }
 
-    /// The server matched an event from outside with the interrupt.
+    /// The server matched an external event with the interrupt.
     pub fn event() -> Self {
         Self::system("event")
     }

@@ -1,4 +1,4 @@
-//! The words of webhooks, and the names of the events that they report.
+//! Enums of webhooks, and the names of the events that they report.
 
 use crate::words::words;
 
@@ -62,11 +62,11 @@ pub const EVENT_NAMES: &[&str] = &[
 ];
 
 words! {
-    /// The effort for the deliveries of a subscription.
+    /// The guarantee for the deliveries of a subscription.
     Mode {
         /// At most one attempt for each event.
         BestEffort = "best-effort",
-        /// Attempts until one succeeds or the policy gives up.
+        /// Attempts until one succeeds or the retry policy ends.
         Durable = "durable",
     }
 }
@@ -77,9 +77,9 @@ words! {
         Active = "active",
         /// Paused by an operator, or because its owner has no active key.
         Paused = "paused",
-        /// Too many attempts failed; an operator has to resume it.
+        /// Too many attempts failed; an operator must resume it.
         Failed = "failed",
-        /// The receiver answered that it is gone for good.
+        /// The receiver responded with 410.
         DeadLettered = "dead-lettered",
     }
 }
@@ -90,9 +90,9 @@ words! {
         Queued = "queued",
         InFlight = "in-flight",
         Delivered = "delivered",
-        /// Given up, and kept for inspection and replay.
+        /// Not tried again, and stored for inspection and replay.
         DeadLettered = "dead-lettered",
-        /// Best effort was not enough, or the subscription went away.
+        /// A best-effort attempt failed, or the subscription was deleted.
         Dropped = "dropped",
     }
 }
@@ -103,16 +103,16 @@ words! {
         RetryExhausted = "retry-exhausted",
         OperatorPaused = "operator-paused",
         OperatorResumed = "operator-resumed",
-        /// The receiver answered 410.
+        /// The receiver responded with 410.
         SourceRemoved = "source-removed",
-        /// The circuit of a best-effort subscription: opened, closed again.
+        /// The circuit breaker of a best-effort subscription opened or closed.
         CircuitOpened = "circuit-opened",
         CircuitClosed = "circuit-closed",
         /// The last key of the owner's lineage was revoked.
         KeyRevoked = "key-revoked",
         /// The last key of the owner's lineage has expired.
         KeyExpired = "key-expired",
-        /// A new secret was made; the state is the same.
+        /// A new secret was created; the state did not change.
         SecretRotated = "secret-rotated",
     }
 }
@@ -123,15 +123,15 @@ words! {
         Delivered = "delivered",
         Retrying = "retrying",
         DeadLettered = "dead-lettered",
-        /// An attempt with best effort failed; it is not repeated.
+        /// A best-effort attempt failed; it is not repeated.
         Failed = "failed",
-        /// No attempt was made: the circuit was open, or the queue was full.
+        /// No attempt was made: the circuit breaker was open, or the queue was full.
         Dropped = "dropped",
     }
 }
 
 impl SubscriptionState {
-    /// Returns true if the subscription may be resumed. One that is gone for good has to be registered anew.
+    /// Returns true if the subscription may be resumed. After a response with 410 it must be registered again.
     pub fn may_resume(self) -> bool {
         match self {
             Self::Active | Self::Paused | Self::Failed => true,
@@ -139,8 +139,8 @@ impl SubscriptionState {
         }
     }
 
-    /// Returns the first state of a new durable delivery: queued, or given up at once but kept.
-    pub fn begins(self) -> DeliveryState {
+    /// Returns the first state of a new durable delivery: queued, or a dead letter without an attempt.
+    pub fn first_delivery_state(self) -> DeliveryState {
         match self {
             Self::Active | Self::Paused => DeliveryState::Queued,
             Self::Failed | Self::DeadLettered => DeliveryState::DeadLettered,
@@ -149,7 +149,7 @@ impl SubscriptionState {
 }
 
 impl DeliveryState {
-    /// Returns true if no further attempt follows by itself.
+    /// Returns true if no further attempt follows automatically.
     pub fn ended(self) -> bool {
         match self {
             Self::Queued | Self::InFlight => false,
@@ -168,12 +168,12 @@ words! {
 }
 
 words! {
-    /// The reason for which a delivery was given up.
+    /// The reason for which a delivery is a dead letter.
     DeadReason {
         RetriesExhausted = "retries_exhausted",
-        /// The receiver answered 410.
+        /// The receiver responded with 410.
         Gone = "gone",
-        /// The subscription was failed or gone before the delivery's turn came.
+        /// The subscription failed or ended before the delivery was tried.
         SubscriptionEnded = "subscription_ended",
     }
 }

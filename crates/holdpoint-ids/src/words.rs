@@ -1,4 +1,4 @@
-//! Enums that are words on the wire and in the log.
+//! Enums that are stable words on the wire and in the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +97,7 @@ impl Status {
     }
 }
 
-/// The status of a node, without what the node waits for.
+/// The status of a node, without the reason of its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NodeStatus"))]
 #[serde(rename_all = "lowercase")]
@@ -157,7 +157,7 @@ words! {
 }
 
 impl RunDispatchStatus {
-    /// Returns true if no worker touches the dispatch any more.
+    /// Returns true if no worker executes the dispatch any more.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Queued | Self::Claimed => false,

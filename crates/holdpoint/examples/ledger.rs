@@ -1,7 +1,7 @@
-//! A server with one more node type, `test.ledger`, whose outside effect can be counted: it appends a line to the file
-//! named by LEDGER. The tests of several nodes on one database run this program and kill it in the middle.
+//! A server with one more node type, `test.ledger`, whose effect can be counted: it appends a line to the file named by
+//! LEDGER. The tests of several nodes on one database run this program and kill it during the effect.
 
-// A test program may demand what it cannot do without.
+// A test program may panic.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::OpenOptions;
@@ -29,7 +29,7 @@ struct Ledger {
 }
 
 impl Node for Ledger {
-    /// Takes up to `ms` milliseconds of its config before it pays, so that a process can die in between.
+    /// Waits up to `ms` milliseconds of its config before it pays, so that a test can kill the process in between.
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let (run, node) = (context.run_id().to_string(), context.node().id.to_string());
         self.append(&run, &node, "enter");
@@ -41,7 +41,7 @@ impl Node for Ledger {
 }
 
 impl Ledger {
-    /// One line in one write: run, node, what, nonce, process, and when this began. Returns the nonce.
+    /// Writes one line at once: run, node, step, nonce, process and start time. Returns the nonce.
     fn append(&self, run: &str, node: &str, what: &str) -> String {
         let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         let nonce = format!("{:016x}", random());

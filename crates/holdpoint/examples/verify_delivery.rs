@@ -1,5 +1,5 @@
-//! A receiver's check of a webhook delivery, as docs/protocols/webhooks.md tells it. Reads the body from standard input,
-//! the secret from `SECRET` and headers as `name=value` arguments; ends with 0 when the delivery is genuine.
+//! The check of a webhook delivery by its receiver, as in docs/protocols/webhooks.md. Reads the body from standard input,
+//! the secret from `SECRET` and headers from `name=value` arguments. The exit code is 0 if the delivery is genuine.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// `raw_body` is what was received, byte for byte; names of headers are in lower case.
+/// Returns true if the signature matches. `raw_body` has the received bytes; names of headers are in lower case.
 fn is_genuine(raw_body: &[u8], headers: &HashMap<String, String>, secret: &str, now: i64) -> bool {
     let header = |name: &str| headers.get(name).map(String::as_str);
     if header("x-openwop-signature-algorithm").unwrap_or("v1") != "v1" {
@@ -23,7 +23,7 @@ fn is_genuine(raw_body: &[u8], headers: &HashMap<String, String>, secret: &str, 
     mac.update(timestamp.as_bytes());
     mac.update(b".");
     mac.update(raw_body);
-    // The second header is there while the secret is rotated; it is signed with the new one.
+    // The second header exists during a rotation of the secret; it is signed with the new secret.
     ["x-openwop-signature", "x-openwop-signature-next"].iter().any(|name| {
         let given = header(name).and_then(|value| value.strip_prefix("sha256=")).unwrap_or("");
         let byte = |at: usize| given.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());

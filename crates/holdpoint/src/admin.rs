@@ -1,4 +1,4 @@
-//! What operators use: keys, secrets, health, numbers. Not part of any protocol.
+//! Routes for operators: keys, secrets, health, metrics, usage. They belong to no protocol.
 
 pub(crate) mod health;
 pub(crate) mod keys;

@@ -1,4 +1,4 @@
-//! Agents over HTTP: declaring them, talking to them in threads, deciding about their calls. No rules live here.
+//! Agents over HTTP: definitions, threads, decisions about tool calls. The rules are in the core.
 
 pub(crate) mod decisions;
 pub(crate) mod definitions;

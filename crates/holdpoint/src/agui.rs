@@ -1,25 +1,25 @@
-//! AG-UI: any front end of that protocol drives our agents and workflows, pauses included. Requests become commands,
-//! events of runs become its events. No rules about runs live here.
+//! AG-UI: endpoints through which AG-UI front ends run agents and workflows and answer their interrupts. Translates
+//! requests into commands, and events of runs into AG-UI events. Rules about runs are in the core.
 
 mod answers;
 mod capabilities;
-mod custom;
-mod follow;
+mod client_order;
+mod custom_interrupts;
 mod history;
 mod ids;
 mod input;
 mod interrupts;
 mod messages;
-mod order;
-mod resume;
-mod resuming;
+mod resume_execution;
+mod resume_plan;
 pub(crate) mod routes;
 mod run;
-#[cfg(test)]
-mod samples;
+mod run_follower;
 mod state;
 mod stream;
 mod target;
+#[cfg(test)]
+mod test_runs;
 #[cfg(test)]
 mod tests;
 mod threads;

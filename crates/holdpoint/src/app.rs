@@ -1,4 +1,4 @@
-//! All routes in one router, and what they share: limits, the envelope for everything that goes wrong, panics included.
+//! The router of the server: all routes, the limit of bodies, and the error envelope for unknown paths and panics.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,64 +14,64 @@ use axum::routing::MethodRouter;
 use holdpoint_api::ErrorCode;
 use holdpoint_core::limits;
 use holdpoint_engine::Engine;
-use holdpoint_engine::outgoing::{Outgoing, Policy};
+use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::auth::{FailureGuard, FailureLimit, KeyRing, Origin, RateLimit, SessionRing};
+use crate::auth::{FailureGuard, FailureLimit, KeyCache, Origin, RateLimit, SessionCache};
 use crate::config::MetricsSettings;
 use crate::error::ApiError;
-use crate::links::{Links, Settings};
+use crate::links::{LinkConfig, Links};
 use crate::request_log::{self, RequestLog};
-use crate::response_headers::Reach;
+use crate::response_headers::PublicScheme;
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::streams::Streams;
-use crate::telemetry::Losses;
+use crate::telemetry::TelemetryLosses;
 use crate::{admin, agents, agui, chat, grants, holds, inbox, mailbox, openapi, openwop};
 
-/// What handlers need, shared by all of them.
-pub(crate) type App = Arc<Shared>;
+/// The state that all handlers share.
+pub(crate) type App = Arc<AppState>;
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct AppState {
     pub engine: Engine,
-    pub keys: KeyRing,
-    pub sessions: SessionRing,
+    pub keys: KeyCache,
+    pub sessions: SessionCache,
     /// The limit of invalid credentials for each address.
     pub failures: FailureLimit,
     pub links: Links,
-    /// What streams and polls of the same runs share.
-    pub log: Arc<openwop::log::Log>,
-    /// What streams of what waits share.
-    pub watches: openwop::pending::stream::Watches,
+    /// Readers of event logs, shared by streams and polls of the same runs.
+    pub log: Arc<openwop::log::LogCache>,
+    /// Watches of pending interrupts, shared by streams.
+    pub watches: openwop::pending::stream::PendingWatches,
     pub rate_limit: Option<RateLimit>,
-    /// The guard of URLs that callers want to be told at.
+    /// The client that checks the URLs of webhooks and callbacks.
     pub outgoing: Outgoing,
-    /// Published test workflows that were registered at the start, for tools that ask which ones we have.
+    /// Published test workflows that were registered at the start; the discovery document lists them.
     pub fixtures: Vec<String>,
-    /// What the collector was not told, when there is one.
-    pub telemetry: Option<Arc<Losses>>,
+    /// Telemetry that was not exported, if there is a collector.
+    pub telemetry: Option<Arc<TelemetryLosses>>,
     /// Open streams, counted for each tenant.
     pub streams: Streams,
-    /// Whose pages browsers let call.
+    /// Origins whose pages may call the API from browsers.
     pub cors_origins: Vec<String>,
-    /// The scheme by which browsers reach the server.
-    pub reach: Reach,
+    /// The scheme over which browsers reach the server.
+    pub public_scheme: PublicScheme,
     pub metrics: MetricsSettings,
-    /// Turns true when the server is going down; streams end then.
+    /// True once the server shuts down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
 
-impl Shared {
+impl AppState {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
-        let log = openwop::log::Log::new(engine.clone(), stopping.clone());
-        let outgoing = Outgoing::new(Policy::default());
-        let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
-        let (links, cors_origins) = (Links::new(Settings::default()), Vec::new());
-        let watches = openwop::pending::stream::Watches::default();
-        let (sessions, failures) = (SessionRing::default(), FailureLimit::default());
+        let log = openwop::log::LogCache::new(engine.clone(), stopping.clone());
+        let outgoing = Outgoing::new(OutgoingPolicy::default());
+        let (keys, rate_limit, fixtures, telemetry) = (KeyCache::default(), None, Vec::new(), None);
+        let (links, cors_origins) = (Links::new(LinkConfig::default()), Vec::new());
+        let watches = openwop::pending::stream::PendingWatches::default();
+        let (sessions, failures) = (SessionCache::default(), FailureLimit::default());
         Self {
             engine,
             keys,
@@ -86,7 +86,7 @@ impl Shared {
             log,
             cors_origins,
             streams: Streams::default(),
-            reach: Reach::default(),
+            public_scheme: PublicScheme::default(),
             metrics: MetricsSettings::default(),
             stopping,
         }
@@ -97,7 +97,7 @@ impl Shared {
     }
 }
 
-/// Every route there is. A protocol is mounted by one line here.
+/// Returns all routes. One line here mounts a protocol.
 pub(crate) fn routes() -> Vec<Route> {
     [
         openwop::routes::all().into_iter().map(inbox::page::with_link_page).collect(),
@@ -119,8 +119,8 @@ pub(crate) fn routes() -> Vec<Route> {
 /// Returns the router of the server. With a request log, it records the routes of requests.
 pub(crate) fn router(app: App, log: Option<&RequestLog>) -> Router {
     let origins = app.cors_origins.clone();
-    let router = assembled(routes(), app, log);
-    // Outermost, so that browsers may read refusals as well.
+    let router = assemble(routes(), app, log);
+    // Outermost, so that browsers can read refusals, too.
     if origins.is_empty() { router } else { router.layer(cors(&origins)) }
 }
 
@@ -132,7 +132,8 @@ pub(crate) fn metrics_router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Pages of others send a key in a header, and no cookie: none can use a key or a session that it does not have.
+/// Allows pages of other origins to send an API key in a header. Cookies are not allowed, so that these pages cannot use
+/// the session of a browser.
 fn cors(origins: &[String]) -> CorsLayer {
     let allowed = match origins.iter().any(|origin| origin == "*") {
         true => AllowOrigin::any(),
@@ -147,27 +148,27 @@ fn cors(origins: &[String]) -> CorsLayer {
         .max_age(Duration::from_secs(600))
 }
 
-fn assembled(routes: Vec<Route>, app: App, log: Option<&RequestLog>) -> Router {
+fn assemble(routes: Vec<Route>, app: App, log: Option<&RequestLog>) -> Router {
     let verbs = Arc::new(Verbs::of(routes.iter().map(|route| route.operation.path)));
-    let inside = mounted(routes)
+    let inside = mount(routes)
         .merge(inbox::page::router())
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
-        .layer(CatchPanicLayer::custom(panicked));
+        .layer(CatchPanicLayer::custom(respond_to_panic));
     let inside = match log {
         Some(_) => inside.layer(map_request(request_log::record_route)),
         None => inside,
     };
     let inside = inside.with_state(app);
-    // In front of the router, because it must not have chosen a route yet.
+    // Rewrites the path before the inner router chooses a route.
     Router::new().fallback_service(inside).layer(map_request(move |request: Request| {
         let verbs = verbs.clone();
-        async move { led(&verbs, request) }
+        async move { rewrite_path(&verbs, request) }
     }))
 }
 
-fn mounted(routes: Vec<Route>) -> Router<App> {
+fn mount(routes: Vec<Route>) -> Router<App> {
     let mut by_path: BTreeMap<String, MethodRouter<App>> = BTreeMap::new();
     for route in routes {
         let handlers = by_path.entry(verbs::pattern(route.operation.path)).or_default();
@@ -176,9 +177,9 @@ fn mounted(routes: Vec<Route>) -> Router<App> {
     by_path.into_iter().fold(Router::new(), |router, (path, handlers)| router.route(&path, handlers))
 }
 
-fn led(verbs: &Verbs, mut request: Request) -> Result<Request, ApiError> {
-    let asked = std::mem::take(request.uri_mut());
-    *request.uri_mut() = verbs.lead(asked).ok_or_else(nothing_here)?;
+fn rewrite_path(verbs: &Verbs, mut request: Request) -> Result<Request, ApiError> {
+    let uri = std::mem::take(request.uri_mut());
+    *request.uri_mut() = verbs.rewrite(uri).ok_or_else(unknown_path)?;
     Ok(request)
 }
 
@@ -187,26 +188,26 @@ async fn unknown_route(uri: Uri) -> Response {
     let (root, next) = (segments.next().unwrap_or_default(), segments.next());
     let version = root.strip_prefix('v').filter(|rest| !rest.is_empty());
     if root == "v1" && next == Some("packs") {
-        // Tools take any envelope under this path for a registry of packs. There is none here.
-        return (StatusCode::NOT_FOUND, "there is no pack registry here\n").into_response();
+        // Tools take an error envelope at this path as a sign of a pack registry, which this server does not have.
+        return (StatusCode::NOT_FOUND, "this server has no pack registry\n").into_response();
     }
     if root != "v1" && version.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit())) {
-        let message = "this server speaks version 1 of the API; its paths begin with /v1/";
+        let message = "this server supports version 1 of the API; its paths begin with /v1/";
         return ApiError::new(ErrorCode::ValidationError, message).into_response();
     }
-    nothing_here().into_response()
+    unknown_path().into_response()
 }
 
-pub(crate) fn nothing_here() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "there is nothing at this path; the API begins at /v1/")
+pub(crate) fn unknown_path() -> ApiError {
+    ApiError::new(ErrorCode::NotFound, "no resource at this path; the paths of the API begin with /v1/")
 }
 
 async fn wrong_method() -> ApiError {
-    let message = "this path does not take that method; the Allow header names those it takes";
+    let message = "this path does not support the method; the Allow header lists the supported methods";
     ApiError::new(ErrorCode::MethodNotAllowed, message)
 }
 
-fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+fn respond_to_panic(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     ApiError::internal(format!("panic: {}", text.unwrap_or("no message"))).into_response()
 }
@@ -226,7 +227,7 @@ mod tests {
         id
     }
 
-    fn ask(url: &str, method: &str, path: &str) -> (u16, String, String) {
+    fn send(url: &str, method: &str, path: &str) -> (u16, String, String) {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
         let request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
         let mut answer = agent.run(request.body(()).unwrap()).unwrap();
@@ -244,19 +245,19 @@ mod tests {
             Route::get_public("/v1/things/{id}:shout", "shout", shout),
             Route::get_public("/v1/things/{id}", "show", show),
         ];
-        let router = assembled(routes, Arc::new(Shared::new(engine, stopping)), None);
+        let router = assemble(routes, Arc::new(AppState::new(engine, stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = tokio::spawn(axum::serve(listener, router).into_future());
         tokio::task::spawn_blocking(move || {
-            let text = |path: &str| ask(&url, "GET", path).1;
+            let text = |path: &str| send(&url, "GET", path).1;
             assert_eq!(text("/v1/things/a:shout?b=c"), "a!");
             assert_eq!(text("/v1/things/a:b:shout"), "a:b!");
             assert_eq!(text("/v1/things/a%2F%20:shout"), "a/ !");
             assert_eq!(text("/v1/things/a:whisper"), "a:whisper");
             assert_eq!(text("/v1/things/a"), "a");
-            assert_eq!(ask(&url, "GET", "/!/v1/things/a/shout").0, 404);
-            let (status, _, allow) = ask(&url, "POST", "/v1/things/a:shout");
+            assert_eq!(send(&url, "GET", "/!/v1/things/a/shout").0, 404);
+            let (status, _, allow) = send(&url, "POST", "/v1/things/a:shout");
             assert_eq!((status, allow.as_str()), (405, "GET,HEAD"));
         })
         .await
@@ -265,13 +266,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_becomes_the_envelope_and_keeps_its_words_to_itself() {
+    async fn a_panic_becomes_an_internal_error_without_its_message() {
         for panic in [
             Box::new("secret plans") as Box<dyn Any + Send>,
             Box::new("secret plans".to_owned()),
             Box::new(7),
         ] {
-            let response = panicked(panic);
+            let response = respond_to_panic(panic);
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
             let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
             let body: serde_json::Value = serde_json::from_slice(&body).unwrap();

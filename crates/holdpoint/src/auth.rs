@@ -1,9 +1,9 @@
-//! Who calls and what they may do: by a key, or by the session of a browser that stands for one. Keys are compared by
-//! their hashes, in constant time; scopes imply nothing else.
+//! Authentication and scopes: a caller sends an API key, or the session of a browser that stands for one. Keys are
+//! compared by their hashes, in constant time. No scope implies another.
 
 mod failures;
 mod guard;
-mod key_ring;
+mod key_cache;
 mod minting;
 mod rate;
 pub(crate) mod sessions;
@@ -14,18 +14,18 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, Timestamp, Via};
-use holdpoint_engine::{ApiKey, CredentialLimits, Dependence, Session};
+use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, StartRequest, TenantId, Timestamp, Via};
+use holdpoint_engine::{ApiKey, BrowserSession, CredentialLimits, Dependence};
 use serde_json::Value;
 
 pub(crate) use failures::{FailureGuard, FailureLimit, Origin};
-pub(crate) use guard::Guard;
+pub(crate) use guard::CredentialGuard;
 pub(crate) use holdpoint_api::keys::SCOPES;
 use holdpoint_api::{ErrorCode, ErrorDetails};
-pub(crate) use key_ring::KeyRing;
+pub(crate) use key_cache::KeyCache;
 pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
-pub(crate) use sessions::{SessionRing, SignedIn};
+pub(crate) use sessions::{SessionCache, SessionWithKey};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -34,13 +34,13 @@ use crate::request_log::record_caller;
 
 /// The scope for answering interrupts.
 pub(crate) const RESPOND: &str = "approvals:respond";
-/// The scope of those who may answer in the names of others.
+/// The scope for answering in the name of another principal.
 const ACT_AS: &str = "approvals:act-as";
 
-/// Who may call a route.
+/// The access rule of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everybody, without a key.
+    /// No credential is required.
     Public,
     /// A key with one of these scopes.
     Any(&'static [&'static str]),
@@ -49,7 +49,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// The scope that a caller is told to get; nothing when it may go on.
+    /// Returns the scope that the caller lacks, or None if it has access.
     fn missing(self, held: impl Fn(&str) -> bool) -> Option<&'static str> {
         match self {
             Self::Public => None,
@@ -67,7 +67,7 @@ pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<SessionRef>);
 /// The session of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionRef {
-    pub session: Arc<Session>,
+    pub session: Arc<BrowserSession>,
     pub token_hash: String,
 }
 
@@ -76,7 +76,7 @@ impl Caller {
         &self.0.tenant
     }
 
-    /// Under whom answers to requests are kept.
+    /// Returns the sender under which receipts of the caller are stored.
     pub(crate) fn sender(&self) -> Sender<'_> {
         Sender::Principal(&self.0.tenant, &self.0.principal)
     }
@@ -99,7 +99,7 @@ impl Caller {
         [self.0.expires_at, session_ends_at].into_iter().flatten().min()
     }
 
-    /// Returns the sessions that keys and sessions depend on which the caller makes: a sign-out ends them too.
+    /// Returns the sessions on which new keys and sessions of the caller depend: a sign-out ends them, too.
     pub(crate) fn dependents(&self) -> Dependence {
         self.1.as_ref().map_or_else(|| self.0.depends_on.clone(), |signed_in| signed_in.session.dependents())
     }
@@ -114,12 +114,12 @@ impl Caller {
 
     /// Returns the start of a run that this caller owns. Links that the host mints for the run need the rights of its
     /// key.
-    pub(crate) fn start(&self) -> Start {
-        Start { credentials: vec![self.0.lineage.clone()], ..Start::new(self.owner()) }
+    pub(crate) fn start(&self) -> StartRequest {
+        StartRequest { credentials: vec![self.0.lineage.clone()], ..StartRequest::new(self.owner()) }
     }
 
-    /// What this caller says to an interrupt, whatever protocol it came by: with everything that the core needs to
-    /// judge who speaks, and for whom. `digest` is that of what the caller was shown, if it says so.
+    /// Returns an answer of this caller to an interrupt, for every protocol, with all that the core checks. `digest` is
+    /// the digest of the payload that the caller saw, if the request has it.
     pub(crate) fn answer(&self, value: Value, digest: Option<String>) -> Answer {
         let (acting_as, via) = (self.may(ACT_AS), Some(self.via()));
         Answer { acting_as, digest, via, ..Answer::new(value, self.principal()) }
@@ -129,18 +129,18 @@ impl Caller {
         self.0.scopes.iter().any(|held| held == scope)
     }
 
-    /// Whether the key is for trying things out. Only then features for tests may be asked for.
+    /// Returns true for a test key. Features for tests require one.
     pub(crate) fn is_test(&self) -> bool {
         self.0.test
     }
 
-    /// A run of the caller's tenant. An id that cannot be one is simply not found.
+    /// Returns a run of the caller's tenant. An invalid id is not found.
     pub(crate) fn run(&self, id: &str) -> Result<RunRef, ApiError> {
         let run = RunId::parse(id).map_err(|_| ApiError::not_found("run"))?;
         Ok(RunRef { tenant: self.tenant().clone(), run })
     }
 
-    /// For what needs more than its route does.
+    /// Requires more access than the route does.
     pub(crate) fn require(self, access: Access) -> Result<Self, ApiError> {
         match access.missing(|scope| self.may(scope)) {
             None => Ok(self),
@@ -149,72 +149,77 @@ impl Caller {
                     Access::Any(scopes) => scopes.join(" or "),
                     Access::All(_) | Access::Public => missing.to_owned(),
                 };
-                Err(lacks(&named, missing))
+                Err(missing_scope(&named, missing))
             }
         }
     }
 
     /// Requires one scope that the operator has chosen.
     pub(crate) fn require_scope(self, scope: &'static str) -> Result<Self, ApiError> {
-        if self.may(scope) { Ok(self) } else { Err(lacks(scope, scope)) }
+        if self.may(scope) { Ok(self) } else { Err(missing_scope(scope, scope)) }
     }
 
-    /// By the key that is sent, or by the session of a browser.
+    /// Authenticates a request by its API key, or else by its session cookie.
     pub(crate) async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
         if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
             return Err(ApiError::invalid("Authorization", "must be given once"));
         }
         let from = Origin::of(parts);
         let failures = app.failure_guard(&from);
-        let caller =
-            match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers, app.reach)) {
-                (Some(header), _) => {
-                    let text = header.to_str().ok().and_then(|text| text.split_once(' '));
-                    let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-                    else {
-                        return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
-                    };
-                    Self::holding(app, &failures, key).await?
-                }
-                (None, Some(token)) => {
-                    let signed_in = Self::signed_in(app, &failures, token).await?;
-                    sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
-                    let token_hash = sessions::token_hash(token);
-                    Self(signed_in.key, Some(SessionRef { session: signed_in.session, token_hash }))
-                }
-                (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
-            };
+        let caller = match (
+            parts.headers.get(header::AUTHORIZATION),
+            sessions::cookie(&parts.headers, app.public_scheme),
+        ) {
+            (Some(header), _) => {
+                let text = header.to_str().ok().and_then(|text| text.split_once(' '));
+                let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
+                    return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
+                };
+                Self::from_key(app, &failures, key).await?
+            }
+            (None, Some(token)) => {
+                let signed_in = Self::find_session(app, &failures, token).await?;
+                sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
+                let token_hash = sessions::token_hash(token);
+                Self(signed_in.key, Some(SessionRef { session: signed_in.session, token_hash }))
+            }
+            (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
+        };
         record_caller(parts, &caller.0.principal, &caller.0.tenant);
-        // Before the scopes are looked at: guessing what a key may do is calling, too.
+        // Before the scope check, so that requests without the required scope count, too.
         if let Some(limit) = &app.rate_limit {
             limit.take(&caller.0.key_id, Instant::now())?;
         }
         Ok(caller)
     }
 
-    /// Whoever holds this key, if it is one that is still good.
-    pub(crate) async fn holding(app: &App, failures: &FailureGuard<'_>, key: &str) -> Result<Self, ApiError> {
+    /// Returns the caller with this key, if the key is valid.
+    pub(crate) async fn from_key(
+        app: &App,
+        failures: &FailureGuard<'_>,
+        key: &str,
+    ) -> Result<Self, ApiError> {
         let found = app.keys.find(&app.engine, failures, key.trim()).await?;
-        let key = found.ok_or_else(|| unauthenticated("this API key is not known here"))?;
-        check_good(&key, app.engine.now())?;
+        let key = found.ok_or_else(|| unauthenticated("unknown API key"))?;
+        check_valid(&key, app.engine.now())?;
         Ok(Self(key, None))
     }
 
-    /// Whoever has signed in with this token, if the session and its key are still good.
-    pub(crate) async fn signed_in(
+    /// Returns the session with this token, if the session and its key are valid.
+    pub(crate) async fn find_session(
         app: &App,
         failures: &FailureGuard<'_>,
         token: &str,
-    ) -> Result<SignedIn, ApiError> {
+    ) -> Result<SessionWithKey, ApiError> {
         check_session(app.sessions.find(&app.engine, failures, token).await?, app.engine.now())
     }
 }
 
 /// Returns the session if it and its key are still valid.
-fn check_session(found: Option<SignedIn>, now: Timestamp) -> Result<SignedIn, ApiError> {
-    let valid = |found: &SignedIn| found.session.revoked_at.is_none() && found.session.expires_at > now;
+fn check_session(found: Option<SessionWithKey>, now: Timestamp) -> Result<SessionWithKey, ApiError> {
+    let valid = |found: &SessionWithKey| found.session.revoked_at.is_none() && found.session.expires_at > now;
     let signed_in = found.filter(valid).ok_or_else(session_ended)?;
-    check_good(&signed_in.key, now)?;
+    check_valid(&signed_in.key, now)?;
     Ok(signed_in)
 }
 
@@ -223,7 +228,7 @@ pub(crate) fn session_ended() -> ApiError {
     ApiError::new(ErrorCode::SessionEnded, message)
 }
 
-fn lacks(named: &str, missing: &str) -> ApiError {
+fn missing_scope(named: &str, missing: &str) -> ApiError {
     let message = format!("this key lacks the scope {named}");
     ApiError::new(ErrorCode::Forbidden, message).with(ErrorDetails::of_scope(missing))
 }
@@ -232,7 +237,7 @@ fn unauthenticated(message: &str) -> ApiError {
     ApiError::new(ErrorCode::Unauthenticated, message)
 }
 
-fn check_good(key: &ApiKey, now: Timestamp) -> Result<(), ApiError> {
+fn check_valid(key: &ApiKey, now: Timestamp) -> Result<(), ApiError> {
     let refused = |code, message: &str| Err(ApiError::new(code, message));
     if key.revoked_at.is_some() {
         return refused(ErrorCode::KeyRevoked, "this API key was revoked");
@@ -243,12 +248,12 @@ fn check_good(key: &ApiKey, now: Timestamp) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a handler can ask for in its signature. The table of routes reads it from there.
+/// A permission that a handler requires by its signature. The route table reads the access rule from it.
 pub(crate) trait Permission {
     const ACCESS: Access;
 }
 
-/// A handler that takes one of these can only be reached with the scope: `any` of those named, or `all` of them.
+/// Defines permissions. A handler with such a parameter requires `any` or `all` of the scopes.
 macro_rules! permission {
     ($($name:ident: $which:ident [$($scope:literal),*]),+ $(,)?) => {$(
         #[derive(Clone, Debug)]
@@ -271,7 +276,7 @@ macro_rules! permission {
 }
 
 permission! {
-    // Whoever has a key, whatever it may.
+    // Any valid credential.
     CanSignIn: all [],
     CanReadWorkflows: all ["manifest:read"],
     CanWriteWorkflows: all ["manifest:write"],
@@ -284,7 +289,7 @@ permission! {
     CanAnswerAsks: any ["approvals:respond", "runs:create"],
     CanSendEvents: all ["events:send"],
     CanManageWebhooks: all ["webhooks:manage"],
-    // A webhook is sent what `runs:read` shows.
+    // A webhook receives the data that `runs:read` shows.
     CanSubscribe: all ["webhooks:manage", "runs:read"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
@@ -296,11 +301,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_scopes_means_every_one_and_any_means_one() {
+    fn all_requires_every_scope_and_any_requires_one() {
         let holds = |held: &'static [&'static str]| move |scope: &str| held.contains(&scope);
         let both = Access::All(&["runs:create", "runs:read"]);
         assert_eq!(both.missing(holds(&["runs:create", "runs:read"])), None);
-        assert_eq!(both.missing(holds(&["runs:create"])), Some("runs:read"), "what is missing is named");
+        assert_eq!(both.missing(holds(&["runs:create"])), Some("runs:read"), "the missing scope is named");
         assert_eq!(both.missing(holds(&["runs:read"])), Some("runs:create"));
         let either = Access::Any(&["approvals:respond", "runs:read"]);
         assert_eq!(either.missing(holds(&["runs:read"])), None);

@@ -1,4 +1,4 @@
-//! Reads bodies, queries and paths, and turns every way they can be wrong into the envelope.
+//! Extractors for bodies, queries and paths. Invalid input becomes the error envelope.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::error::ApiError;
 
-/// A JSON body. Repeated keys, trailing text and bodies over the limit are refused.
+/// A JSON body. Repeated keys, trailing text and bodies over the limit are rejected.
 #[derive(Debug)]
-pub(crate) struct Body<T>(pub T);
+pub(crate) struct JsonBody<T>(pub T);
 
-/// Something that is read from the bytes of a body.
+/// A type that is read from the bytes of a body.
 pub(crate) trait FromBytes: Sized {
     fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError>;
 }
 
-impl<T: DeserializeOwned> FromBytes for Body<T> {
+impl<T: DeserializeOwned> FromBytes for JsonBody<T> {
     fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError> {
         parse(bytes).map(Self)
     }
@@ -39,17 +39,17 @@ impl<T: DeserializeOwned + Default> FromBytes for OptionalBody<T> {
     }
 }
 
-/// No body is expected, and none is looked at.
+/// A body that is ignored.
 #[derive(Debug)]
-pub(crate) struct NoBody;
+pub(crate) struct IgnoredBody;
 
-impl FromBytes for NoBody {
+impl FromBytes for IgnoredBody {
     fn from_bytes(_bytes: &[u8]) -> Result<Self, ApiError> {
         Ok(Self)
     }
 }
 
-/// A body that comes in drops must not hold a connection for ever.
+/// Maximum time for a complete body: a slow body must not hold a connection forever.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 
 pub(crate) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
@@ -71,20 +71,22 @@ pub(crate) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let refused = |error: serde_json::Error| {
-        let problem = if error.is_data() { "the body does not fit" } else { "the body is not valid JSON" };
+        let problem =
+            if error.is_data() { "the body does not match its schema" } else { "the body is not valid JSON" };
         let why = without_values(&error.to_string());
         ApiError::new(ErrorCode::ValidationError, format!("{problem}: {why}"))
     };
-    // Serde would also take a list for a struct, member by member.
+    // Serde would also accept a list as a struct, member by member.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(refused)?;
-        let message = "the body does not fit: expected an object";
+        let message = "the body does not match its schema: expected an object";
         return Err(ApiError::new(ErrorCode::ValidationError, message));
     }
     serde_json::from_slice(bytes).map_err(refused)
 }
 
-/// An error of serde without what it quotes from the request, which may be a secret: the place is enough to find it.
+/// Returns an error of serde without the values that it quotes from the request, which may be secrets. The position is
+/// enough to find the mistake.
 fn without_values(text: &str) -> String {
     let place = text.rfind(" at line ").unwrap_or(text.len());
     let (said, place) = text.split_at(place);
@@ -96,14 +98,14 @@ fn without_values(text: &str) -> String {
     let kind = rest.find(['"', '`']).map_or(rest, |at| &rest[..at]);
     let expected = match *quoted {
         "the key " => " appears twice",
-        // The last one: a value may contain the same words.
+        // The last match: a value may contain the same text.
         _ => rest.rfind(", expected ").or_else(|| rest.rfind(", there are no")).map_or("", |at| &rest[at..]),
     };
     let kind = kind.split(", expected ").next().unwrap_or_default();
     format!("{}{expected}{place}", format!("{quoted}{kind}").trim_end().trim_end_matches(':'))
 }
 
-/// Refuses a text that cannot be the name of a tenant, a principal, a role or a group.
+/// Rejects a text that cannot be the name of a tenant, a principal, a role or a group.
 pub(crate) fn check_word(field: &str, text: &str) -> Result<(), ApiError> {
     let fits = (1..=128).contains(&text.chars().count());
     if fits && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == ',') {
@@ -120,13 +122,13 @@ pub(crate) fn parse_word(field: &str, text: &str) -> Result<String, ApiError> {
     Ok(word.into_owned())
 }
 
-/// Returns the name of a new principal in its normal form. Names of the host are refused.
+/// Returns the name of a new principal in its normal form. Names with the prefixes of the host are rejected.
 pub(crate) fn parse_principal(field: &str, name: &str) -> Result<String, ApiError> {
     let name = parse_word(field, name)?;
     if is_host_name(&name) {
         return Err(ApiError::invalid(
             field,
-            "must not begin with system: or quorum:, as names of the host do",
+            "must not begin with system: or quorum:; the host uses these prefixes",
         ));
     }
     Ok(name)
@@ -142,13 +144,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(params)) => Ok(Self(params)),
-            Err(rejection) => Err(refused_parameter(&rejection.body_text())),
+            Err(rejection) => Err(parameter_error(&rejection.body_text())),
         }
     }
 }
 
-/// Names the parameter that axum refused, and says what is wrong with it without repeating its value.
-fn refused_parameter(text: &str) -> ApiError {
+/// Returns the error for a parameter that axum rejected, without the value of the parameter.
+fn parameter_error(text: &str) -> ApiError {
     let said = text.split_once("query string: ").map_or(text, |(_, said)| said);
     let quoted = said.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
     if let Some(field) = quoted {
@@ -184,9 +186,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
 /// The query of a list, with the rules for its limit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Page(holdpoint_api::Page);
+pub(crate) struct PageParams(holdpoint_api::Page);
 
-impl Deref for Page {
+impl Deref for PageParams {
     type Target = holdpoint_api::Page;
 
     fn deref(&self) -> &Self::Target {
@@ -194,20 +196,20 @@ impl Deref for Page {
     }
 }
 
-impl DerefMut for Page {
+impl DerefMut for PageParams {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
 }
 
-impl Page {
-    /// How many rows to ask for: one more than are shown tells whether there is a next page.
+impl PageParams {
+    /// Returns the number of rows to read: one more than the page shows, to detect a next page.
     pub(crate) fn rows(&self) -> Result<u64, ApiError> {
         Ok(self.limit()? + 1)
     }
 
-    /// Cuts what was found to the page. True when there is more.
-    pub(crate) fn cut<T>(&self, found: &mut Vec<T>) -> Result<bool, ApiError> {
+    /// Truncates the rows to the page. Returns true if there are more.
+    pub(crate) fn truncate<T>(&self, found: &mut Vec<T>) -> Result<bool, ApiError> {
         let limit = usize::try_from(self.limit()?).unwrap_or(usize::MAX);
         let more = found.len() > limit;
         found.truncate(limit);
@@ -233,7 +235,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Named {
+    struct NamedBody {
         #[serde(rename = "name")]
         _name: String,
         #[serde(default, rename = "many")]
@@ -241,9 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_body_is_said_without_repeating_it() {
-        let said = |body: &str| match parse::<Named>(body.as_bytes()) {
-            Ok(_) => panic!("{body} was taken"),
+    fn an_error_of_a_body_does_not_repeat_its_values() {
+        let said = |body: &str| match parse::<NamedBody>(body.as_bytes()) {
+            Ok(_) => panic!("{body} was accepted"),
             Err(error) => format!("{error:?}"),
         };
         for (body, words) in [

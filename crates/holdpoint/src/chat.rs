@@ -1,7 +1,7 @@
-//! One contract over graphs wherever they run: started and answered by their state key, told of in three outcomes. No
-//! rules live here.
+//! The chat contract: starts a graph of any provider, and answers its interrupts by state key. Rules about graphs are
+//! in the engine.
 
-pub(crate) mod chats;
+pub(crate) mod handlers;
 pub(crate) mod routes;
 mod stream;
 #[cfg(test)]

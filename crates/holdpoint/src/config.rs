@@ -1,4 +1,4 @@
-//! Settings of the server: flags first, then the environment, then the file, then defaults.
+//! Settings of the server. Flags win over the environment, the environment over the file, the file over defaults.
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,7 +11,7 @@ use clap::{Args, FromArgMatches, ValueEnum};
 use holdpoint_engine::Location;
 
 use crate::telemetry;
-use crate::transport::{Limits, TlsFiles};
+use crate::transport::{ConnectionLimits, TlsFiles};
 use crate::welcome::reachable;
 
 mod access;
@@ -36,66 +36,66 @@ pub(crate) use seal::{SealArgs, SealSettings};
 pub(crate) use tls::{Scheme, unencrypted_warning};
 pub(crate) use webhooks::WebhookArgs;
 
-/// The settings of `holdpoint serve`. The name of a field is its name in the file, too.
+/// The settings of `holdpoint serve`. The name of a field is also its name in the file.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on
-    #[arg(long, env = "HOLDPOINT_LISTEN", value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:8484")]
+    #[arg(long, env = "HOLDPOINT_LISTEN", value_name = "HOST:PORT", value_parser = parse_address, default_value = "127.0.0.1:8484")]
     listen: SocketAddr,
-    /// Folder for the database and for what the command line needs
+    /// Folder for the database, the seal key and the key file of the command line
     #[arg(long, env = "HOLDPOINT_DATA", value_name = "DIR", default_value = "./holdpoint-data")]
     data: PathBuf,
     /// Database: sqlite:PATH for one server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE for any number of them.
-    /// A password is better given in the variable or the file, where others cannot see it in the list of processes
+    /// Set a password in the variable or the file: other users can see flags in the list of processes
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings; docs/reference/settings.md lists their names
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Registers every .json file of this folder as a workflow at start
+    /// Folder whose .json files are registered as workflows at start
     #[arg(long, env = "HOLDPOINT_WORKFLOWS", value_name = "DIR")]
     workflows: Option<PathBuf>,
-    /// Declares every .json file of this folder as an agent at start; connections.json in it names models and tools
+    /// Folder whose .json files are registered as agents at start; its connections.json defines models and tools
     #[arg(long, env = "HOLDPOINT_AGENTS", value_name = "DIR")]
     agents: Option<PathBuf>,
-    /// JSON file that says where graphs run that callers name langgraph:… and claude:…: see docs/providers.md
+    /// JSON file with the providers of graphs named langgraph:… and claude:…; see docs/providers.md
     #[arg(long, env = "HOLDPOINT_PROVIDERS_FILE", value_name = "FILE")]
     providers: Option<PathBuf>,
-    /// Adds agents that need no model, for trying things and for building front ends: see docs/ag-ui.md
+    /// Adds demo agents that need no model, for tests of front ends and of the API; see docs/ag-ui.md
     #[arg(long, env = "HOLDPOINT_DEMO")]
     demo: bool,
-    /// Do not start when a file of --workflows or --agents cannot be registered [default: start without it, and say so]
+    /// Do not start if a file of --workflows or --agents cannot be registered [default: log an error and start]
     #[arg(long, env = "HOLDPOINT_STRICT")]
     strict: bool,
-    /// No conversations: workflows that hold them are refused, and discovery says so [default: they are on]
+    /// Disables conversations: workflows that use them are rejected, and discovery reports it [default: enabled]
     #[arg(long, env = "HOLDPOINT_NO_CONVERSATIONS")]
     no_conversations: bool,
     #[command(flatten)]
     access: access::AccessArgs,
-    /// Requests a second that each API key may make at this node; more get 429 [default: no limit]
+    /// Requests per second that each API key may make at this node; more get 429 [default: no limit]
     #[arg(long, env = "HOLDPOINT_RATE_LIMIT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate_limit: Option<u32>,
-    /// Requests that a key may make at once after a pause [default: twice --rate-limit]
+    /// Requests that a key may make at once after an idle time [default: twice --rate-limit]
     #[arg(long, env = "HOLDPOINT_RATE_BURST", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate_burst: Option<u32>,
     /// Sends traces and metrics to this OpenTelemetry collector, such as http://127.0.0.1:4318; OpenTelemetry's own
-    /// variables (OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME) are understood, too
+    /// variables (OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME) are supported, too
     #[arg(long, env = "HOLDPOINT_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// The protocol: http/protobuf or http/json [default: http/protobuf]
+    /// Protocol of --otlp-endpoint: http/protobuf or http/json [default: http/protobuf]
     #[arg(long, env = "HOLDPOINT_OTLP_PROTOCOL", value_name = "NAME")]
     otlp_protocol: Option<String>,
-    /// Sends what approvers ask beside a decision to this URL, and records what it answers [default: people answer]
+    /// Sends the side questions of approvers to this URL and records its answers [default: people answer]
     #[arg(long, env = "HOLDPOINT_ASK_URL", value_name = "URL", hide_env_values = true)]
     ask_url: Option<String>,
-    /// Sent to --ask-url as `Authorization: Bearer`
+    /// Token that is sent to --ask-url as `Authorization: Bearer`
     #[arg(long, env = "HOLDPOINT_ASK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     ask_token: Option<String>,
     /// Format of the log: text, or json with one object per line
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
-    /// Time for which an event without a matching interrupt is kept: a number and s, m, h, d or w, or 0 for not at all
+    /// Time for which an event without a matching interrupt is kept: a number and s, m, h, d or w, or 0 to keep none
     #[arg(long, env = "HOLDPOINT_EVENT_RETENTION", value_name = "TIME", value_parser = retention::parse, default_value = "24h")]
     event_retention: Duration,
     #[command(flatten)]
@@ -134,27 +134,27 @@ pub(crate) struct Config {
     pub agents: Option<PathBuf>,
     pub providers: Option<PathBuf>,
     pub demo: bool,
-    /// A definition that cannot be registered stops the start.
+    /// True if a definition that cannot be registered stops the start.
     pub strict: bool,
-    /// Whether workflows may hold conversations.
+    /// True if workflows may use conversations.
     pub conversations: bool,
     pub access: AccessSettings,
-    /// Requests a second for each key, and how many at once.
+    /// Requests per second and burst of each key.
     pub rate_limit: Option<(u32, u32)>,
-    pub telemetry: Option<telemetry::Settings>,
+    pub telemetry: Option<telemetry::TelemetrySettings>,
     pub seal: SealSettings,
     pub links: LinkSettings,
-    /// Who answers what approvers ask, and the token it wants.
+    /// URL and token of the answer service for side questions.
     pub ask_url: Option<String>,
     pub ask_token: Option<String>,
-    /// How long events from outside are kept for who comes later.
+    /// Time for which events without a matching interrupt are kept.
     pub event_retention: Duration,
     pub outgoing: OutgoingSettings,
     pub webhooks: WebhookArgs,
     pub cors_origins: Vec<String>,
     pub quotas: QuotaSettings,
     /// Limits and timeouts of connections.
-    pub connections: Limits,
+    pub connections: ConnectionLimits,
     pub tls: Option<TlsFiles>,
     pub metrics: MetricsSettings,
 }
@@ -166,7 +166,7 @@ impl ServeArgs {
         let command = file::as_defaults(Self::augment_args(clap::Command::new("serve")), path)?;
         let matches = command.try_get_matches_from(arguments).map_err(|error| file::explain(path, &error))?;
         let mut args = Self::from_arg_matches(&matches)?;
-        // A variable wins over the file, and this one is the key itself.
+        // A variable wins over the file, and this variable contains the key itself.
         if matches.value_source("seal_key_file") == Some(ValueSource::DefaultValue) {
             args.seal.prefer_variable();
         }
@@ -190,21 +190,21 @@ impl Config {
             demo: args.demo,
             strict: args.strict,
             conversations: !args.no_conversations,
-            access: args.access.settle()?,
+            access: args.access.into_settings()?,
             rate_limit: rate_limit(args.rate_limit, args.rate_burst)?,
-            telemetry: telemetry::Settings::read(endpoint, protocol, variable)?,
-            seal: args.seal.settle(&args.data, variable)?,
-            links: args.links.settle(),
+            telemetry: telemetry::TelemetrySettings::read(endpoint, protocol, variable)?,
+            seal: args.seal.into_settings(&args.data, variable)?,
+            links: args.links.into_settings(),
             ask_url: args.ask_url,
             ask_token: args.ask_token,
             event_retention: args.event_retention,
-            outgoing: args.outgoing.settle()?,
+            outgoing: args.outgoing.into_settings()?,
             webhooks: args.webhooks,
-            cors_origins: args.cors.settle()?,
-            quotas: args.quotas.settle(),
-            connections: args.connections.settle(),
-            tls: args.tls.settle()?,
-            metrics: args.metrics.settle()?,
+            cors_origins: args.cors.into_settings()?,
+            quotas: args.quotas.into_settings(),
+            connections: args.connections.into_settings(),
+            tls: args.tls.into_settings()?,
+            metrics: args.metrics.into_settings()?,
             data: args.data,
         })
     }
@@ -213,13 +213,13 @@ impl Config {
         if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
     }
 
-    /// Returns what URLs of this server begin with on this machine, without a proxy.
+    /// Returns the base URL of this server on this machine, without a proxy.
     pub(crate) fn own_url(&self, address: SocketAddr) -> String {
         format!("{}://{}", self.scheme().as_str(), reachable(address))
     }
 
-    /// Returns what the links of this server begin with.
-    pub(crate) fn link_settings(&self, address: SocketAddr) -> links::Settings {
+    /// Returns the settings of links for a server that listens on `address`.
+    pub(crate) fn link_settings(&self, address: SocketAddr) -> links::LinkConfig {
         self.links.at(&self.own_url(address))
     }
 }
@@ -232,8 +232,8 @@ fn rate_limit(rate: Option<u32>, burst: Option<u32>) -> anyhow::Result<Option<(u
     }
 }
 
-/// An address and a port; the address may be a name, of which the first address is taken.
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// Parses an address and a port. Of a host name, the first address is used.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| "give an address and a port, such as 127.0.0.1:8484 or 0.0.0.0:8484".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `serve --demo`: agents that need no model and no service, and a workflow. What they would send goes nowhere.
+//! `serve --demo`: agents that need no model and no service, and a workflow. Their tools have no effect.
 
 use anyhow::Context;
 use holdpoint_core::TenantId;
@@ -16,7 +16,7 @@ const AGENTS: [(&str, &str); 8] = [
     ("chain", include_str!("demo/chain.json")),
 ];
 
-/// The workflow of the first start, which a demo has whenever it starts.
+/// The sample workflow of the first start. A demo registers it at every start.
 const WORKFLOW: &str = include_str!("welcome/sample-approval.json");
 
 pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Result<()> {
@@ -34,14 +34,13 @@ pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Resu
     Ok(())
 }
 
-/// What to try first, for the greeting.
-pub(crate) fn greeting(server: &str) -> Vec<String> {
+/// Returns the lines of the welcome text about the demo.
+pub(crate) fn welcome_lines(server: &str) -> Vec<String> {
     let names: Vec<&str> = AGENTS.iter().map(|(name, _)| *name).collect();
     vec![
         String::new(),
         format!("Demo agents: {}", names.join(", ")),
         format!("  for AG-UI front ends   POST {server}/ag-ui/approve   with the key as bearer token"),
-        "  (also for the workflow sample-approval; nothing that a demo agent sends leaves this server)"
-            .to_owned(),
+        "  (the workflow sample-approval works, too; demo agents send nothing to other systems)".to_owned(),
     ]
 }

@@ -1,4 +1,4 @@
-//! Every response that is not a success: one envelope, and the codes of refusals and failures.
+//! Error responses: the envelope, and the codes of refusals and failures.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,7 +7,7 @@ use holdpoint_api::errors::WorkflowFlaw;
 use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::Refusal;
 use holdpoint_core::mailbox::MailboxError;
-use holdpoint_core::workflow::Flaw;
+use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_engine::{Error, Receipt, StoreError};
 use serde_json::Value;
 
@@ -18,9 +18,9 @@ pub(crate) struct ApiError {
     code: ErrorCode,
     message: String,
     details: Option<Box<ErrorDetails>>,
-    /// Seconds after which trying again may help.
+    /// Seconds after which a retry may succeed.
     retry_after_s: Option<u64>,
-    /// What was answered to the same request before.
+    /// The stored response of an earlier request with the same key.
     receipt: Option<Box<Receipt>>,
 }
 
@@ -38,7 +38,7 @@ impl ApiError {
         self.code
     }
 
-    /// Whether asking again would not change it. What says when to try again says that it might.
+    /// Returns true if a repeated request would get the same error. An error with a time for a retry is not final.
     pub(crate) fn is_final(&self) -> bool {
         let lasting =
             [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::GONE, StatusCode::UNPROCESSABLE_ENTITY];
@@ -57,7 +57,7 @@ impl ApiError {
 
     /// The envelope as JSON.
     pub(crate) fn body(&self) -> Value {
-        // Its keys are strings, so it can always be written.
+        // Serialization cannot fail: all keys are strings.
         serde_json::to_value(self.envelope()).unwrap_or_default()
     }
 
@@ -90,7 +90,7 @@ impl ApiError {
             .with(ErrorDetails::of_field(field))
     }
 
-    /// A URL of a webhook or a callback that the guard of outgoing calls refuses.
+    /// Returns the error for a URL of a webhook or a callback that the outgoing policy rejects.
     pub(crate) fn rejected_url(field: &str, message: impl std::fmt::Display) -> Self {
         Self { code: ErrorCode::WebhookUrlRejected, ..Self::invalid(field, message) }
     }
@@ -108,19 +108,20 @@ impl ApiError {
         Self::new(ErrorCode::QuotaExceeded, message).with(details)
     }
 
-    /// Something broke. The caller learns a number; what broke is logged under it.
+    /// Returns the error for an internal failure. The caller gets a correlation id; the log has the cause under it.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         let id = correlation_id();
         tracing::error!(correlation_id = id, %error, "a request failed");
-        let message = "something went wrong on our side; the log has more under this correlation id";
+        let message = "internal error; the log of the server has the cause under this correlation id";
         Self::new(ErrorCode::InternalError, message)
             .with(ErrorDetails { correlation_id: Some(id), ..Default::default() })
     }
 
-    /// The database is away. What it said stays in the log: it may name hosts and users.
+    /// Returns the error for an unavailable database. The cause is only logged: it may name hosts and users.
     pub(crate) fn unavailable(why: impl std::fmt::Display) -> Self {
-        tracing::warn!(%why, "the database cannot be reached");
-        let message = "the database cannot be reached now; try again, and look before you repeat a change";
+        tracing::warn!(%why, "the database is unavailable");
+        let message =
+            "the database is unavailable; try again, and check the current state before you repeat a change";
         Self::new(ErrorCode::DatabaseUnavailable, message)
     }
 }
@@ -130,7 +131,7 @@ pub(crate) const QUOTA_RETRY_SECONDS: u64 = 5;
 
 fn correlation_id() -> String {
     let mut bytes = [0; 8];
-    // Only a label for a log line: without randomness it is less unique, not less right.
+    // Only a label for a log line: without randomness it is less unique, but still valid.
     let _ = getrandom::fill(&mut bytes);
     holdpoint_core::hex(&bytes)
 }
@@ -143,13 +144,13 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after_s.or(unavailable) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // The same whatever was wrong: a challenge must not tell keys apart.
+        // The same for every cause: a challenge must not distinguish keys.
         if self.status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"holdpoint\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
-        // Who may not call is told so before the body is read. What is left of it ends the connection, and a client
-        // that is not told would send its next request into a closed one.
+        // These responses are sent before the body is read, and the unread body ends the connection. Without the header
+        // a client would send its next request over the closed connection.
         let unread = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
         if unread.contains(&self.status) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -178,12 +179,12 @@ impl From<Refusal> for ApiError {
     }
 }
 
-/// What is wrong with a value, without the value: the core begins with it, and it may be a secret.
+/// Returns the message without the value at its beginning: the core quotes the value, which may be a secret.
 fn without_value(message: &str) -> String {
     let mut values = serde_json::Deserializer::from_str(message).into_iter::<serde::de::IgnoredAny>();
     let rest = match values.next() {
         Some(Ok(_)) => &message[values.byte_offset()..],
-        // Quoted in another way than JSON quotes.
+        // Quoted, but not as JSON.
         _ if message.starts_with('"') => message.rsplit('"').next().unwrap_or_default(),
         _ => return message.to_owned(),
     };
@@ -198,17 +199,17 @@ impl From<Error> for ApiError {
             Error::NotFound(what) => Self::not_found(what),
             Error::InvalidWorkflow(flaws) => invalid_workflow(&flaws),
             Error::Duplicate(receipt) => {
-                let message = "another request with this Idempotency-Key was answered first";
+                let message = "another request with this Idempotency-Key was executed first";
                 let mut error = Self::new(ErrorCode::IdempotencyInFlight, message);
                 error.receipt = Some(receipt);
                 error
             }
             Error::EventConflict => {
-                let message = "another event was sent under this eventId; take a new one for a new event";
+                let message = "eventId: another event was sent with this id; use a new id for a new event";
                 Self::new(ErrorCode::EventIdConflict, message)
             }
             Error::ScopeBusy { active_run } => {
-                let message = "another run is at work in this scope; wait for its end or cancel it";
+                let message = "another run is active in this scope; wait until it ends or cancel it";
                 let details = ErrorDetails {
                     active_run_id: Some(active_run),
                     active_host: Some("holdpoint".into()),
@@ -218,7 +219,7 @@ impl From<Error> for ApiError {
                 Self::new(ErrorCode::RunAlreadyActive, message).with(details).retry_after_s(5)
             }
             Error::BeyondLog { events } => {
-                let message = format!("fromSeq: the log has {events} events, and this is beyond them");
+                let message = format!("fromSeq: is beyond the end of the log, which has {events} events");
                 let details = ErrorDetails { events: Some(events), ..ErrorDetails::of_field("fromSeq") };
                 Self::new(ErrorCode::BeyondLog, message).with(details)
             }
@@ -231,7 +232,7 @@ impl From<Error> for ApiError {
                 }
             }
             Error::TooMany(what) => {
-                let message = format!("this tenant has as many {what} as it may have; try again later");
+                let message = format!("this tenant has reached its limit of {what}; try again later");
                 Self::new(ErrorCode::TooMany, message)
             }
             Error::Busy => Self::new(ErrorCode::Overloaded, error.to_string()),
@@ -281,8 +282,9 @@ impl From<MailboxError> for ApiError {
                 conflict(ErrorCode::VersionConflict, ErrorDetails { expected, actual, ..Default::default() })
             }
             MailboxError::CommitUnknown(why) => {
-                tracing::warn!(%why, "a commit may be stored or not");
-                let message = "the change may be stored or not: look before you repeat it";
+                tracing::warn!(%why, "the outcome of a commit is unknown");
+                let message =
+                    "the change may or may not be stored; check the current state before you repeat it";
                 Self::new(ErrorCode::CommitUnknown, message)
             }
             MailboxError::Busy => Self::new(ErrorCode::Overloaded, message),
@@ -293,7 +295,7 @@ impl From<MailboxError> for ApiError {
 }
 
 /// Returns an error with all flaws at once.
-fn invalid_workflow(flaws: &[Flaw]) -> ApiError {
+fn invalid_workflow(flaws: &[DefinitionFlaw]) -> ApiError {
     let lines: Vec<String> = flaws.iter().map(ToString::to_string).collect();
     let message = format!("the workflow is not valid: {}", lines.join("; "));
     let list = flaws.iter().map(|flaw| WorkflowFlaw {
@@ -321,7 +323,7 @@ mod tests {
     use holdpoint_core::mailbox::RunDispatchStatus;
 
     #[test]
-    fn every_no_of_mailbox_and_store_has_its_status_and_code() {
+    fn every_error_of_mailbox_and_store_has_its_status_and_code() {
         let id = || "d1".to_owned();
         let stale = MailboxError::StaleClaim { dispatch_id: id(), status: RunDispatchStatus::Acked };
         let key = MailboxError::DuplicateKey { dedupe_key: id(), existing_dispatch_id: id() };
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_is_away_is_no_secret_and_no_fault_of_ours() {
+    fn an_unavailable_database_is_reported_without_its_cause() {
         let words = || "connect to db-7 as holdpoint".to_owned();
         for (error, code) in [
             (StoreError::Unavailable(words()), "database_unavailable"),

@@ -1,8 +1,8 @@
-//! Grants over HTTP: the effects that a decision permits, and its use for effects outside of Holdpoint.
+//! Grants over HTTP: the effects that a decision permits, and the use of a grant for effects outside of Holdpoint.
 
 use holdpoint_api::grants::{PayloadFixed, Permit};
 use holdpoint_core::{Interrupt, Run};
-use holdpoint_engine::{Engine, Payload};
+use holdpoint_engine::{Engine, PayloadBinding};
 
 mod handlers;
 pub(crate) mod routes;
@@ -13,12 +13,12 @@ pub(crate) fn permits(engine: &Engine, run: &Run, asked: &Interrupt) -> Option<V
     (!permits.is_empty()).then(|| permits.into_iter().map(permit).collect())
 }
 
-fn permit(permit: holdpoint_engine::Permit) -> Permit {
+fn permit(permit: holdpoint_engine::PermittedEffect) -> Permit {
     let payload = match permit.payload {
-        Payload::Fixed => PayloadFixed::Fixed,
-        Payload::BodyFixed => PayloadFixed::BodyFixed,
-        Payload::NotFixed => PayloadFixed::NotFixed,
-        Payload::NoGrant => PayloadFixed::NeedsNoGrant,
+        PayloadBinding::Fixed => PayloadFixed::Fixed,
+        PayloadBinding::BodyFixed => PayloadFixed::BodyFixed,
+        PayloadBinding::NotFixed => PayloadFixed::NotFixed,
+        PayloadBinding::NoGrant => PayloadFixed::NeedsNoGrant,
     };
     Permit { node_id: permit.node, type_id: permit.type_id, payload, repeat: permit.repeat }
 }

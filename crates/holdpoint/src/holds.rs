@@ -1,5 +1,5 @@
-//! Holds: one question of a program that has no workflow for it. A hold is a run, so that it waits, is answered and is
-//! told of like everything else.
+//! Holds: interrupts of programs without a workflow. A hold is a run, so that lists, answers and webhooks treat it like
+//! every other interrupt.
 
 pub(crate) mod handlers;
 pub(crate) mod routes;

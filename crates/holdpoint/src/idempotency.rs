@@ -19,20 +19,21 @@ use crate::body::{self, FromBytes};
 use crate::error::ApiError;
 
 const KEY_CHARS_MAX: usize = 255;
-const KEPT_MS: u64 = 24 * 3_600_000;
+/// Time for which receipts are stored.
+const RECEIPT_TTL_MS: u64 = 24 * 3_600_000;
 /// The header of replayed responses, under the present and the former name of the protocol.
 const REPLAYED: [HeaderName; 2] =
     [HeaderName::from_static("openwop-idempotent-replay"), HeaderName::from_static("wop-idempotent-replay")];
 
 /// A body, and the idempotency key of its request.
 #[derive(Debug)]
-pub(crate) struct Keyed<B>(pub IdempotencyKey, pub B);
+pub(crate) struct KeyedBody<B>(pub IdempotencyKey, pub B);
 
 /// The `Idempotency-Key` of a request, if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct IdempotencyKey(Option<KeyHashes>);
 
-/// Neither the key nor the body is stored.
+/// Hashes of a request. The key and the body themselves are not stored.
 #[derive(Clone, Debug)]
 struct KeyHashes {
     operation: String,
@@ -49,7 +50,7 @@ pub(crate) enum Sender<'a> {
     Link(&'a TenantId),
 }
 
-impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Keyed<B> {
+impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for KeyedBody<B> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
@@ -95,7 +96,7 @@ fn hash(bytes: &[u8]) -> String {
 pub(crate) struct ApiResponse {
     pub status: StatusCode,
     pub body: String,
-    /// The response was read from a receipt; nothing was executed now.
+    /// True if the response was read from a receipt and the request was not executed again.
     pub replayed: bool,
 }
 
@@ -138,7 +139,7 @@ impl IdempotencyKey {
     }
 
     /// Executes `work` at most once and returns its response, or the stored response to the same request. `respond`
-    /// makes the response from the result. The engine stores it as a receipt if `work` hands `Once` to an operation;
+    /// makes the response from the result. The engine stores it as a receipt if `work` passes `Once` to an operation;
     /// otherwise it is stored afterwards.
     pub(crate) async fn once<T: 'static, X: Borrow<T>>(
         self,
@@ -151,8 +152,8 @@ impl IdempotencyKey {
         self.once_with_secret(app, sender, respond, async move |once| Ok((work(once).await?, None))).await
     }
 
-    /// Executes `work`, which may make a secret, at most once. Only the first response shows the secret: for the receipt,
-    /// `respond` gets None.
+    /// Executes `work`, which may make a secret, at most once. Only the first response shows the secret: for the
+    /// receipt, `respond` gets None.
     pub(crate) async fn once_with_secret<T: 'static, X: Borrow<T>, S>(
         self,
         app: &App,
@@ -160,12 +161,12 @@ impl IdempotencyKey {
         respond: impl Fn(&T, Option<S>) -> ApiResponse + Send + Sync + 'static,
         work: impl AsyncFnOnce(Option<&Once<T>>) -> Result<(X, Option<S>), ApiError>,
     ) -> Result<ApiResponse, ApiError> {
-        let Some(attempt) = self.attempt(app, sender) else {
+        let Some(execution) = self.execution(app, sender) else {
             let (made, secret) = work(None).await?;
             return Ok(respond(made.borrow(), secret));
         };
-        if let Some(receipt) = attempt.find().await? {
-            return attempt.replay(receipt);
+        if let Some(receipt) = execution.find().await? {
+            return execution.replay(receipt);
         }
         let respond = Arc::new(respond);
         let stored = respond.clone();
@@ -173,73 +174,74 @@ impl IdempotencyKey {
             let response = stored(made, None);
             (response.status.as_u16(), response.body)
         };
-        let once = Once { request: attempt.request.clone(), respond: Arc::new(stored) };
+        let once = Once { request: execution.request.clone(), respond: Arc::new(stored) };
         match work(Some(&once)).await {
             Ok((made, secret)) => {
-                let response = attempt.finish(|| respond(made.borrow(), None)).await?;
+                let response = execution.finish(|| respond(made.borrow(), None)).await?;
                 let shown = secret.filter(|_| !response.replayed);
                 Ok(shown.map_or(response, |secret| respond(made.borrow(), Some(secret))))
             }
-            Err(error) => attempt.refuse(error).await,
+            Err(error) => execution.refuse(error).await,
         }
     }
 
-    /// Executes work of several commits, which can be repeated without harm. Its response is stored after the last commit,
-    /// unless it is an error or [`Outcome::Provisional`].
+    /// Executes work of several commits, which can be repeated without harm. Its response is stored after the last
+    /// commit, unless it is an error or [`Outcome::Provisional`].
     pub(crate) async fn once_in_parts(
         self,
         app: &App,
         sender: Sender<'_>,
-        work: impl Future<Output = Result<Outcome, ApiError>>,
+        work: impl Future<Output = Result<WorkResponse, ApiError>>,
     ) -> Result<ApiResponse, ApiError> {
-        let attempt = self.attempt(app, sender);
-        if let Some(attempt) = &attempt
-            && let Some(receipt) = attempt.find().await?
+        let execution = self.execution(app, sender);
+        if let Some(execution) = &execution
+            && let Some(receipt) = execution.find().await?
         {
-            return attempt.replay(receipt);
+            return execution.replay(receipt);
         }
-        match (work.await?, attempt) {
-            (Outcome::Final(response), Some(attempt)) => attempt.keep(response).await,
-            (Outcome::Final(response), None) | (Outcome::Provisional(response), _) => Ok(response),
+        match (work.await?, execution) {
+            (WorkResponse::Final(response), Some(execution)) => execution.keep(response).await,
+            (WorkResponse::Final(response), None) | (WorkResponse::Provisional(response), _) => Ok(response),
         }
     }
 
-    fn attempt<'a>(self, app: &'a App, sender: Sender<'_>) -> Option<Attempt<'a>> {
+    fn execution<'a>(self, app: &'a App, sender: Sender<'_>) -> Option<KeyedExecution<'a>> {
         let keeps_unchanged = matches!(sender, Sender::Principal(..));
-        Some(Attempt { engine: &app.engine, request: self.0?.request(sender), keeps_unchanged })
+        Some(KeyedExecution { engine: &app.engine, request: self.0?.request(sender), keeps_unchanged })
     }
 }
 
 /// The response to work of several commits.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum WorkResponse {
     Final(ApiResponse),
     /// The same request may get another response later.
     Provisional(ApiResponse),
 }
 
 impl KeyHashes {
-    /// Keys of different principals differ, so that the vote of one is not answered with the response to another.
+    /// Returns the key of a request. Keys of different principals differ, so that the vote of one principal does not
+    /// get the response to another.
     fn request(self, sender: Sender<'_>) -> RequestKey {
         let Self { operation, key_hash, body_hash } = self;
         let (tenant, key_hash) = match sender {
             Sender::Principal(tenant, name) => (tenant, hash(format!("{key_hash} {name}").as_bytes())),
             Sender::Link(tenant) => (tenant, key_hash),
         };
-        RequestKey { tenant: tenant.clone(), operation, key_hash, body_hash, ttl_ms: KEPT_MS }
+        RequestKey { tenant: tenant.clone(), operation, key_hash, body_hash, ttl_ms: RECEIPT_TTL_MS }
     }
 }
 
 /// The execution of a request that has a key.
-struct Attempt<'a> {
+struct KeyedExecution<'a> {
     engine: &'a Engine,
     request: RequestKey,
-    /// Responses to requests that changed nothing are stored, too. False for links: their holders have no key that could
-    /// be revoked, so that the number of their receipts is bounded by the changes that they can make.
+    /// True if responses to requests without a change are stored, too. False for links: their holders have no key that
+    /// could be revoked, so that the number of their receipts is bounded by the changes that they can make.
     keeps_unchanged: bool,
 }
 
-impl Attempt<'_> {
+impl KeyedExecution<'_> {
     async fn find(&self) -> Result<Option<Receipt>, ApiError> {
         Ok(self.engine.receipt(&self.request).await?)
     }
@@ -253,8 +255,8 @@ impl Attempt<'_> {
         Ok(ApiResponse { status, body: receipt.response, replayed: true })
     }
 
-    /// Returns the response of the receipt, so that the first response and all later ones are the same. Work that
-    /// changed nothing has left no receipt, and gets one here.
+    /// Returns the response of the receipt, so that the first response and all later ones are the same. Work
+    /// without a change has no receipt, and gets one here.
     async fn finish(&self, respond: impl FnOnce() -> ApiResponse) -> Result<ApiResponse, ApiError> {
         match self.find().await? {
             Some(receipt) => Ok(ApiResponse { replayed: false, ..self.replay(receipt)? }),

@@ -1,5 +1,5 @@
-//! The inbox: a page on which people decide, and how they sign in to it. The page is a client of the public API and has
-//! no routes of its own but its files.
+//! The inbox: a page on which people answer interrupts, and the sign-in for it. The page is a client of the public API;
+//! only its files have routes of their own.
 
 mod accept;
 pub(crate) mod assets;

@@ -1,4 +1,4 @@
-//! Documents of the contract as JSON values.
+//! Converts documents of the API to JSON values.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,7 +1,19 @@
 //! The `holdpoint` program as a library of one function, for servers with node types of their own.
 //!
-//! The library is the whole program: server, settings, command line. `src/main.rs` runs it as it is;
+//! The library is the whole program: server, settings, command line. `src/main.rs` runs it without changes;
 //! `examples/own_nodes.rs` adds a node type. To run workflows without HTTP, embed [`engine`] instead.
+//!
+//! # Layout
+//! - Protocols, one folder each: `openwop`, `agui`, `chat`, `agents`, `holds`, `grants`, `links`, `mailbox`, `admin`, `inbox`. Each has
+//!   `routes.rs`, handlers, and `translate.rs` with pure functions between the types of `holdpoint-api` and the core.
+//! - `app`, `routes`: the router; a route with its handler, permission, types and statuses
+//! - `openapi`, `reference`: the OpenAPI document, and the generated files in `docs/reference`
+//! - `auth`: keys, sessions, scopes, rate limits; a type per permission
+//! - `body`, `error`, `idempotency`, `sse`, `streams`: request bodies, error responses, idempotency keys, server-sent events
+//! - `config`, `serve`, `welcome`, `demo`, `workflow_folder`: settings, start and shutdown, the first start, samples
+//! - `transport`, `response_headers`, `request_log`, `private_files`: connections and TLS, headers, the request log, file modes
+//! - `telemetry`: traces and metrics over OTLP
+//! - `inbox/page/`: the inbox page, as JavaScript modules without a build step
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -19,7 +31,6 @@ use crate::config::LogFormat;
 mod admin;
 mod agents;
 mod agui;
-mod answering;
 mod app;
 mod auth;
 mod body;
@@ -37,25 +48,26 @@ mod links;
 mod mailbox;
 mod openapi;
 mod openwop;
-mod places;
 mod private_files;
 mod reference;
+mod remote_answerer;
 mod request_log;
 mod reserved;
 mod response_headers;
 mod routes;
-mod seeding;
 mod serve;
 mod sse;
 mod streams;
 mod telemetry;
+mod thread_cursor;
 mod transport;
 mod welcome;
+mod workflow_folder;
 mod workflows_check;
 
 pub use holdpoint_engine as engine;
 
-/// Hold points for agents and workflows: runs pause for a person, survive crashes, and go on exactly once.
+/// Hold points for agents and workflows: runs wait for a person, survive crashes and continue exactly once.
 #[derive(Debug, Parser)]
 #[command(version, after_help = holdpoint_cli::EXIT_CODES)]
 struct Arguments {
@@ -63,7 +75,7 @@ struct Arguments {
     command: Command,
 }
 
-// There is one of them in a process.
+// A process has one value of this type.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -90,7 +102,7 @@ enum Command {
         #[command(subcommand)]
         action: WorkflowAction,
     },
-    /// Measure a server: one it starts itself, or the one named with --server
+    /// Benchmark a server: one that it starts itself, or the one that --server names
     #[command(after_help = holdpoint_bench::EXAMPLES, mut_arg("server", |arg| arg.help(holdpoint_bench::SERVER_HELP)))]
     Bench {
         #[command(flatten)]
@@ -102,9 +114,9 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum WorkflowAction {
-    /// Say what is wrong with definitions; needs no server
+    /// Check definitions for errors, without a server
     #[command(after_help = workflows_check::EXAMPLES)]
-    Check(workflows_check::Check),
+    Check(workflows_check::CheckArgs),
     #[command(flatten)]
     Server(workflows::Action),
 }
@@ -119,12 +131,12 @@ const SERVE_EXAMPLES: &str = "Examples:
 
 Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the
 log level (error, warn, info, debug, trace; default info); with --log-format json, info has a line
-for each request, sign-in, decision, refusal and administrative act. SIGTERM and Ctrl-C finish what
-is in flight before the server ends; kill -9 loses nothing that was acknowledged. SIGHUP reads the
-TLS files again.";
+for each request, sign-in, decision, refusal and administrative change. After SIGTERM and Ctrl-C the
+server completes open requests and stops; acknowledged changes also survive kill -9. SIGHUP reads
+the TLS files again.";
 
-/// Runs the program to its end: reads the command line, serves or talks to a server. Call it from the `main` of your
-/// own server binary; `customize` gets the engine's options when a server starts, or when definitions are checked
+/// Runs the program: parses the command line, then starts a server or calls one. Call it from the `main` of your own
+/// server binary. `customize` gets the options of the engine when a server starts, or when definitions are checked
 /// without one, and adds your node types to them:
 ///
 /// ```no_run
@@ -146,10 +158,10 @@ TLS files again.";
 pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        // Help and versions are no errors.
-        Err(told) if !told.use_stderr() => told.exit(),
+        // Help and version are not errors.
+        Err(help) if !help.use_stderr() => help.exit(),
         Err(error) => {
-            // Where nothing can be said, the code still tells.
+            // If it cannot be printed, the exit code still reports the error.
             let _ = without_variables(error).print();
             let command = std::env::args().nth(1);
             return ExitCode::from(holdpoint_cli::usage_exit_code(command.as_deref()));
@@ -163,7 +175,7 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
         }
         Command::Reference { docs } => match reference::write(&docs, &Arguments::command()) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => give_up(LogFormat::Text, 1, &format!("{error:#}")),
+            Err(error) => exit_with_error(LogFormat::Text, 1, &format!("{error:#}")),
         },
         Command::Version => {
             print!("{}", Arguments::command().render_version());
@@ -197,21 +209,21 @@ fn without_variables(error: clap::Error) -> clap::Error {
 }
 
 fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) -> ExitCode {
-    // The command of the program is its first argument.
     let given = args.log_format;
+    // Without the name of the program: `with_file` expects the command as the first argument.
     let args = match args.with_file(std::env::args_os().skip(1)) {
         Ok(args) => args,
-        Err(error) => return give_up(given, 2, &format!("{error:#}")),
+        Err(error) => return exit_with_error(given, 2, &format!("{error:#}")),
     };
     let format = args.log_format;
     let level = std::env::var("HOLDPOINT_LOG").unwrap_or_else(|_| "info".to_owned());
-    // A single word that is no level would be taken for the name of a module and silence everything else.
+    // A single word that is not a level would be read as the name of a module, and would silence all others.
     let is_word = level.chars().all(char::is_alphanumeric);
     let is_level = is_word && level.parse::<LevelFilter>().is_ok();
     let filter = EnvFilter::try_new(directives(format, &level)).ok().filter(|_| is_level || !is_word);
     let Some(filter) = filter else {
-        let wrong = format!("HOLDPOINT_LOG={level}: try off, error, warn, info, debug or trace");
-        return give_up(format, 2, &wrong);
+        let wrong = format!("HOLDPOINT_LOG={level}: must be off, error, warn, info, debug or trace");
+        return exit_with_error(format, 2, &wrong);
     };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log =
@@ -220,12 +232,12 @@ fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) ->
         LogFormat::Text => log.with_ansi(colour).init(),
         LogFormat::Json => {
             log.json().flatten_event(true).init();
-            std::panic::set_hook(Box::new(|panic| complain(LogFormat::Json, &panic.to_string())));
+            std::panic::set_hook(Box::new(|panic| print_error(LogFormat::Json, &panic.to_string())));
         }
     }
     let config = match config::Config::load(args) {
         Ok(config) => config,
-        Err(error) => return give_up(format, 2, &format!("{error:#}")),
+        Err(error) => return exit_with_error(format, 2, &format!("{error:#}")),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = runtime
@@ -233,12 +245,12 @@ fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) ->
         .and_then(|runtime| runtime.block_on(serve::serve(config, customize)));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => give_up(format, 1, &format!("{error:#}")),
+        Err(error) => exit_with_error(format, 1, &format!("{error:#}")),
     }
 }
 
-/// Returns the directives of the log filter. In text format there is no line for each request and act, unless the
-/// operator names their targets.
+/// Returns the directives of the log filter. The text format has no lines for requests and administrative changes, unless
+/// the operator names their targets.
 fn directives(format: LogFormat, level: &str) -> String {
     let is_quiet = ["off", "error", "warn"].iter().any(|quiet| level.eq_ignore_ascii_case(quiet));
     match format {
@@ -247,13 +259,13 @@ fn directives(format: LogFormat, level: &str) -> String {
     }
 }
 
-fn give_up(format: LogFormat, code: u8, why: &str) -> ExitCode {
-    complain(format, why);
+fn exit_with_error(format: LogFormat, code: u8, why: &str) -> ExitCode {
+    print_error(format, why);
     ExitCode::from(code)
 }
 
-/// Says something that must be seen, whatever is logged.
-fn complain(format: LogFormat, message: &str) {
+/// Prints an error, independent of the log level.
+fn print_error(format: LogFormat, message: &str) {
     match format {
         LogFormat::Text => eprintln!("holdpoint: {message}"),
         LogFormat::Json => {

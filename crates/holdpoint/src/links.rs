@@ -1,9 +1,9 @@
-//! Signed links: whoever holds one can see one interrupt, and answer it, without a key. A link is text and a signature;
-//! nothing is stored of it. What an answer does is decided where all answers are.
+//! Signed links: the holder of a link can see one interrupt, and answer it, without an API key. A link is text with a
+//! signature and is not stored. The core decides about answers over links like about all others.
 
 mod access;
 mod limit;
-mod ring;
+mod secret_cache;
 mod token;
 
 use std::net::SocketAddr;
@@ -16,32 +16,33 @@ use holdpoint_engine::Engine;
 
 use crate::auth::RESPOND;
 use crate::error::ApiError;
-use limit::Limit;
-use ring::Ring;
+use limit::LinkLimit;
+use secret_cache::SecretCache;
 
-pub(crate) use access::{CanInspect, CanResolve, Link, no_longer};
-pub(crate) use limit::whose;
-pub(crate) use ring::fresh;
+pub(crate) use access::{CanInspect, CanResolve, Link, link_refusal};
+pub(crate) use limit::address_key;
+pub(crate) use secret_cache::new_secret;
 pub(crate) use token::Claims;
 
-/// Where a request comes from.
+/// The address of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub SocketAddr);
 
-/// What an operator can choose.
+/// Settings of links.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// What the URLs of links begin with, without a slash at the end.
+pub(crate) struct LinkConfig {
+    /// Base URL of links, without a trailing slash.
     pub public_url: String,
     /// Prefix of page URLs: the public URL, or empty if the operator set none.
     pub page_base: String,
-    /// How long a link may be good for.
+    /// Maximum life of a link.
     pub life_ms_max: u64,
-    /// Requests a second to each question in each name, and bad ones from each address; nothing means no limit.
+    /// Requests per second over the links of one principal to one interrupt, and invalid links from one address. None
+    /// means no limit.
     pub rate_limit: Option<u32>,
 }
 
-impl Default for Settings {
+impl Default for LinkConfig {
     fn default() -> Self {
         let rate_limit = Some(Self::RATE_DEFAULT);
         let life_ms_max = Self::LIFE_SECONDS_MAX_DEFAULT * 1000;
@@ -49,58 +50,58 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl LinkConfig {
     pub(crate) const LIFE_SECONDS_MAX_DEFAULT: u64 = 7 * 24 * 3600;
     pub(crate) const RATE_DEFAULT: u32 = 20;
 }
 
-/// Makes links and tells those that it has made from all others.
+/// Creates links and verifies them.
 #[derive(Debug)]
 pub(crate) struct Links {
-    pub ring: Ring,
-    settings: Settings,
-    limit: Option<Limit>,
+    pub secrets: SecretCache,
+    settings: LinkConfig,
+    limit: Option<LinkLimit>,
 }
 
-/// A new link. The token stands in its URL, too; both are shown once.
-pub(crate) struct Minted {
-    /// As [`Link::id`].
+/// A new link. The URL contains the token; both are shown once.
+pub(crate) struct NewLink {
+    /// The same id as [`Link::id`].
     pub id: String,
     pub token: String,
     pub url: String,
     pub claims: Claims,
 }
 
-/// What a link shall be like.
+/// The properties of a link to create.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LinkRequest {
     pub intent: Intent,
     pub life_ms: u64,
     pub sub: String,
-    /// Who makes it.
+    /// The principal that creates the link.
     pub by: String,
-    /// The lineages of the keys that the link is made with. It ends when one of them has no active key.
+    /// The lineages of the keys that create the link. The link ends when one of them has no active key.
     pub keys: Vec<String>,
 }
 
-impl Wanted {
-    /// Half an hour, unless somebody says otherwise.
+impl LinkRequest {
+    /// The default life: half an hour.
     pub(crate) const LIFE_MS_DEFAULT: u64 = 30 * 60_000;
 }
 
 impl Links {
-    pub(crate) fn new(settings: Settings) -> Self {
-        let limit = settings.rate_limit.map(Limit::new);
-        Self { ring: Ring::default(), settings, limit }
+    pub(crate) fn new(settings: LinkConfig) -> Self {
+        let limit = settings.rate_limit.map(LinkLimit::new);
+        Self { secrets: SecretCache::default(), settings, limit }
     }
 
-    /// What the URLs of this server begin with, as others reach it.
+    /// Returns the base URL at which users reach this server.
     pub(crate) fn public_url(&self) -> &str {
         &self.settings.public_url
     }
 
-    /// Returns the page of the inbox on which a person answers an interrupt: a path, or a URL if the operator has named
-    /// the public one.
+    /// Returns the page of the inbox on which a person answers an interrupt: a path, or a URL if the operator has set the
+    /// public URL.
     pub(crate) fn page_url(&self, run: &RunId, node: &NodeId, interrupt: Option<&str>) -> String {
         let (base, run, node) =
             (&self.settings.page_base, encode_segment(run.as_str()), encode_segment(node.as_str()));
@@ -112,15 +113,15 @@ impl Links {
         self.settings.life_ms_max
     }
 
-    /// A link to an interrupt that is open. It never outlives the interrupt.
+    /// Creates a link to an open interrupt. The link never outlives the interrupt.
     pub(crate) async fn mint(
         &self,
         engine: &Engine,
         (of, run): (&RunRef, &Run),
         interrupt: &Interrupt,
-        wanted: Wanted,
-    ) -> Result<Minted, ApiError> {
-        let secret = self.ring.signing(engine).await?;
+        wanted: LinkRequest,
+    ) -> Result<NewLink, ApiError> {
+        let secret = self.secrets.signing(engine).await?;
         let claims = Claims {
             of: of.clone(),
             node: interrupt.node.clone(),
@@ -133,7 +134,7 @@ impl Links {
         };
         let token = token::mint(&secret, &claims).ok_or_else(too_long)?;
         let url = format!("{}/v1/interrupts/{token}", self.settings.public_url);
-        Ok(Minted { id: token::id(&token), token, url, claims })
+        Ok(NewLink { id: token::id(&token), token, url, claims })
     }
 }
 

@@ -1,5 +1,4 @@
-//! The queues behind the runs: what is to be carried out, by whom, and how often it was tried. For operators; no rules
-//! live here.
+//! The mailbox over HTTP, for operators: dispatches with their claims and attempts. The rules are in the core.
 
 pub(crate) mod dispatches;
 pub(crate) mod routes;

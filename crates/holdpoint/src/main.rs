@@ -1,8 +1,8 @@
-//! The `holdpoint` program: the library as it is, with the node types that are built in.
+//! The `holdpoint` program: the library with the built-in node types.
 
 use std::process::ExitCode;
 
-/// Many small, short-lived values: measured, this allocator needs less time and memory than the system's.
+/// The allocator. In measurements with many small, short-lived values it needs less time and memory than the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,5 @@
-//! The OpenAPI 3.1 document of this server, made from the table of routes and the types of `holdpoint-api`. `docs/openapi.json` is a copy of it, and a test compares the two.
+//! The OpenAPI 3.1 document of this server, generated from the table of routes and the types of `holdpoint-api`.
+//! `docs/openapi.json` is a copy of it, and a test compares the two.
 
 mod components;
 mod shared;
@@ -18,7 +19,7 @@ use components::Components;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         Route::get_public("/v1/openapi.json", "openapi", serve)
-            .says("This document")
+            .summary("Get the OpenAPI document of this server")
             .response::<OpenApi>(200),
     ]
 }
@@ -30,8 +31,8 @@ async fn serve() -> impl IntoResponse {
     (headers, TEXT.as_str())
 }
 
-/// Returns the schemas of all documents by name, also of those that no operation has: payloads of events, bodies of webhooks
-/// and callbacks, answers, and data of holds.
+/// Returns the schemas of all documents by name, including those that no operation uses: payloads of events, bodies of
+/// webhooks and callbacks, answers, and data of holds.
 pub(crate) fn schemas() -> Map<String, Value> {
     let mut components = Components::new();
     for route in app::routes() {
@@ -101,7 +102,7 @@ fn describe(operation: &Operation, components: &mut Components) -> Value {
     shown
 }
 
-/// Requirements beside each other are alternatives; scopes within one are needed together.
+/// Returns the security requirements. They are alternatives; the scopes within one are all required.
 fn security(access: Access) -> Value {
     match access {
         Access::Public => json!([]),
@@ -112,7 +113,7 @@ fn security(access: Access) -> Value {
 
 fn responses(operation: &Operation, components: &mut Components) -> Value {
     let mut responses = Map::new();
-    for (status, content) in &operation.answers {
+    for (status, content) in &operation.responses {
         let shown = responses.entry(status.to_string()).or_insert_with(|| json!({"description": "Done."}));
         match content {
             Content::Json(schema) => {
@@ -126,7 +127,7 @@ fn responses(operation: &Operation, components: &mut Components) -> Value {
                     json!({"schema": {"if": {"type": "object"}, "then": event}});
             }
             Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
-            Content::Nothing => {}
+            Content::Empty => {}
         }
     }
     for status in operation.errors() {
@@ -138,7 +139,7 @@ fn responses(operation: &Operation, components: &mut Components) -> Value {
 /// Adds OpenAPI links from the response of a POST to the operations whose path parameters it has. Streams are left out,
 /// because a client that follows links would wait for their end.
 fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: &mut Value) {
-    for (status, _) in from.answers.iter().filter(|_| from.method == "post") {
+    for (status, _) in from.responses.iter().filter(|_| from.method == "post") {
         let status = status.to_string();
         let schema = &responses[&status]["content"]["application/json"]["schema"]["$ref"];
         let Some(schema) = schema.as_str().and_then(|path| path.rsplit('/').next()).map(str::to_owned) else {
@@ -147,7 +148,7 @@ fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: 
         let has = |name: &&str| schemas[&schema]["properties"].get(*name).is_some();
         for to in operations
             .iter()
-            .filter(|to| matches!(to.answers[..], [(_, Content::Json(_) | Content::Nothing), ..]))
+            .filter(|to| matches!(to.responses[..], [(_, Content::Json(_) | Content::Empty), ..]))
         {
             let names = to.path_parameters();
             if names.is_empty() || !names.iter().all(has) {
@@ -196,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_a_name_of_its_own_a_summary_and_a_success() {
+    fn every_operation_has_a_unique_id_a_summary_and_a_response() {
         let mut ids = BTreeSet::new();
         for Route { operation, .. } in app::routes() {
-            assert!(ids.insert(operation.id), "{} is there twice", operation.id);
-            assert!(!operation.summary.is_empty(), "{} says nothing", operation.id);
-            assert!(!operation.answers.is_empty(), "{} never answers", operation.id);
+            assert!(ids.insert(operation.id), "duplicate id {}", operation.id);
+            assert!(!operation.summary.is_empty(), "{} has no summary", operation.id);
+            assert!(!operation.responses.is_empty(), "{} has no response", operation.id);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the files of the server readable by its user alone, in any folder and under any umask.
+//! Restricts access to the files of the server to its user, in any folder and with any umask.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -9,14 +9,14 @@ use anyhow::{Context, bail};
 use holdpoint_engine::Location;
 use rustix::fs::Mode;
 
-/// Rights of the group and of others.
+/// Permissions of the group and of others.
 const OPEN_TO_OTHERS: u32 = 0o077;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// In a sticky folder, such as /tmp, everybody may create files.
+/// In a sticky folder, such as /tmp, every user may create files.
 const STICKY: u32 = 0o1000;
 
-/// Creates the data folder, and takes the rights of the group and of others from it, from the files in it and from those
-/// of the database. Files that the process creates from now on have no such rights either.
+/// Creates the data folder, and removes the permissions of the group and of others from it, from the files in it and from
+/// those of the database. Files that the process creates later have no such permissions either.
 pub(crate) fn protect(data: &Path, location: &Location) -> anyhow::Result<()> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     DirBuilder::new()
@@ -43,11 +43,11 @@ fn protect_folder(data: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let advice =
-        format!("choose a folder of its own with --data, such as {}", data.join("holdpoint").display());
+        format!("choose a separate folder with --data, such as {}", data.join("holdpoint").display());
     if mode & STICKY != 0 {
         bail!("the data folder {shown} is shared with other users (mode {:o}); {advice}", mode & 0o7777);
     }
-    if !is_ours(&folder) {
+    if !may_change_mode(&folder) {
         bail!(
             "the data folder {shown} is open to other users (mode {:o}) and belongs to the user {}; {advice}, or have \
              its owner run: chmod 700 {shown}",
@@ -75,13 +75,13 @@ fn protect_folder(data: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns true if this process may change the mode: as the owner or as root.
-fn is_ours(file: &Metadata) -> bool {
+fn may_change_mode(file: &Metadata) -> bool {
     let user = rustix::process::geteuid();
     user.is_root() || file.uid() == user.as_raw()
 }
 
-/// Returns the name of an entry that this server does not create. A folder with such an entry keeps its mode: it could be
-/// one that other programs need, such as /etc.
+/// Returns the name of an entry that this server does not create. A folder with such an entry keeps its mode: other
+/// programs may need it, such as /etc.
 fn foreign_entry(data: &Path) -> anyhow::Result<Option<String>> {
     let own = |name: &str| {
         ["seal.key", "client.json", "holdpoint."].iter().any(|start| name.starts_with(start))
@@ -98,7 +98,7 @@ fn foreign_entry(data: &Path) -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-/// Takes the rights of the group and of others from a file that exists.
+/// Removes the permissions of the group and of others from a file, if it exists.
 fn restrict(path: &Path, mode: u32) {
     let found = match fs::symlink_metadata(path) {
         // The target of a link may be shared on purpose.
@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(mode(&data.join(name)), 0o600, "{name}");
         }
         fs::write(data.join("later"), "x").unwrap();
-        assert_eq!(mode(&data.join("later")), 0o600, "the umask holds for what is created later");
+        assert_eq!(mode(&data.join("later")), 0o600, "the umask applies to files that are created later");
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_folder_is_refused_and_left_as_it_is() {
+    fn a_shared_folder_is_rejected_and_not_changed() {
         let (_parent, data) = prepare(&[]);
         chmod(&data, 0o1777);
         let refused = protect_sqlite(&data).unwrap_err();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_files_of_others_is_refused_unless_a_database_is_in_it() {
+    fn a_folder_with_other_files_is_rejected_unless_it_has_a_database() {
         let (_parent, data) = prepare(&["passwd"]);
         let refused = protect_sqlite(&data).unwrap_err();
         assert!(refused.contains("passwd") && refused.contains("chmod 700"), "{refused}");
@@ -202,8 +202,8 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_another_user_is_refused() {
-        // The root folder belongs to root, and everybody can read it.
+    fn a_folder_of_another_user_is_rejected() {
+        // The root folder belongs to root, and every user can read it.
         if rustix::process::geteuid().is_root() || mode(Path::new("/")) & OPEN_TO_OTHERS == 0 {
             return;
         }

@@ -1,5 +1,5 @@
-//! Generated files: the pages and schemas in `docs/reference`, made from the command line and from the types of the API, and
-//! the types of the page of the inbox. A test compares them with the committed files.
+//! Generated files: the pages and schemas in `docs/reference`, from the command line and the types of the API, and the
+//! JSDoc types for the inbox page. A test compares them with the committed files.
 
 mod commands;
 mod http_api;
@@ -19,10 +19,10 @@ pub(crate) fn write(docs: &Path, program: &clap::Command) -> anyhow::Result<()> 
         let path = docs.join(name);
         let folder = path.parent().unwrap_or(docs);
         if name.starts_with("../") && !folder.is_dir() {
-            // A folder of documentation without the sources beside it.
+            // The folder has the documentation only, without the sources.
             continue;
         }
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
@@ -43,7 +43,7 @@ fn files(program: &clap::Command) -> [(&'static str, String); 6] {
 
 const GENERATED: &str = "<!-- Generated: cargo run -- reference docs -->\n";
 
-/// A cell of a table: one line, and no end of the cell inside.
+/// Returns the text of a table cell: on one line, with escaped separators.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

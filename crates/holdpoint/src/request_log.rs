@@ -1,5 +1,5 @@
-//! The request log: one line for each request, and one for each sign-in, refusal and administrative act. Decisions are
-//! logged by the engine. No line contains a path, a query, a header or a body: these may hold secrets.
+//! The request log: one line for each request, and one for each sign-in, refusal and administrative change. The engine
+//! logs decisions. No line contains a path, a query, a header or a body: these may contain secrets.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,12 +18,12 @@ use crate::routes::{Operation, verbs};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 64;
 const SUBJECT_CHARS_MAX: usize = 200;
-/// Operations that change something and need one of these scopes are administrative.
+/// Scopes of administrative operations: those that change state and require one of these scopes.
 const ADMINISTRATIVE: [&str; 4] = ["manifest:write", "webhooks:manage", "keys:manage", "tenants:manage"];
 
-/// The lines that are written about an operation beside the one for its request.
+/// The kind of line that is written about an operation in addition to the line for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum AuditClass {
     SignIn,
     SignOut,
     Administration,
@@ -32,30 +32,30 @@ enum Class {
 
 /// Operations by method and pattern, to name them in the log.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestLog(Arc<HashMap<(Method, String), Named>>);
+pub(crate) struct RequestLog(Arc<HashMap<(Method, String), LoggedOperation>>);
 
-/// An operation as the log names it.
+/// The name and the class of an operation in the log.
 #[derive(Clone, Copy, Debug)]
-struct Named {
-    class: Class,
+struct LoggedOperation {
+    class: AuditClass,
     operation: &'static str,
 }
 
 /// The log record of a request, stored as an extension of the request.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RequestRecord {
     log: RequestLog,
     id: String,
     method: Method,
     began: Instant,
-    route: OnceLock<Route>,
+    route: OnceLock<MatchedRoute>,
     caller: OnceLock<(String, TenantId)>,
 }
 
 #[derive(Debug)]
-struct Route {
+struct MatchedRoute {
     pattern: String,
-    class: Class,
+    class: AuditClass,
     operation: &'static str,
     /// The path parameters of an administrative operation: ids of keys, workflows, agents and webhooks.
     subject: Option<String>,
@@ -73,15 +73,15 @@ impl RequestLog {
         let entries = operations.filter_map(|operation| {
             let method = Method::from_bytes(operation.method.to_uppercase().as_bytes()).ok()?;
             let pattern = verbs::pattern(operation.path);
-            let named = Named { class: class(operation), operation: operation.id };
+            let named = LoggedOperation { class: classify(operation), operation: operation.id };
             Some(((method, pattern), named))
         });
         Self(Arc::new(entries.collect()))
     }
 
     /// Begins the record of a request.
-    pub(crate) fn begin<B>(&self, request: &mut axum::http::Request<B>) -> Arc<Record> {
-        let record = Arc::new(Record {
+    pub(crate) fn begin<B>(&self, request: &mut axum::http::Request<B>) -> Arc<RequestRecord> {
+        let record = Arc::new(RequestRecord {
             log: self.clone(),
             id: request_id(request.headers()),
             method: request.method().clone(),
@@ -94,31 +94,33 @@ impl RequestLog {
     }
 }
 
-/// Records which route was chosen. It runs inside the router, which knows that.
+/// Records the route of a request. Runs inside the router, which has chosen it.
 pub(crate) async fn record_route(request: Request) -> Request {
     let extensions = request.extensions();
-    if let (Some(record), Some(matched)) = (extensions.get::<Arc<Record>>(), extensions.get::<MatchedPath>())
+    if let (Some(record), Some(matched)) =
+        (extensions.get::<Arc<RequestRecord>>(), extensions.get::<MatchedPath>())
     {
         let pattern = matched.as_str();
         let known = record.log.0.get(&(record.method.clone(), pattern.to_owned())).copied();
-        let Named { class, operation } = known.unwrap_or(Named { class: Class::Other, operation: "" });
-        let is_administrative = class == Class::Administration;
+        let LoggedOperation { class, operation } =
+            known.unwrap_or(LoggedOperation { class: AuditClass::Other, operation: "" });
+        let is_administrative = class == AuditClass::Administration;
         let subject = is_administrative.then(|| subject(pattern, request.uri().path()));
-        let route = Route { pattern: verbs::shown(pattern), class, operation, subject };
+        let route = MatchedRoute { pattern: verbs::public_path(pattern), class, operation, subject };
         // A request is routed once.
         let _ = record.route.set(route);
     }
     request
 }
 
-/// Records whose credential the request has.
+/// Records the principal of a request.
 pub(crate) fn record_caller(parts: &Parts, principal: &str, tenant: &TenantId) {
-    if let Some(record) = parts.extensions.get::<Arc<Record>>() {
+    if let Some(record) = parts.extensions.get::<Arc<RequestRecord>>() {
         record.set_caller(principal, tenant);
     }
 }
 
-impl Record {
+impl RequestRecord {
     pub(crate) fn set_caller(&self, principal: &str, tenant: &TenantId) {
         // The first credential counts, as it does for the request.
         let _ = self.caller.set((principal.to_owned(), tenant.clone()));
@@ -149,45 +151,45 @@ impl Record {
         );
     }
 
-    /// Returns the name of the line beside that of the request, if there is one.
+    /// Returns the name of the audit line, if there is one.
     fn event(&self, status: StatusCode) -> Option<&'static str> {
         let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
         if refused.contains(&status) {
             return Some("refused");
         }
         match self.route.get().filter(|_| status.is_success())?.class {
-            Class::SignIn => Some("sign-in"),
-            Class::SignOut => Some("sign-out"),
-            Class::Administration => Some("administration"),
-            Class::Other => None,
+            AuditClass::SignIn => Some("sign-in"),
+            AuditClass::SignOut => Some("sign-out"),
+            AuditClass::Administration => Some("administration"),
+            AuditClass::Other => None,
         }
     }
 }
 
-fn class(operation: &Operation) -> Class {
+fn classify(operation: &Operation) -> AuditClass {
     let scopes = match operation.access {
         Access::Public => &[],
         Access::Any(scopes) | Access::All(scopes) => scopes,
     };
     match operation.id {
-        "createSession" => Class::SignIn,
-        "endSession" | "revokeSession" => Class::SignOut,
-        "createSessionLink" => Class::Administration,
+        "createSession" => AuditClass::SignIn,
+        "endSession" | "revokeSession" => AuditClass::SignOut,
+        "createSessionLink" => AuditClass::Administration,
         _ if operation.method != "get" && scopes.iter().any(|scope| ADMINISTRATIVE.contains(scope)) => {
-            Class::Administration
+            AuditClass::Administration
         }
-        _ => Class::Other,
+        _ => AuditClass::Other,
     }
 }
 
-/// Returns the parts of the path that stand for parameters of the pattern.
+/// Returns the values of the path parameters.
 fn subject(pattern: &str, path: &str) -> String {
     let pairs = pattern.split('/').zip(path.split('/'));
     let given: Vec<&str> = pairs.filter(|(name, _)| name.starts_with('{')).map(|(_, value)| value).collect();
     given.join("/").chars().take(SUBJECT_CHARS_MAX).collect()
 }
 
-/// Returns the id that the client or a proxy has chosen, if it is short and plain, or a new one.
+/// Returns the id that the client or a proxy has sent, if it is short and plain, or a new id.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let is_plain = |text: &&str| {
@@ -199,12 +201,12 @@ fn request_id(headers: &HeaderMap) -> String {
 
 fn fresh_id() -> String {
     let mut bytes = [0; 12];
-    // A label for log lines: without randomness it is less unique, and nothing else.
+    // Only a label for log lines: without randomness it is less unique, but still valid.
     let _ = getrandom::fill(&mut bytes);
     hex(&bytes)
 }
 
-/// Returns the method by its name. Clients can send any word as a method.
+/// Returns the name of a known method, or `other`: clients can send any word as a method.
 fn method_name(method: &Method) -> &str {
     let known = [
         Method::GET,
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_id_is_taken_if_it_is_short_and_plain() {
+    fn a_request_id_is_kept_if_it_is_short_and_plain() {
         let id = |given: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(REQUEST_ID, HeaderValue::from_static(given));
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_methods_are_named() {
+    fn only_known_methods_are_logged_by_name() {
         assert_eq!(method_name(&Method::DELETE), "DELETE");
         assert_eq!(method_name(&Method::from_bytes(b"PASSWORD").unwrap()), "other");
     }
@@ -256,19 +258,19 @@ mod tests {
         let of = |id: &str| {
             let route =
                 routes.iter().find(|route| route.operation.id == id).unwrap_or_else(|| panic!("{id}"));
-            class(&route.operation)
+            classify(&route.operation)
         };
         for id in ["createKey", "revokeKey", "rotateSecrets", "putWorkflow", "putAgent", "createWebhook"] {
-            assert_eq!(of(id), Class::Administration, "{id}");
+            assert_eq!(of(id), AuditClass::Administration, "{id}");
         }
         for id in ["listKeys", "createRun", "resolveInterrupt", "resolveByToken", "metrics"] {
-            assert_eq!(of(id), Class::Other, "{id}");
+            assert_eq!(of(id), AuditClass::Other, "{id}");
         }
-        assert_eq!((of("createSession"), of("endSession")), (Class::SignIn, Class::SignOut));
+        assert_eq!((of("createSession"), of("endSession")), (AuditClass::SignIn, AuditClass::SignOut));
     }
 
     #[test]
-    fn a_subject_is_what_stands_for_parameters() {
+    fn the_subject_is_the_values_of_the_path_parameters() {
         assert_eq!(subject("/v1/keys/{keyId}", "/v1/keys/key_1"), "key_1");
         assert_eq!(
             subject("/!/v1/webhooks/{id}/deliveries/{d}/replay", "/!/v1/webhooks/a/deliveries/b/replay"),

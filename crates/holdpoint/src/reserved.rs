@@ -1,32 +1,35 @@
-//! Names that are the host's own: what is registered or started over other doors must not take them.
+//! Reserved names of the host. Workflows and runs of callers must not use them.
 
 use holdpoint_core::workflow::{AGENT_PREFIX, PROVIDER_PREFIXES};
 use holdpoint_engine::Engine;
 
 use crate::error::ApiError;
 
-/// The scope of a thread's runs begins so.
+/// Prefix of the exclusive scope of the runs of a thread.
 const THREAD_PREFIX: &str = "thread:";
 
-/// Why no workflow can be registered under an id, if that is so.
-pub(crate) fn workflow(id: &str) -> Option<&'static str> {
+/// Returns the reason for which no workflow can have this id, or None if it can.
+pub(crate) fn explain_reserved_workflow(id: &str) -> Option<&'static str> {
     if id == Engine::HOLD_WORKFLOW {
-        return Some("is the name of the workflow of holds; take another");
+        return Some("is the id of the workflow of holds; use another id");
     }
     if id.starts_with(AGENT_PREFIX) {
-        return Some("must not begin with agent:, as agents do; declare it as an agent");
+        return Some("must not begin with agent:, the prefix of agents; register it as an agent");
     }
     let of_provider = PROVIDER_PREFIXES.iter().any(|prefix| id.starts_with(prefix));
-    of_provider.then_some("must not begin with langgraph: or claude:, as graphs of providers do")
+    of_provider.then_some("must not begin with langgraph: or claude:, the prefixes of graphs of providers")
 }
 
 pub(crate) fn check_workflow(field: &str, id: &str) -> Result<(), ApiError> {
-    workflow(id).map_or(Ok(()), |why| Err(ApiError::invalid(field, why)))
+    explain_reserved_workflow(id).map_or(Ok(()), |why| Err(ApiError::invalid(field, why)))
 }
 
 pub(crate) fn check_scope(field: &str, scope: Option<&str>) -> Result<(), ApiError> {
     if scope.is_some_and(|scope| scope.starts_with(THREAD_PREFIX)) {
-        return Err(ApiError::invalid(field, "must not begin with thread:, as scopes of threads do"));
+        return Err(ApiError::invalid(
+            field,
+            "must not begin with thread:, the prefix of the scopes of threads",
+        ));
     }
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! Headers that every response has: they keep browsers from guessing types, caches from storing data, and where the
-//! server is reached by https, browsers from using http.
+//! Headers of every response. They forbid browsers to guess types, caches to store data, and browsers to use http if
+//! the server is reached over https.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-/// The scheme by which browsers reach the server.
+/// The scheme over which browsers reach the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum PublicScheme {
     #[default]
     Http,
-    /// By TLS of the server itself or of a proxy in front.
+    /// TLS of the server itself or of a proxy.
     Https,
 }
 
-impl Reach {
-    /// Returns how to answer this request. A browser that is told to use https for `localhost` would do so for every
-    /// other server on that machine.
+impl PublicScheme {
+    /// Returns the scheme for the headers of the response to this request. It is http for `localhost`: a browser that
+    /// must use https for `localhost` would do so for every other server on that machine.
     pub(crate) fn of_request(self, headers: &HeaderMap) -> Self {
         let host = || headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let is_localhost =
@@ -23,13 +23,13 @@ impl Reach {
     }
 }
 
-/// Completes the headers of a response. What a handler says about caching stays.
-pub(crate) fn complete(response: &mut HeaderMap, reach: Reach) {
+/// Completes the headers of a response. Keeps the caching header of a handler.
+pub(crate) fn complete(response: &mut HeaderMap, public_scheme: PublicScheme) {
     response.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if !response.contains_key(header::CACHE_CONTROL) {
         response.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
-    if reach == Reach::Https {
+    if public_scheme == PublicScheme::Https {
         // Half a year.
         let value = HeaderValue::from_static("max-age=15768000");
         response.insert(header::STRICT_TRANSPORT_SECURITY, value);
@@ -41,20 +41,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn https_is_demanded_where_the_server_is_reached_by_it_and_not_for_localhost() {
-        let of = |reach: Reach, host: &'static str| {
-            reach.of_request(&HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]))
+    fn responses_to_localhost_do_not_require_https() {
+        let of = |public_scheme: PublicScheme, host: &'static str| {
+            public_scheme.of_request(&HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]))
         };
-        assert_eq!(of(Reach::Https, "holdpoint.example.com"), Reach::Https);
-        assert_eq!(of(Reach::Https, "localhost:8484"), Reach::Http);
-        assert_eq!(of(Reach::Http, "holdpoint.example.com"), Reach::Http);
-        assert_eq!(Reach::Https.of_request(&HeaderMap::new()), Reach::Https);
+        assert_eq!(of(PublicScheme::Https, "holdpoint.example.com"), PublicScheme::Https);
+        assert_eq!(of(PublicScheme::Https, "localhost:8484"), PublicScheme::Http);
+        assert_eq!(of(PublicScheme::Http, "holdpoint.example.com"), PublicScheme::Http);
+        assert_eq!(PublicScheme::Https.of_request(&HeaderMap::new()), PublicScheme::Https);
     }
 
     #[test]
-    fn data_is_not_stored_unless_the_handler_says_otherwise() {
+    fn responses_are_not_cached_unless_the_handler_allows_it() {
         let mut data = HeaderMap::new();
-        complete(&mut data, Reach::Http);
+        complete(&mut data, PublicScheme::Http);
         assert_eq!(
             (&data["cache-control"], &data["x-content-type-options"]),
             (&HeaderValue::from_static("no-store"), &HeaderValue::from_static("nosniff"))
@@ -62,7 +62,7 @@ mod tests {
         assert!(!data.contains_key("strict-transport-security"));
         let mut stream =
             HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]);
-        complete(&mut stream, Reach::Https);
+        complete(&mut stream, PublicScheme::Https);
         assert_eq!(stream["cache-control"], "no-cache");
         assert_eq!(stream["strict-transport-security"], "max-age=15768000");
     }

@@ -1,5 +1,5 @@
-//! Routes. Each protocol lists its own in its `routes.rs`; the router, the OpenAPI document and the test of access are made
-//! from these lists. The permissions are read from the signatures of the handlers.
+//! Routes. Each protocol lists its routes in its `routes.rs`; the router, the OpenAPI document and the test of access use
+//! these lists. The permissions are read from the signatures of the handlers.
 
 pub(crate) mod verbs;
 
@@ -15,7 +15,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use crate::app::App;
 use crate::auth::{Access, Permission};
 
-/// An operation and what carries it out.
+/// An operation and its handler.
 pub(crate) struct Route {
     pub operation: Operation,
     pub handler: MethodRouter<App>,
@@ -24,36 +24,36 @@ pub(crate) struct Route {
 /// The public description of a route. Bodies, parameters and responses are types of `holdpoint-api`.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    /// In lower case, as OpenAPI writes it.
+    /// The method in lower case, as in OpenAPI.
     pub method: &'static str,
-    /// With `{names}` of parameters. The last segment may end in a verb: `/v1/runs/{runId}:fork`.
+    /// The path with `{names}` of parameters. The last segment may end in a verb: `/v1/runs/{runId}:fork`.
     pub path: &'static str,
     pub id: &'static str,
     pub summary: &'static str,
-    /// Kept for older clients.
+    /// True if the operation only exists for older clients.
     pub deprecated: bool,
     pub access: Access,
-    /// Requests accept an `Idempotency-Key`.
+    /// True if requests accept an `Idempotency-Key`.
     pub idempotent: bool,
     /// Types whose members are query parameters or headers.
-    pub parameters: Vec<(ParameterPlace, SchemaOf)>,
-    pub body: Option<Body>,
-    pub answers: Vec<(u16, Content)>,
+    pub parameters: Vec<(ParameterLocation, SchemaOf)>,
+    pub body: Option<RequestBody>,
+    pub responses: Vec<(u16, Content)>,
     errors: Vec<u16>,
-    never: Vec<u16>,
+    excluded_errors: Vec<u16>,
 }
 
-/// Makes the JSON Schema of a type.
+/// A function that returns the JSON Schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The place of parameters in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParameterPlace {
+pub(crate) enum ParameterLocation {
     Query,
     Header,
 }
 
-impl ParameterPlace {
+impl ParameterLocation {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Query => "query",
@@ -63,48 +63,48 @@ impl ParameterPlace {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Body {
+pub(crate) struct RequestBody {
     pub schema: SchemaOf,
     pub required: bool,
 }
 
-/// The body of a success. One status may have several media types.
+/// The body of a successful response. One status may have several media types.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
     Json(SchemaOf),
     /// Text of this media type.
     Text(&'static str),
-    /// Server-sent events, each of them like this.
+    /// Server-sent events with this schema.
     Events(SchemaOf),
-    Nothing,
+    Empty,
 }
 
 /// A handler whose signature names a permission. The state comes first and the permission second.
-pub(crate) trait Guarded {
+pub(crate) trait HasPermission {
     const ACCESS: Access;
 }
 
-macro_rules! guarded {
+macro_rules! impl_has_permission {
     ($($rest:ident)*) => {
-        impl<M, P: Permission, $($rest),*> Guarded for (M, State<App>, P, $($rest,)*) {
+        impl<M, P: Permission, $($rest),*> HasPermission for (M, State<App>, P, $($rest,)*) {
             const ACCESS: Access = P::ACCESS;
         }
     };
 }
 
-guarded!();
-guarded!(A);
-guarded!(A B);
-guarded!(A B C);
-guarded!(A B C D);
-guarded!(A B C D E);
-guarded!(A B C D E F);
+impl_has_permission!();
+impl_has_permission!(A);
+impl_has_permission!(A B);
+impl_has_permission!(A B C);
+impl_has_permission!(A B C D);
+impl_has_permission!(A B C D E);
+impl_has_permission!(A B C D E F);
 
 impl Route {
     pub(crate) fn get<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
-        T: Guarded + 'static,
+        T: HasPermission + 'static,
     {
         Self::new("get", path, id, T::ACCESS, get(handler))
     }
@@ -112,7 +112,7 @@ impl Route {
     pub(crate) fn post<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
-        T: Guarded + 'static,
+        T: HasPermission + 'static,
     {
         Self::new("post", path, id, T::ACCESS, post(handler))
     }
@@ -120,7 +120,7 @@ impl Route {
     pub(crate) fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
-        T: Guarded + 'static,
+        T: HasPermission + 'static,
     {
         Self::new("put", path, id, T::ACCESS, put(handler))
     }
@@ -128,12 +128,12 @@ impl Route {
     pub(crate) fn delete<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
-        T: Guarded + 'static,
+        T: HasPermission + 'static,
     {
         Self::new("delete", path, id, T::ACCESS, delete(handler))
     }
 
-    /// For everybody, without a key. Said out loud, so that nobody forgets a permission.
+    /// Returns a route that needs no credential. It has its own function, so that a missing permission does not compile.
     pub(crate) fn get_public<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
@@ -142,7 +142,7 @@ impl Route {
         Self::new("get", path, id, Access::Public, get(handler))
     }
 
-    /// The same for what changes something.
+    /// Returns a route that needs no credential and changes state.
     pub(crate) fn post_public<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
@@ -158,7 +158,7 @@ impl Route {
         access: Access,
         handler: MethodRouter<App>,
     ) -> Self {
-        // Whatever changes something can be asked for once.
+        // Every operation that changes state accepts an Idempotency-Key.
         let changes = method != "get";
         let errors = if changes { vec![409] } else { Vec::new() };
         let operation = Operation {
@@ -171,22 +171,22 @@ impl Route {
             idempotent: changes,
             parameters: Vec::new(),
             body: None,
-            answers: Vec::new(),
+            responses: Vec::new(),
             errors,
-            never: Vec::new(),
+            excluded_errors: Vec::new(),
         };
         Self { operation, handler }
     }
 
-    /// One line for people.
-    pub(crate) fn says(mut self, summary: &'static str) -> Self {
+    /// Sets the summary: one line for people.
+    pub(crate) fn summary(mut self, summary: &'static str) -> Self {
         self.operation.summary = summary;
         self
     }
 
     /// Disables caching and the Referer header, for a path or a response with a secret.
     pub(crate) fn private(mut self) -> Self {
-        self.handler = self.handler.layer(map_response(unkept));
+        self.handler = self.handler.layer(map_response(forbid_caching));
         self
     }
 
@@ -196,65 +196,67 @@ impl Route {
     }
 
     /// Removes the support of Idempotency-Key: a stream cannot be stored as a receipt.
-    pub(crate) fn not_kept(mut self) -> Self {
+    pub(crate) fn not_idempotent(mut self) -> Self {
         self.operation.idempotent = false;
         self.operation.errors.retain(|status| *status != 409);
         self
     }
 
-    /// Query parameters: the members of `T`.
+    /// Adds the members of `T` as query parameters.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
-        self.operation.parameters.push((ParameterPlace::Query, T::json_schema));
+        self.operation.parameters.push((ParameterLocation::Query, T::json_schema));
         self
     }
 
-    /// Headers: the members of `T`.
+    /// Adds the members of `T` as headers.
     pub(crate) fn headers<T: JsonSchema>(mut self) -> Self {
-        self.operation.parameters.push((ParameterPlace::Header, T::json_schema));
+        self.operation.parameters.push((ParameterLocation::Header, T::json_schema));
         self
     }
 
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
-        self.operation.body = Some(Body { schema: SchemaGenerator::subschema_for::<T>, required: true });
+        self.operation.body =
+            Some(RequestBody { schema: SchemaGenerator::subschema_for::<T>, required: true });
         self
     }
 
-    /// A body that may be left out.
+    /// Sets a body that may be omitted.
     pub(crate) fn optional_body<T: JsonSchema>(mut self) -> Self {
-        self.operation.body = Some(Body { schema: SchemaGenerator::subschema_for::<T>, required: false });
+        self.operation.body =
+            Some(RequestBody { schema: SchemaGenerator::subschema_for::<T>, required: false });
         self
     }
 
-    /// A success with a JSON body.
+    /// Adds a successful response with a JSON body.
     pub(crate) fn response<T: JsonSchema>(self, status: u16) -> Self {
-        self.answers(status, Content::Json(SchemaGenerator::subschema_for::<T>))
+        self.response_content(status, Content::Json(SchemaGenerator::subschema_for::<T>))
     }
 
-    /// A success with server-sent events, each of them a `T`.
+    /// Adds a successful response with server-sent events, each of them a `T`.
     pub(crate) fn event_stream<T: JsonSchema>(self, status: u16) -> Self {
-        self.answers(status, Content::Events(SchemaGenerator::subschema_for::<T>))
+        self.response_content(status, Content::Events(SchemaGenerator::subschema_for::<T>))
     }
 
-    /// A success.
-    pub(crate) fn answers(mut self, status: u16, content: Content) -> Self {
-        self.operation.answers.push((status, content));
+    /// Adds a successful response.
+    pub(crate) fn response_content(mut self, status: u16, content: Content) -> Self {
+        self.operation.responses.push((status, content));
         self
     }
 
-    /// Statuses beyond those that follow from the shape of the route.
-    pub(crate) fn fails(mut self, statuses: &[u16]) -> Self {
+    /// Adds error statuses that do not follow from the shape of the route.
+    pub(crate) fn errors(mut self, statuses: &[u16]) -> Self {
         self.operation.errors.extend(statuses);
         self
     }
 
-    /// Statuses that follow from the shape of the route, and yet never happen.
-    pub(crate) fn never_fails(mut self, statuses: &[u16]) -> Self {
-        self.operation.never.extend(statuses);
+    /// Excludes error statuses that follow from the shape of the route but never occur.
+    pub(crate) fn without_errors(mut self, statuses: &[u16]) -> Self {
+        self.operation.excluded_errors.extend(statuses);
         self
     }
 }
 
-async fn unkept(mut response: Response) -> Response {
+async fn forbid_caching(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
@@ -262,12 +264,12 @@ async fn unkept(mut response: Response) -> Response {
 }
 
 impl Operation {
-    /// The parameters in the path, in order.
+    /// Returns the names of the path parameters, in order.
     pub(crate) fn path_parameters(&self) -> Vec<&'static str> {
         self.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
     }
 
-    /// Every status but successes, in order.
+    /// Returns the statuses of errors, in order.
     pub(crate) fn errors(&self) -> Vec<u16> {
         let mut errors = self.errors.clone();
         if self.access != Access::Public {
@@ -282,7 +284,7 @@ impl Operation {
         if self.body.is_some() {
             errors.extend([400, 408, 413]);
         }
-        errors.retain(|status| !self.never.contains(status));
+        errors.retain(|status| !self.excluded_errors.contains(status));
         errors.sort_unstable();
         errors.dedup();
         errors
@@ -298,7 +300,7 @@ mod tests {
     async fn see(_: State<App>, _: CanSeePending, _: crate::body::InPath<String>) {}
 
     #[test]
-    fn who_may_call_is_read_from_the_signature() {
+    fn the_access_rule_is_read_from_the_signature() {
         assert_eq!(Route::get("/a", "a", read).operation.access, Access::All(&["runs:read"]));
         let either = Access::Any(&["approvals:respond", "runs:read"]);
         assert_eq!(Route::post("/a/{b}", "a", see).operation.access, either);
@@ -306,11 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn statuses_follow_from_the_shape_of_a_route() {
+    fn error_statuses_follow_from_the_shape_of_a_route() {
         let route = Route::post("/a/{b}:c", "a", see)
-            .body::<holdpoint_api::Nothing>()
-            .fails(&[409])
-            .never_fails(&[404]);
+            .body::<holdpoint_api::EmptyBody>()
+            .errors(&[409])
+            .without_errors(&[404]);
         assert_eq!(route.operation.path_parameters(), ["b"]);
         assert_eq!(route.operation.errors(), [400, 401, 403, 408, 409, 413, 429, 500, 503]);
         assert_eq!(Route::get_public("/a", "a", || async {}).operation.errors(), [0; 0]);

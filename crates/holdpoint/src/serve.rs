@@ -1,4 +1,4 @@
-//! `holdpoint serve`: opens the engine, prepares the first start, listens, and goes down without losing anything.
+//! `holdpoint serve`: opens the engine, prepares the first start, listens, and shuts down without losing work.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,43 +14,43 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::agents::folder::{self, Folder};
-use crate::answering::AnswerService;
-use crate::app::{App, Shared, metrics_router, router, routes};
+use crate::agents::folder::{self, AgentFolder};
+use crate::app::{App, AppState, metrics_router, router, routes};
 use crate::auth::{FailureLimit, RateLimit};
 use crate::config::{self, Config, Scheme};
 use crate::links::Links;
-use crate::openwop::webhooks::Bodies;
+use crate::openwop::webhooks::DeliveryRenderer;
+use crate::remote_answerer::AnswerService;
 use crate::request_log::RequestLog;
-use crate::response_headers::Reach;
+use crate::response_headers::PublicScheme;
 use crate::streams::Streams;
-use crate::transport::{Limits, Server, Tls};
-use crate::{demo, private_files, seeding, telemetry, welcome};
+use crate::transport::{ConnectionLimits, ReloadableTls, Server};
+use crate::{demo, private_files, telemetry, welcome, workflow_folder};
 
-/// How long requests in flight may take once the server is going down.
+/// Maximum time for open requests, and for the worker, after the shutdown began.
 const GRACE: Duration = Duration::from_secs(10);
-/// Connections at a time to the address for metrics.
+/// Maximum connections to the address for metrics.
 const METRICS_CONNECTIONS_MAX: usize = 64;
 
 pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
-    let tls = config.tls.as_ref().map(Tls::load).transpose()?.map(Arc::new);
-    config.outgoing.tell();
-    config.webhooks.tell();
+    let tls = config.tls.as_ref().map(ReloadableTls::load).transpose()?.map(Arc::new);
+    config.outgoing.log();
+    config.webhooks.log();
     let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private_webhooks);
-    // A server with node types of its own may have its own idea of outgoing calls as well.
     let agents = config.agents.as_deref().map(folder::read).transpose()?.unwrap_or_default();
+    // A customized server may also replace the outgoing policy.
     let options = customize(options(&config, &agents, outgoing.clone())?);
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
-    // Everything that can go wrong for a reason outside comes before the key is made and shown.
+    // Steps that can fail for external reasons come before the first key is created and shown.
     let listeners = Listeners::open(&config).await?;
     let address = listeners.address;
-    let telling = match config.telemetry.clone() {
-        Some(settings) => Some(telemetry::Telling::start(settings, engine.clone())?),
+    let telemetry_thread = match config.telemetry.clone() {
+        Some(settings) => Some(telemetry::TelemetryThread::start(settings, engine.clone())?),
         None => None,
     };
     let fixtures = match &config.workflows {
-        Some(folder) => seeding::register_all(&engine, &tenant, folder, config.strict).await?,
+        Some(folder) => workflow_folder::register_all(&engine, &tenant, folder, config.strict).await?,
         None => Vec::new(),
     };
     agents.register(&engine, &tenant, config.strict).await?;
@@ -58,49 +58,49 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         demo::register(&engine, &tenant).await?;
     }
     let prepared = welcome::prepare(&engine, &tenant, &config, address).await?;
-    welcome::greet(&config, address, &prepared);
+    welcome::print_welcome(&config, address, &prepared);
 
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let shared = shared(&config, address, Shared::new(engine.clone(), stopping.clone()));
-    let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
-    let app = Arc::new(Shared { outgoing, fixtures, telemetry, ..shared });
-    let courier = engine.courier(Arc::new(Bodies(app.clone())));
+    let shared = apply_settings(&config, address, AppState::new(engine.clone(), stopping.clone()));
+    let telemetry = telemetry_thread.as_ref().map(|telemetry_thread| telemetry_thread.losses.clone());
+    let app = Arc::new(AppState { outgoing, fixtures, telemetry, ..shared });
+    let courier = engine.delivery_worker(Arc::new(DeliveryRenderer(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
     let mut server = listeners.serve(app, config.connections, tls);
     tokio::select! {
         ended = &mut server => ended?,
-        ended = &mut worker => bail!("the worker ended by itself, which it never should: {ended:?}"),
-        ended = &mut courier => bail!("the courier ended by itself, which it never should: {ended:?}"),
-        () = asked_to_stop() => {
-            tracing::info!("going down: finishing what is in flight");
+        ended = &mut worker => bail!("the worker stopped unexpectedly: {ended:?}"),
+        ended = &mut courier => bail!("the courier of webhooks stopped unexpectedly: {ended:?}"),
+        () = wait_for_stop_signal() => {
+            tracing::info!("shutting down: completing open requests");
             stop.send_replace(true);
             if tokio::time::timeout(GRACE, server).await.is_err() {
-                tracing::warn!("some requests did not end in time and are cut off");
+                tracing::warn!("some requests did not complete in time and were cut off");
             }
         }
     }
     stop.send_replace(true);
-    let (worked, told) =
+    let (worker_ended, courier_ended) =
         tokio::join!(tokio::time::timeout(GRACE, worker), tokio::time::timeout(GRACE, courier));
-    if worked.is_err() || told.is_err() {
-        tracing::warn!("some work did not end in time; it is taken up again at the next start");
+    if worker_ended.is_err() || courier_ended.is_err() {
+        tracing::warn!("some work did not complete in time; it continues at the next start");
     }
     engine.close().await;
-    if let Some(telling) = telling {
-        telling.finish().await;
+    if let Some(telemetry_thread) = telemetry_thread {
+        telemetry_thread.finish().await;
     }
-    tracing::info!("stopped; what waits goes on waiting, and is there at the next start");
+    tracing::info!("stopped; pending interrupts stay open and can be answered after the next start");
     Ok(())
 }
 
-/// Completes what handlers share with the settings.
-fn shared(config: &Config, address: SocketAddr, defaults: Shared) -> Shared {
+/// Applies the settings to the state of the handlers.
+fn apply_settings(config: &Config, address: SocketAddr, defaults: AppState) -> AppState {
     let links = config.link_settings(address);
     let is_https = config.scheme() == Scheme::Https || links.public_url.starts_with("https://");
-    Shared {
+    AppState {
         rate_limit: config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst)),
-        reach: if is_https { Reach::Https } else { Reach::Http },
+        public_scheme: if is_https { PublicScheme::Https } else { PublicScheme::Http },
         links: Links::new(links),
         cors_origins: config.cors_origins.clone(),
         streams: Streams::new(config.quotas.streams),
@@ -130,31 +130,32 @@ impl Listeners {
             None => None,
         };
         if let Some(metrics) = &metrics {
-            tracing::info!(address = %metrics.local_addr()?, "metrics are served at an address of their own");
+            tracing::info!(address = %metrics.local_addr()?, "metrics are served at a separate address");
         }
         Ok(Self { address, main, metrics })
     }
 
-    /// Serves on all of them. The task ends when the server goes down and its requests are answered.
-    fn serve(self, app: App, limits: Limits, tls: Option<Arc<Tls>>) -> JoinHandle<()> {
+    /// Serves on all addresses. The task ends after the shutdown, when all requests have responses.
+    fn serve(self, app: App, limits: ConnectionLimits, tls: Option<Arc<ReloadableTls>>) -> JoinHandle<()> {
         let stopping = app.stopping.clone();
         if let Some(listener) = self.metrics {
-            let limits = Limits { connections: limits.connections.min(METRICS_CONNECTIONS_MAX), ..limits };
+            let limits =
+                ConnectionLimits { connections: limits.connections.min(METRICS_CONNECTIONS_MAX), ..limits };
             let (router, stopping) = (metrics_router(app.clone()), stopping.clone());
-            let (tls, reach, log) = (None, Reach::Http, None);
-            tokio::spawn(Server { listener, router, limits, tls, reach, log, stopping }.run());
+            let (tls, public_scheme, log) = (None, PublicScheme::Http, None);
+            tokio::spawn(Server { listener, router, limits, tls, public_scheme, log, stopping }.run());
         }
         if let Some(tls) = tls.clone() {
             tokio::spawn(tls.follow_files());
         }
         let log = RequestLog::new(routes().iter().map(|route| &route.operation));
-        let (listener, reach, router) = (self.main, app.reach, router(app, log.as_ref()));
-        tokio::spawn(Server { listener, router, limits, tls, reach, log, stopping }.run())
+        let (listener, public_scheme, router) = (self.main, app.public_scheme, router(app, log.as_ref()));
+        tokio::spawn(Server { listener, router, limits, tls, public_scheme, log, stopping }.run())
     }
 }
 
-/// What the engine is opened with, in a folder that only its owner can look into.
-fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
+/// Returns the options of the engine. Creates the data folder, which only its owner can read.
+fn options(config: &Config, agents: &AgentFolder, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
     private_files::protect(&config.data, &config.location)?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
@@ -183,7 +184,7 @@ fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyh
     }
 }
 
-/// Where graphs run that are not ours.
+/// Returns the settings of providers, which execute graphs outside of Holdpoint.
 fn providers(config: &Config) -> anyhow::Result<ProviderSettings> {
     let Some(path) = &config.providers else { return Ok(ProviderSettings::default()) };
     let text = std::fs::read_to_string(path)
@@ -200,7 +201,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         let hint = match address.port().checked_add(1).filter(|_| taken) {
             Some(next) => {
                 let other = SocketAddr::new(address.ip(), next);
-                format!("another program is there already; choose another address, such as --listen {other}")
+                format!("another program uses this address; choose another, such as --listen {other}")
             }
             None => "choose another address or port with --listen".to_owned(),
         };
@@ -208,7 +209,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-async fn asked_to_stop() {
+async fn wait_for_stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = match signal(SignalKind::terminate()) {
         Ok(terminate) => terminate,

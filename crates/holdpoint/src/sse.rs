@@ -1,4 +1,4 @@
-//! Server-sent events as every protocol sends them: asked for with `Accept`, and kept open on the way.
+//! Server-sent events for all protocols: content negotiation, keepalives, and the end of a stream with its credential.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, unfold};
 use futures_util::{Stream, StreamExt};
 
-use crate::auth::Guard;
+use crate::auth::CredentialGuard;
 use crate::error::ApiError;
 use crate::streams::StreamPermit;
 
@@ -18,10 +18,10 @@ use crate::streams::StreamPermit;
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE: &[u8] = b":keepalive\n\n";
 
-/// Returns frames as a response that stays open until the frames or the credential of the caller end. `last_frame`
-/// makes the frame that tells the client why its credential ended: [`comment`], or an event of the protocol.
+/// Returns a response that streams frames until the frames or the credential of the caller end. `last_frame` builds the
+/// frame that states why the credential ended: [`comment`], or an event of the protocol.
 #[expect(clippy::disallowed_methods, reason = "the guard ends these frames")]
-pub(crate) fn streamed(
+pub(crate) fn respond(
     permit: StreamPermit,
     frames: impl Stream<Item = Bytes> + Send + 'static,
     last_frame: fn(&ApiError) -> Bytes,
@@ -29,38 +29,38 @@ pub(crate) fn streamed(
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-cache"),
-        // Some proxies gather an answer before they pass it on, unless they are told not to.
+        // Disables response buffering in proxies such as nginx.
         ("x-accel-buffering", "no"),
     ];
     let StreamPermit { guard, slot } = permit;
-    let frames = Guarded::new(guard, frames, last_frame).into_stream();
+    let frames = GuardedFrames::new(guard, frames, last_frame).into_stream();
     let counted = frames.map(move |frame| {
-        // The slot is free when the stream is dropped.
+        // Dropping the stream frees the slot.
         let _slot = &slot;
         Ok::<_, Infallible>(frame)
     });
     (headers, Body::from_stream(counted)).into_response()
 }
 
-/// Returns a comment with the reason why a stream ended, for protocols that have no event for it.
+/// Returns an SSE comment with the reason why a stream ended, for protocols without an event for it.
 pub(crate) fn comment(ended: &ApiError) -> Bytes {
     let body = ended.body();
     let text = |name: &str| body[name].as_str().unwrap_or_default().replace(['\r', '\n'], " ");
     format!(":{} {}\n\n", text("error"), text("message")).into()
 }
 
-/// Frames of a stream, with keepalives between them, until the credential ends.
-struct Guarded {
-    guard: Guard,
+/// Frames of a stream with keepalives between them. Ends with the credential of the caller.
+struct GuardedFrames {
+    guard: CredentialGuard,
     frames: BoxStream<'static, Bytes>,
     last_frame: fn(&ApiError) -> Bytes,
     keepalive_after: Duration,
     ended: bool,
 }
 
-impl Guarded {
+impl GuardedFrames {
     fn new(
-        guard: Guard,
+        guard: CredentialGuard,
         frames: impl Stream<Item = Bytes> + Send + 'static,
         last_frame: fn(&ApiError) -> Bytes,
     ) -> Self {
@@ -75,7 +75,7 @@ impl Guarded {
         if self.ended {
             return None;
         }
-        // A client that has not read for a while gets the next frame only after the check that is due.
+        // If the client has not read for a while, the check is overdue and comes before the next frame.
         if let Err(ended) = self.guard.check_if_due().await {
             return Some(self.end(&ended));
         }
@@ -93,17 +93,17 @@ impl Guarded {
     }
 }
 
-/// How much a media type is wanted by its own name.
-pub(crate) fn weight(headers: &HeaderMap, wanted: &str) -> f32 {
+/// Returns the highest weight that the `Accept` headers give to a media type by name. Wildcards are ignored.
+pub(crate) fn accept_weight(headers: &HeaderMap, media_type: &str) -> f32 {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges = accepted.flat_map(|value| value.split(','));
-    ranges.filter_map(|range| weight_of(range, wanted)).fold(0.0, f32::max)
+    ranges.filter_map(|range| range_weight(range, media_type)).fold(0.0, f32::max)
 }
 
-/// The weight a media range gives to exactly this type.
-fn weight_of(range: &str, wanted: &str) -> Option<f32> {
+/// Returns the weight of a media range if it names exactly this media type.
+fn range_weight(range: &str, media_type: &str) -> Option<f32> {
     let mut parts = range.split(';').map(str::trim);
-    if !parts.next()?.eq_ignore_ascii_case(wanted) {
+    if !parts.next()?.eq_ignore_ascii_case(media_type) {
         return None;
     }
     let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));

@@ -1,4 +1,4 @@
-//! The streams of events that this node keeps open, counted for each tenant.
+//! The open event streams of this node, counted for each tenant.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,26 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use holdpoint_core::TenantId;
 
 use crate::app::App;
-use crate::auth::{Caller, Guard};
+use crate::auth::{Caller, CredentialGuard};
 use crate::error::{ApiError, QUOTA_RETRY_SECONDS};
 
 /// Counts the open streams of each tenant. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
     open: Arc<Mutex<HashMap<TenantId, u64>>>,
-    /// 0 stands for no limit.
+    /// The limit for each tenant; 0 means no limit.
     limit: u64,
 }
 
 /// The right to keep a stream open: its slot in the quota, and the guard that ends it with the credential.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
-    pub guard: Guard,
+    pub guard: CredentialGuard,
     pub slot: StreamSlot,
 }
 
 impl Caller {
-    /// Takes a slot for a stream of the caller's tenant, or rejects it. To be called before the request has effects.
+    /// Takes a slot for a stream of the caller's tenant, or rejects it. Call it before the request has effects.
     pub(crate) fn open_stream(&self, app: &App) -> Result<StreamPermit, ApiError> {
         Ok(StreamPermit { slot: app.streams.take(self.tenant())?, guard: self.guard(app) })
     }

@@ -1,4 +1,4 @@
-//! Traces and metrics for collectors that speak OTLP, when one is configured.
+//! Traces and metrics for an OTLP collector, if one is configured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use holdpoint_engine::Engine;
 use tokio::sync::oneshot;
 
 mod export;
-pub(crate) mod numbers;
+pub(crate) mod metrics;
 mod otlp;
 mod spans;
 
-pub(crate) use spans::{Teller, described};
+pub(crate) use spans::{SpanBuilder, describe_span};
 
-/// Commits that may wait to be told about; more are dropped.
+/// Maximum commits that wait for their export; more are dropped.
 pub(crate) const FEED_MAX: usize = 4096;
 
-/// How long a server that goes down waits for the collector.
+/// Maximum time that a shutdown waits for the collector.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +27,24 @@ pub(crate) enum Encoding {
     Json,
 }
 
-/// Where and how to send.
+/// Address, encoding and timing of the export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// Without a slash at its end.
+pub(crate) struct TelemetrySettings {
+    /// The URL of the collector, without a trailing slash.
     pub endpoint: String,
     pub encoding: Encoding,
-    /// May hold credentials: never shown.
+    /// Headers of requests. They may contain credentials and are never shown.
     pub headers: Vec<(String, String)>,
     pub service: String,
     pub metrics_every: Duration,
-    /// How long the first span of a batch waits for company.
+    /// Maximum time that the first span of a batch waits for others.
     pub batch_wait: Duration,
-    /// How long one call of the collector may take.
+    /// Timeout of one call of the collector.
     pub send_max: Duration,
 }
 
-impl Settings {
-    /// From what was given and from the variables that OpenTelemetry defines; nothing without an endpoint.
+impl TelemetrySettings {
+    /// Reads the settings from the flags and from the variables of OpenTelemetry. Returns None without an endpoint.
     pub(crate) fn read(
         endpoint: Option<&str>,
         protocol: Option<&str>,
@@ -60,13 +60,14 @@ impl Settings {
         let encoding = match protocol.as_deref() {
             None | Some("http/protobuf") => Encoding::Protobuf,
             Some("http/json") => Encoding::Json,
-            Some(other) => bail!("--otlp-protocol {other:?}: there are http/protobuf and http/json"),
+            Some(other) => bail!("--otlp-protocol {other:?}: must be http/protobuf or http/json"),
         };
-        let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").map_or(Ok(Vec::new()), |text| headers(&text))?;
+        let headers =
+            variable("OTEL_EXPORTER_OTLP_HEADERS").map_or(Ok(Vec::new()), |text| parse_headers(&text))?;
         let wait = |name: &str, ms: u64| match variable(name).map(|text| text.trim().parse()) {
             None => Ok(Duration::from_millis(ms)),
             Some(Ok(ms)) if ms > 0 => Ok(Duration::from_millis(ms)),
-            Some(_) => bail!("{name} is a number of milliseconds, 1 or more"),
+            Some(_) => bail!("{name}: must be a number of milliseconds, at least 1"),
         };
         Ok(Some(Self {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
@@ -80,25 +81,25 @@ impl Settings {
     }
 }
 
-/// `name=value,name=value`; values may be percent-encoded.
-fn headers(text: &str) -> anyhow::Result<Vec<(String, String)>> {
+/// Parses `name=value,name=value`; values may be percent-encoded.
+fn parse_headers(text: &str) -> anyhow::Result<Vec<(String, String)>> {
     let pairs = text.split(',').filter(|pair| !pair.trim().is_empty());
     let parsed = pairs.map(|pair| {
         let (name, value) = pair.split_once('=')?;
         let value = percent_encoding::percent_decode_str(value.trim()).decode_utf8().ok()?;
         Some((name.trim().to_owned(), value.into_owned()))
     });
-    // Not repeated: there are credentials in it.
-    parsed.collect::<Option<_>>().context("OTEL_EXPORTER_OTLP_HEADERS reads name=value,name=value")
+    // The text is not shown: it contains credentials.
+    parsed.collect::<Option<_>>().context("OTEL_EXPORTER_OTLP_HEADERS: must be name=value,name=value")
 }
 
-/// What was to be sent and was not.
+/// Counts spans that could not be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct TelemetryLosses {
     spans: AtomicU64,
 }
 
-impl Losses {
+impl TelemetryLosses {
     pub(crate) fn spans(&self) -> u64 {
         self.spans.load(Ordering::Relaxed)
     }
@@ -108,29 +109,29 @@ impl Losses {
     }
 }
 
-/// A thread that tells a collector what happens here, until the engine is closed.
-pub(crate) struct Telling {
-    pub losses: Arc<Losses>,
+/// The thread that exports telemetry until the engine is closed.
+pub(crate) struct TelemetryThread {
+    pub losses: Arc<TelemetryLosses>,
     done: oneshot::Receiver<()>,
 }
 
-impl Telling {
-    pub(crate) fn start(settings: Settings, engine: Engine) -> std::io::Result<Self> {
-        let (losses, feed) = (Arc::new(Losses::default()), engine.listen(FEED_MAX));
+impl TelemetryThread {
+    pub(crate) fn start(settings: TelemetrySettings, engine: Engine) -> std::io::Result<Self> {
+        let (losses, feed) = (Arc::new(TelemetryLosses::default()), engine.subscribe_commits(FEED_MAX));
         let exporter = export::Exporter::new(settings, engine, losses.clone());
         let (end, done) = oneshot::channel();
         std::thread::Builder::new().name("telemetry".to_owned()).spawn(move || {
             exporter.run(&feed);
-            // Nobody waits for it when the server is not going down.
+            // Only a shutdown waits for it.
             let _ = end.send(());
         })?;
         Ok(Self { losses, done })
     }
 
-    /// What is left to be told is told, if the collector takes it soon. The thread is not waited for beyond that.
+    /// Waits until the remaining telemetry is sent, but not longer than [`FLUSH_MAX`].
     pub(crate) async fn finish(self) {
         if tokio::time::timeout(FLUSH_MAX, self.done).await.is_err() {
-            tracing::warn!("the telemetry collector does not answer; what it was not told is lost");
+            tracing::warn!("the telemetry collector does not respond; telemetry that was not sent is lost");
         }
     }
 }
@@ -139,20 +140,20 @@ impl Telling {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> anyhow::Result<Option<Settings>> {
+    fn read(pairs: &[(&str, &str)]) -> anyhow::Result<Option<TelemetrySettings>> {
         let value =
             |name: &str| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        Settings::read(None, None, value)
+        TelemetrySettings::read(None, None, value)
     }
 
     #[test]
-    fn without_an_endpoint_nothing_is_sent() {
+    fn telemetry_is_off_without_an_endpoint() {
         assert_eq!(read(&[("OTEL_SERVICE_NAME", "x")]).unwrap(), None);
         assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap(), None);
     }
 
     #[test]
-    fn the_variables_of_opentelemetry_are_understood() {
+    fn the_variables_of_opentelemetry_are_read() {
         let settings = read(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_without_secrets() {
+    fn invalid_settings_are_errors_that_show_no_secrets() {
         let at = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
         assert!(read(&[at, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).is_err());
         let error = read(&[at, ("OTEL_EXPORTER_OTLP_HEADERS", "secret")]).unwrap_err();

@@ -25,18 +25,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-pub(crate) use activity::Timeouts;
-pub(crate) use registry::Limits;
-pub(crate) use tls::{Tls, TlsFiles};
+pub(crate) use activity::ConnectionTimeouts;
+pub(crate) use registry::ConnectionLimits;
+pub(crate) use tls::{ReloadableTls, TlsFiles};
 
 use crate::links::Peer;
 use crate::request_log::RequestLog;
-use crate::response_headers::{self, Reach};
+use crate::response_headers::{self, PublicScheme};
 use activity::{Activity, Phase};
-use registry::{Place, Registry};
+use registry::{ConnectionSlot, Registry};
 use stream::{ObservedBody, ObservedRequestBody, ObservedStream};
 
-/// The largest request head. It also bounds the memory of a connection that has not sent a complete one.
+/// Maximum size of a request head. It also bounds the memory of a connection without a complete head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The pause after an error of `accept` that concerns the process, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -44,31 +44,36 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nretry-after: 1\r\n\
     connection: close\r\ncontent-length: 34\r\n\r\nthe server has no connection free\n";
 
-/// A listener and everything that its connections share.
+/// A listener and the state that its connections share.
 pub(crate) struct Server {
     pub listener: TcpListener,
     pub router: Router,
-    pub limits: Limits,
-    /// Without it connections are plain http.
-    pub tls: Option<Arc<Tls>>,
-    pub reach: Reach,
-    /// Without it requests are not logged.
+    pub limits: ConnectionLimits,
+    /// TLS of the connections; None means plain http.
+    pub tls: Option<Arc<ReloadableTls>>,
+    pub public_scheme: PublicScheme,
+    /// The request log; None means that requests are not logged.
     pub log: Option<RequestLog>,
-    /// Turns true when the server is going down.
+    /// True once the server shuts down.
     pub stopping: watch::Receiver<bool>,
 }
 
 impl Server {
-    /// Serves until the server is going down and the requests in flight are answered.
+    /// Serves until the server shuts down and open requests have responses.
     pub(crate) async fn run(self) {
-        let Self { listener, router, limits, tls, reach, log, stopping } = self;
+        let Self { listener, router, limits, tls, public_scheme, log, stopping } = self;
         let registry = Registry::new(limits);
-        let shared =
-            Arc::new(Shared { service: TowerToHyperService::new(router), tls, reach, log, stopping });
-        // Every connection holds a receiver, so that the sender learns when the last one has ended.
+        let shared = Arc::new(ListenerState {
+            service: TowerToHyperService::new(router),
+            tls,
+            public_scheme,
+            log,
+            stopping,
+        });
+        // Every connection has a receiver, so that the sender is notified when the last one has ended.
         let (open, connection) = watch::channel(());
         let mut check = tokio::time::interval(limits.check_interval());
-        let mut warnings = Warnings::default();
+        let mut warnings = ConnectionWarnings::default();
         let mut stop = pin!(stopped(shared.stopping.clone()));
         loop {
             tokio::select! {
@@ -76,19 +81,19 @@ impl Server {
                 _ = check.tick() => registry.close_overdue(),
                 accepted = listener.accept() => match accepted {
                     Ok((stream, address)) => match registry.admit(address.ip()) {
-                        Some(place) => {
+                        Some(slot) => {
                             let (shared, connection) = (shared.clone(), connection.clone());
-                            let id = place.id();
+                            let id = slot.id();
                             let task = tokio::spawn(async move {
-                                shared.serve_connection(stream, address, place).await;
+                                shared.serve_connection(stream, address, slot).await;
                                 drop(connection);
                             });
                             registry.started(id, task.abort_handle());
                         }
                         None => {
-                            warnings.warn(&"all connections are busy: new ones are refused");
+                            warnings.warn(&"all connections are busy; new connections are rejected");
                             if shared.tls.is_none() {
-                                // A client that has gone already needs no answer.
+                                // Fails if the client has already disconnected.
                                 let _ = stream.try_write(REFUSED);
                             }
                         }
@@ -113,21 +118,21 @@ impl Server {
 }
 
 async fn stopped(mut stopping: watch::Receiver<bool>) {
-    // An error means that the sender has gone, which is as good as a signal.
+    // An error means that the sender was dropped, which also means a shutdown.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Returns whether the error of `accept` concerns the connection alone.
+/// Returns true if an error of `accept` concerns one connection only.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Warnings about connections that are not accepted, at most one in ten seconds.
+/// Logs warnings about connections that are not accepted, at most one in ten seconds.
 #[derive(Default)]
-struct Warnings(Option<Instant>);
+struct ConnectionWarnings(Option<Instant>);
 
-impl Warnings {
+impl ConnectionWarnings {
     fn warn(&mut self, why: &dyn std::fmt::Display) {
         if self.0.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL) {
             self.0 = Some(Instant::now());
@@ -137,47 +142,47 @@ impl Warnings {
 }
 
 /// State shared by the connections of a listener.
-struct Shared {
+struct ListenerState {
     service: TowerToHyperService<Router>,
-    tls: Option<Arc<Tls>>,
-    reach: Reach,
+    tls: Option<Arc<ReloadableTls>>,
+    public_scheme: PublicScheme,
     log: Option<RequestLog>,
     stopping: watch::Receiver<bool>,
 }
 
-impl Shared {
-    async fn serve_connection(self: Arc<Self>, stream: TcpStream, address: SocketAddr, place: Place) {
-        // Small answers are sent at once.
+impl ListenerState {
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream, address: SocketAddr, slot: ConnectionSlot) {
+        // Small responses are sent without delay.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "answers on this connection may be a little late");
+            tracing::debug!(%error, "responses on this connection may be delayed");
         }
         match &self.tls {
-            None => self.serve_http(stream, Peer(address), place).await,
+            None => self.serve_http(stream, Peer(address), slot).await,
             Some(tls) => match tls.acceptor().accept(stream).await {
-                Ok(stream) => self.serve_http(stream, Peer(address), place).await,
+                Ok(stream) => self.serve_http(stream, Peer(address), slot).await,
                 Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             },
         }
     }
 
-    async fn serve_http<S>(self: Arc<Self>, stream: S, peer: Peer, place: Place)
+    async fn serve_http<S>(self: Arc<Self>, stream: S, peer: Peer, slot: ConnectionSlot)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let activity = place.activity.clone();
+        let activity = slot.activity.clone();
         let stream = TokioIo::new(ObservedStream { inner: stream, activity: activity.clone() });
         let mut stop = pin!(stopped(self.stopping.clone()));
-        let answer = service_fn(move |request| {
+        let service = service_fn(move |request| {
             let in_flight = activity.begin_request(phase(&request));
-            let answering = self.clone().answer(request, peer, &activity);
+            let responding = self.clone().respond(request, peer, &activity);
             async move {
                 let Some(in_flight) = in_flight else { return Err(ConnectionClosed) };
-                let response = answering.await;
+                let response = responding.await;
                 Ok(response.map(|inner| ObservedBody { inner, _in_flight: in_flight }))
             }
         });
         let mut serving =
-            pin!(http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).serve_connection(stream, answer));
+            pin!(http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).serve_connection(stream, service));
         let mut is_stopping = false;
         loop {
             tokio::select! {
@@ -193,23 +198,23 @@ impl Shared {
                 }
             }
         }
-        drop(place);
+        drop(slot);
     }
 
-    fn answer(
+    fn respond(
         self: Arc<Self>,
         mut request: Request<Incoming>,
         peer: Peer,
         activity: &Arc<Activity>,
     ) -> impl Future<Output = Response<Body>> + use<> {
         let record = self.log.as_ref().map(|log| log.begin(&mut request));
-        let reach = self.reach.of_request(request.headers());
+        let public_scheme = self.public_scheme.of_request(request.headers());
         request.extensions_mut().insert(ConnectInfo(peer));
-        let answering = self.service.call(request.map(|body| ObservedRequestBody::wrap(body, activity)));
+        let responding = self.service.call(request.map(|body| ObservedRequestBody::wrap(body, activity)));
         async move {
-            let answered: Result<Response<Body>, Infallible> = answering.await;
-            let Ok(mut response) = answered;
-            response_headers::complete(response.headers_mut(), reach);
+            let result: Result<Response<Body>, Infallible> = responding.await;
+            let Ok(mut response) = result;
+            response_headers::complete(response.headers_mut(), public_scheme);
             if let Some(record) = record {
                 record.finish(&mut response);
             }
@@ -222,7 +227,7 @@ fn phase(request: &Request<Incoming>) -> Phase {
     if request.body().is_end_stream() { Phase::Busy } else { Phase::Body }
 }
 
-/// The connection was chosen to be closed when its request arrived.
+/// The registry had chosen the connection to be closed when its request arrived.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is closed to make room for others")]
 struct ConnectionClosed;

@@ -7,9 +7,9 @@ use holdpoint_api::errors::WorkflowFlaw;
 use holdpoint_cli::failure::Failure;
 use holdpoint_cli::output::{Output, clean};
 use holdpoint_cli::values;
-use holdpoint_core::workflow::Flaw;
+use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_core::{limits, parse_strict};
-use holdpoint_engine::{Checked, Location, Options};
+use holdpoint_engine::{CheckedWorkflow, Location, Options};
 use serde::{Serialize, Serializer};
 
 use crate::config::OutgoingArgs;
@@ -20,13 +20,13 @@ Examples:
   holdpoint workflows check flows/ && holdpoint serve --workflows flows --strict
   generate-flow | holdpoint workflows check - --json
 
-Every flaw is printed with file, node and field, in up to three rounds, as when a definition is
-registered: the shape of the document, then the graph, then the settings of the nodes.
-A member without effect is a warning; a workflow that is started and not among the files is a note.
-Neither changes the exit code.
+Every flaw is printed with file, node and field. There are three stages, as for a registration: the
+shape of the document, then the graph, then the settings of the nodes.
+A member without effect is a warning; a workflow that a node starts and that is not among the files
+is a note. Neither changes the exit code.
 
 Exit codes:
-  0  all can be registered
+  0  all files can be registered
   1  a file has flaws, or is not a definition
   2  wrong usage, or a file cannot be read
 
@@ -34,7 +34,7 @@ With --json: one line for each file, {\"file\", \"id\", \"valid\", \"flaws\", \"
 an entry of the lists is {\"nodeId\"?, \"field\", \"message\"}.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     /// JSON files, folders of them (as `serve --workflows` reads them), or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
@@ -44,128 +44,126 @@ pub(crate) struct Check {
 
 /// The result of one file.
 #[derive(Debug, Serialize)]
-struct Verdict {
+struct FileCheck {
     file: String,
     id: Option<String>,
     valid: bool,
     #[serde(serialize_with = "as_api")]
-    flaws: Vec<Flaw>,
+    flaws: Vec<DefinitionFlaw>,
     #[serde(serialize_with = "as_api")]
-    warnings: Vec<Flaw>,
+    warnings: Vec<DefinitionFlaw>,
     #[serde(serialize_with = "as_api")]
-    notes: Vec<Flaw>,
+    notes: Vec<DefinitionFlaw>,
     #[serde(skip)]
-    checked: Option<Checked>,
+    checked: Option<CheckedWorkflow>,
 }
 
 /// Writes flaws in their form in the API.
-fn as_api<S: Serializer>(flaws: &[Flaw], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(flaws.iter().cloned().map(|Flaw { node, field, message, .. }| WorkflowFlaw {
-        node_id: node.map(|node| node.to_string()),
-        field,
-        message,
+fn as_api<S: Serializer>(flaws: &[DefinitionFlaw], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(flaws.iter().cloned().map(|DefinitionFlaw { node, field, message, .. }| {
+        WorkflowFlaw { node_id: node.map(|node| node.to_string()), field, message }
     }))
 }
 
 pub(crate) fn run(
     output: &Output,
-    asked: Check,
+    args: CheckArgs,
     customize: impl FnOnce(Options) -> Options,
 ) -> Result<(), Failure> {
     // The database is never opened.
     let options = Options::new(Location::Sqlite("unopened".into()));
-    let settings = asked.outgoing.settle().map_err(|error| Failure::usage(format!("{error:#}")))?;
+    let settings = args.outgoing.into_settings().map_err(|error| Failure::usage(format!("{error:#}")))?;
     let options = customize(options.outgoing(settings.outgoing()));
-    let (mut verdicts, mut unreadable) = (Vec::new(), Vec::new());
-    for file in asked.files.iter().flat_map(|named| values::definition_files(named)) {
+    let (mut checks, mut unreadable) = (Vec::new(), Vec::new());
+    for file in args.files.iter().flat_map(|named| values::definition_files(named)) {
         match file.and_then(|file| Ok((values::read(&file)?, file))) {
-            Ok((text, file)) => verdicts.push(judge(&options, file, &text)),
+            Ok((text, file)) => checks.push(check_file(&options, file, &text)),
             Err(failure) => unreadable.push(failure),
         }
     }
-    compare(&mut verdicts);
-    for verdict in &verdicts {
+    compare(&mut checks);
+    for check in &checks {
         if output.json {
-            output.json_line(verdict);
+            output.json_line(check);
         } else {
-            output.line(&verdict.text());
+            output.line(&check.text());
         }
     }
     let last = unreadable.pop();
     for failure in &unreadable {
         eprintln!("{failure}");
     }
-    let flawed = verdicts.iter().filter(|verdict| !verdict.valid).count();
+    let flawed = checks.iter().filter(|check| !check.valid).count();
     match (last, flawed) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, _) if verdicts.len() == 1 => Err(Failure::refused("this cannot be registered")),
+        (None, _) if checks.len() == 1 => Err(Failure::refused("the file cannot be registered")),
         (None, flawed) => {
-            Err(Failure::refused(format!("{flawed} of {} files cannot be registered", verdicts.len())))
+            Err(Failure::refused(format!("{flawed} of {} files cannot be registered", checks.len())))
         }
     }
 }
 
-fn judge(options: &Options, file: String, text: &str) -> Verdict {
+fn check_file(options: &Options, file: String, text: &str) -> FileCheck {
     let parsed = parse_strict(text.as_bytes());
     let id = parsed.as_ref().ok().and_then(|definition| Some(definition["id"].as_str()?.to_string()));
     let checked = match parsed {
         Ok(definition) => options.check_workflow(&definition),
-        Err(error) => Err(vec![Flaw::at_top("(document)", format!("is not valid JSON: {error}"))]),
+        Err(error) => Err(vec![DefinitionFlaw::at_top("(document)", format!("is not valid JSON: {error}"))]),
     };
     let (flaws, checked) = match checked {
         Ok(checked) => (Vec::new(), Some(checked)),
         Err(flaws) => (flaws, None),
     };
-    let warnings = checked.as_ref().map(|checked| checked.unheeded.clone()).unwrap_or_default();
-    let mut verdict =
-        Verdict { file, id, valid: flaws.is_empty(), flaws, warnings, notes: Vec::new(), checked };
+    let warnings = checked.as_ref().map(|checked| checked.ignored.clone()).unwrap_or_default();
+    let mut check =
+        FileCheck { file, id, valid: flaws.is_empty(), flaws, warnings, notes: Vec::new(), checked };
     if text.len() > limits::REQUEST_BYTES_MAX {
         let message = format!(
             "has {} bytes: HTTP requests may have at most {}; `serve --workflows` accepts it",
             text.len(),
             limits::REQUEST_BYTES_MAX
         );
-        verdict.warnings.push(Flaw::at_top("(document)", message));
+        check.warnings.push(DefinitionFlaw::at_top("(document)", message));
     }
-    verdict
+    check
 }
 
 /// Adds the warnings and notes that depend on all files.
-fn compare(verdicts: &mut [Verdict]) {
+fn compare(checks: &mut [FileCheck]) {
     let mut first: BTreeMap<String, String> = BTreeMap::new();
-    for verdict in verdicts.iter_mut() {
-        let Some(id) = verdict.id.clone() else { continue };
+    for check in checks.iter_mut() {
+        let Some(id) = check.id.clone() else { continue };
         match first.get(&id) {
             Some(other) => {
                 let message =
                     format!("{id:?} is also the id of {other}: the last one is the newest revision");
-                verdict.warnings.push(Flaw::at_top("id", message));
+                check.warnings.push(DefinitionFlaw::at_top("id", message));
             }
             None => {
-                first.insert(id, verdict.file.clone());
+                first.insert(id, check.file.clone());
             }
         }
     }
-    for verdict in verdicts {
-        let Some(checked) = &verdict.checked else { continue };
-        let strangers = checked.starts().filter(|(_, workflow)| !first.contains_key(*workflow));
+    for check in checks {
+        let Some(checked) = &check.checked else { continue };
+        let unknown = checked.child_workflows().filter(|(_, workflow)| !first.contains_key(*workflow));
         let note = |(node, workflow): (&_, &str)| {
             let message = format!(
                 "{workflow:?} is not among these files; it must be registered when a run reaches this node"
             );
-            Flaw::of_node(node, "config.workflowId", message)
+            DefinitionFlaw::of_node(node, "config.workflowId", message)
         };
-        verdict.notes = strangers.map(note).collect();
+        check.notes = unknown.map(note).collect();
     }
 }
 
-impl Verdict {
+impl FileCheck {
     fn text(&self) -> String {
         let file = if self.file == "-" { "standard input".to_string() } else { clean(&self.file) };
         let mut lines = Vec::new();
-        for (word, said) in [("error", &self.flaws), ("warning", &self.warnings), ("note", &self.notes)] {
-            lines.extend(said.iter().map(|flaw| format!("{file}: {word}: {}", clean(&flaw.to_string()))));
+        for (word, flaws) in [("error", &self.flaws), ("warning", &self.warnings), ("note", &self.notes)] {
+            lines.extend(flaws.iter().map(|flaw| format!("{file}: {word}: {}", clean(&flaw.to_string()))));
         }
         if let Some(checked) = &self.checked {
             let (id, version) = (&checked.workflow.id, clean(&checked.workflow.version));

@@ -12,14 +12,23 @@ use crate::basics::Supported;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiCapabilities {
+    /// The name and the version.
     pub identity: AgUiIdentity,
+    /// The transports.
     pub transport: AgUiTransport,
+    /// The tool calls.
     pub tools: AgUiTools,
+    /// The output.
     pub output: AgUiOutput,
+    /// The shared state.
     pub state: AgUiState,
+    /// True if several agents can take part in a run.
     pub multi_agent: Supported,
+    /// True if the agent sends its reasoning.
     pub reasoning: Supported,
+    /// The forms of human participation.
     pub human_in_the_loop: AgUiHumanInTheLoop,
+    /// Capabilities beyond those of the protocol.
     pub custom: AgUiCustom,
 }
 
@@ -27,12 +36,16 @@ pub struct AgUiCapabilities {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgUiIdentity {
+    /// The name of the agent.
     pub name: String,
     /// `agent` or `workflow`.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
+    /// The name of the server software.
     pub provider: Cow<'static, str>,
+    /// The version of the server.
     pub version: Cow<'static, str>,
+    /// The description of the agent.
     pub description: Option<String>,
 }
 
@@ -40,19 +53,27 @@ pub struct AgUiIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiTransport {
+    /// True if events are streamed.
     pub streaming: bool,
+    /// True if WebSocket is supported.
     pub websocket: bool,
+    /// True if the binary format is supported.
     pub http_binary: bool,
+    /// True if push notifications are supported.
     pub push_notifications: bool,
+    /// True if a client can continue a stream after a lost connection.
     pub resumable: bool,
 }
 
-/// The calls of tools that an agent can make.
+/// The tool calls that an agent can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiTools {
+    /// True if the agent calls tools.
     pub supported: bool,
+    /// True if one message can have several calls.
     pub parallel_calls: bool,
+    /// True if the client can provide tools.
     pub client_provided: bool,
 }
 
@@ -60,6 +81,7 @@ pub struct AgUiTools {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiOutput {
+    /// True if the output can follow a schema.
     pub structured_output: bool,
 }
 
@@ -67,27 +89,38 @@ pub struct AgUiOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiState {
+    /// True if snapshots of the state are sent.
     pub snapshots: bool,
+    /// True if changes of the state are sent.
     pub deltas: bool,
+    /// True if the agent remembers earlier runs of the thread.
     pub memory: bool,
+    /// True if the state survives a restart.
     pub persistent_state: bool,
 }
 
-/// The part of people in a run.
+/// The forms of human participation in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiHumanInTheLoop {
+    /// True if people can take part in a run.
     pub supported: bool,
+    /// True if tool calls can wait for approval.
     pub approvals: bool,
+    /// True if a user can intervene in a run.
     pub interventions: bool,
+    /// True if a user can give feedback.
     pub feedback: bool,
+    /// True if a run can wait for answers.
     pub interrupts: bool,
+    /// True if a user can edit a call and approve it.
     pub approve_with_edits: bool,
 }
 
 /// Capabilities beyond those of the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgUiCustom {
+    /// Capabilities of Holdpoint.
     pub holdpoint: AgUiHoldpoint,
 }
 
@@ -95,6 +128,8 @@ pub struct AgUiCustom {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgUiHoldpoint {
+    /// The version of AG-UI.
     pub protocol_version: Cow<'static, str>,
+    /// The id of the agent.
     pub agent_id: String,
 }

@@ -1,4 +1,4 @@
-//! The events of AG-UI 1.0. Members without a value are left out: clients tell null from absent.
+//! The events of AG-UI 1.0. Members without a value are omitted: clients distinguish null from absent.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,14 @@ pub const VERSION: &str = "1.0";
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgUiFrame")]
 pub struct Frame {
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
     /// Unix milliseconds.
     pub timestamp: Option<i64>,
+    /// The event of the other system that this one was made from.
     pub raw_event: Option<Value>,
+    /// Data beyond that of the protocol.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The subagent that sends the event.
@@ -41,147 +44,253 @@ impl From<Event> for Frame {
 #[schemars(rename = "AgUiEvent")]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
 pub enum Event {
+    /// A run starts.
     RunStarted {
+        /// The id of the thread.
         thread_id: String,
+        /// The id of the run.
         run_id: String,
+        /// The version of AG-UI.
         protocol_version: Option<Cow<'static, str>>,
+        /// The id of the parent run.
         parent_run_id: Option<String>,
+        /// The input of the run.
         input: Option<Value>,
     },
+    /// A run has ended, or waits.
     RunFinished {
+        /// The id of the thread.
         thread_id: String,
+        /// The id of the run.
         run_id: String,
+        /// The result.
         result: Option<Value>,
+        /// The outcome.
         outcome: Option<Outcome>,
+        /// The tokens that the run used, by model.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         usage: Vec<Usage>,
     },
+    /// A run has failed.
     RunError {
+        /// The error message.
         message: String,
+        /// The error code.
         code: Option<String>,
+        /// The tokens that the run used, by model.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         usage: Vec<Usage>,
     },
+    /// A step starts.
     StepStarted {
+        /// The name of the step.
         step_name: String,
     },
+    /// A step has ended.
     StepFinished {
+        /// The name of the step.
         step_name: String,
     },
+    /// A text message starts.
     TextMessageStart {
+        /// The id of the message.
         message_id: String,
+        /// The author of the message.
         role: Option<Cow<'static, str>>,
+        /// The name of the author.
         name: Option<String>,
     },
+    /// A part of a text message.
     TextMessageContent {
+        /// The id of the message.
         message_id: String,
+        /// The text to append.
         delta: String,
     },
+    /// A text message is complete.
     TextMessageEnd {
+        /// The id of the message.
         message_id: String,
     },
+    /// A text message or a part of it, without start and end events.
     TextMessageChunk {
+        /// The id of the message.
         message_id: Option<String>,
+        /// The author of the message.
         role: Option<Cow<'static, str>>,
+        /// The text to append.
         delta: Option<String>,
+        /// The name of the author.
         name: Option<String>,
     },
+    /// A tool call starts.
     ToolCallStart {
+        /// The id of the tool call.
         tool_call_id: String,
+        /// The name of the tool.
         tool_call_name: String,
+        /// The id of the message that has the call.
         parent_message_id: Option<String>,
     },
+    /// A part of the arguments of a tool call.
     ToolCallArgs {
+        /// The id of the tool call.
         tool_call_id: String,
+        /// The text to append to the arguments.
         delta: String,
     },
+    /// The arguments of a tool call are complete.
     ToolCallEnd {
+        /// The id of the tool call.
         tool_call_id: String,
     },
+    /// A tool call or a part of it, without start and end events.
     ToolCallChunk {
+        /// The id of the tool call.
         tool_call_id: Option<String>,
+        /// The name of the tool.
         tool_call_name: Option<String>,
+        /// The id of the message that has the call.
         parent_message_id: Option<String>,
+        /// The text to append to the arguments.
         delta: Option<String>,
     },
-    /// The content is text, because clients before 1.0 accept nothing else.
+    /// The content is text, because clients before 1.0 accept only text.
     ToolCallResult {
+        /// The id of the message with the result.
         message_id: String,
+        /// The id of the tool call.
         tool_call_id: String,
+        /// The result of the call.
         content: String,
+        /// The author of the message.
         role: Option<Cow<'static, str>>,
     },
+    /// The whole shared state.
     StateSnapshot {
+        /// The state.
         snapshot: Value,
     },
     /// Changes as RFC 6902.
     StateDelta {
+        /// The changes.
         delta: Vec<PatchOperation>,
     },
+    /// All messages of the thread.
     MessagesSnapshot {
+        /// The messages.
         messages: Vec<Message>,
     },
+    /// The whole content of an activity.
     ActivitySnapshot {
+        /// The id of the activity.
         message_id: String,
+        /// The type of the activity.
         activity_type: String,
+        /// The content of the activity.
         content: Map<String, Value>,
+        /// True if the content replaces an earlier snapshot.
         replace: Option<bool>,
     },
+    /// Changes of an activity.
     ActivityDelta {
+        /// The id of the activity.
         message_id: String,
+        /// The type of the activity.
         activity_type: String,
+        /// Changes as RFC 6902.
         patch: Vec<Value>,
     },
+    /// An event of another system.
     Raw {
+        /// The event.
         event: Value,
+        /// The system that sent the event.
         source: Option<String>,
     },
+    /// An event of the application.
     Custom {
+        /// The name of the event.
         name: String,
+        /// The value of the event.
         value: Value,
     },
+    /// Reasoning starts.
     ReasoningStart {
+        /// The id of the reasoning.
         message_id: String,
     },
+    /// A reasoning message starts.
     ReasoningMessageStart {
+        /// The id of the message.
         message_id: String,
+        /// The author of the message.
         role: Cow<'static, str>,
     },
+    /// A part of a reasoning message.
     ReasoningMessageContent {
+        /// The id of the message.
         message_id: String,
+        /// The text to append.
         delta: String,
     },
+    /// A reasoning message is complete.
     ReasoningMessageEnd {
+        /// The id of the message.
         message_id: String,
     },
+    /// A reasoning message or a part of it, without start and end events.
     ReasoningMessageChunk {
+        /// The id of the message.
         message_id: Option<String>,
+        /// The text to append.
         delta: Option<String>,
     },
+    /// Reasoning has ended.
     ReasoningEnd {
+        /// The id of the reasoning.
         message_id: String,
     },
+    /// Encrypted reasoning.
     ReasoningEncryptedValue {
+        /// The kind of the entity.
         subtype: Cow<'static, str>,
+        /// The id of the message or tool call that the value belongs to.
         entity_id: String,
+        /// The encrypted value.
         encrypted_value: String,
     },
+    /// A subagent starts.
     SubagentStarted {
+        /// The id of the subagent run.
         subagent_run_id: String,
+        /// The name of the subagent.
         name: String,
+        /// The description of the subagent.
         description: Option<String>,
+        /// The id of the subagent that started this one.
         parent_subagent_run_id: Option<String>,
+        /// The id of the tool call that started the subagent.
         parent_tool_call_id: Option<String>,
+        /// The id of the message that started the subagent.
         parent_message_id: Option<String>,
     },
+    /// A subagent has ended.
     SubagentFinished {
+        /// The id of the subagent run.
         subagent_run_id: String,
+        /// The result.
         result: Option<Value>,
+        /// The outcome.
         outcome: Option<SubagentOutcome>,
     },
+    /// A subagent has failed.
     SubagentError {
+        /// The id of the subagent run.
         subagent_run_id: String,
+        /// The error message.
         message: String,
+        /// The error code.
         code: Option<String>,
     },
 }
@@ -190,141 +299,40 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum PatchOperation {
-    Add { path: String, value: Value },
-    Remove { path: String },
-    Replace { path: String, value: Value },
+    /// Adds a value.
+    Add {
+        /// The JSON Pointer of the value.
+        path: String,
+        /// The new value.
+        value: Value,
+    },
+    /// Removes a value.
+    Remove {
+        /// The JSON Pointer of the value.
+        path: String,
+    },
+    /// Replaces a value.
+    Replace {
+        /// The JSON Pointer of the value.
+        path: String,
+        /// The new value.
+        value: Value,
+    },
 }
 
 /// The outcome of a subagent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum SubagentOutcome {
+    /// The subagent completed.
     Success,
+    /// The subagent waits for answers.
     Suspended {
+        /// The ids of the open interrupts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         interrupt_ids: Vec<String>,
     },
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn sample() -> Vec<(Event, Value)> {
-        let id = || "m1".to_owned();
-        vec![
-            (Event::StepStarted { step_name: id() }, json!({"type": "STEP_STARTED", "stepName": "m1"})),
-            (Event::StepFinished { step_name: id() }, json!({"type": "STEP_FINISHED", "stepName": "m1"})),
-            (
-                Event::TextMessageStart { message_id: id(), role: Some("assistant".into()), name: None },
-                json!({"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"}),
-            ),
-            (
-                Event::TextMessageChunk { message_id: None, role: None, delta: Some(id()), name: None },
-                json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "m1"}),
-            ),
-            (
-                Event::ToolCallChunk {
-                    tool_call_id: Some(id()),
-                    tool_call_name: Some("f".to_owned()),
-                    parent_message_id: None,
-                    delta: None,
-                },
-                json!({"type": "TOOL_CALL_CHUNK", "toolCallId": "m1", "toolCallName": "f"}),
-            ),
-            (
-                Event::ToolCallResult {
-                    message_id: id(),
-                    tool_call_id: id(),
-                    content: id(),
-                    role: Some("tool".into()),
-                },
-                json!({"type": "TOOL_CALL_RESULT", "messageId": "m1", "toolCallId": "m1", "content": "m1", "role": "tool"}),
-            ),
-            (
-                Event::StateSnapshot { snapshot: Value::Null },
-                json!({"type": "STATE_SNAPSHOT", "snapshot": null}),
-            ),
-        ]
-    }
-
-    fn rare() -> Vec<(Event, Value)> {
-        let id = || "m1".to_owned();
-        vec![
-            (
-                Event::ActivitySnapshot {
-                    message_id: id(),
-                    activity_type: id(),
-                    content: Map::new(),
-                    replace: None,
-                },
-                json!({"type": "ACTIVITY_SNAPSHOT", "messageId": "m1", "activityType": "m1", "content": {}}),
-            ),
-            (
-                Event::ActivityDelta { message_id: id(), activity_type: id(), patch: vec![] },
-                json!({"type": "ACTIVITY_DELTA", "messageId": "m1", "activityType": "m1", "patch": []}),
-            ),
-            (Event::Raw { event: json!({}), source: None }, json!({"type": "RAW", "event": {}})),
-            (
-                Event::Custom { name: id(), value: Value::Null },
-                json!({"type": "CUSTOM", "name": "m1", "value": null}),
-            ),
-            (
-                Event::ReasoningMessageStart { message_id: id(), role: "reasoning".into() },
-                json!({"type": "REASONING_MESSAGE_START", "messageId": "m1", "role": "reasoning"}),
-            ),
-            (
-                Event::ReasoningEncryptedValue {
-                    subtype: "message".into(),
-                    entity_id: id(),
-                    encrypted_value: id(),
-                },
-                json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "m1", "encryptedValue": "m1"}),
-            ),
-            (
-                Event::SubagentFinished {
-                    subagent_run_id: id(),
-                    result: None,
-                    outcome: Some(SubagentOutcome::Suspended { interrupt_ids: vec![id()] }),
-                },
-                json!({"type": "SUBAGENT_FINISHED", "subagentRunId": "m1",
-                    "outcome": {"type": "suspended", "interruptIds": ["m1"]}}),
-            ),
-            (
-                Event::SubagentError { subagent_run_id: id(), message: id(), code: None },
-                json!({"type": "SUBAGENT_ERROR", "subagentRunId": "m1", "message": "m1"}),
-            ),
-        ]
-    }
-
-    #[test]
-    fn events_are_written_in_the_words_of_the_protocol_and_nothing_is_null_that_was_not_said() {
-        for (event, expected) in sample().into_iter().chain(rare()) {
-            assert_eq!(serde_json::to_value(Frame::from(event)).unwrap(), expected);
-        }
-    }
-
-    #[test]
-    fn what_every_event_may_carry_stands_beside_its_own_members() {
-        let event = Event::RunError { message: "no".to_owned(), code: None, usage: Vec::new() };
-        let frame = Frame { timestamp: Some(5), ..Frame::from(event) };
-        let expected = json!({"type": "RUN_ERROR", "message": "no", "timestamp": 5});
-        assert_eq!(serde_json::to_value(&frame).unwrap(), expected);
-    }
-
-    #[test]
-    fn outcomes_carry_what_belongs_to_them() {
-        let finished = |outcome| {
-            let (thread_id, run_id) = ("t".to_owned(), "r".to_owned());
-            let event =
-                Event::RunFinished { thread_id, run_id, result: None, outcome: Some(outcome), usage: vec![] };
-            serde_json::to_value(event).unwrap()["outcome"].clone()
-        };
-        assert_eq!(finished(Outcome::Success { pending_tool_call_ids: vec![] }), json!({"type": "success"}));
-        let pending = Outcome::Success { pending_tool_call_ids: vec!["c".to_owned()] };
-        assert_eq!(finished(pending), json!({"type": "success", "pendingToolCallIds": ["c"]}));
-        assert_eq!(finished(Outcome::Cancelled), json!({"type": "cancelled"}));
-    }
-}
+mod tests;

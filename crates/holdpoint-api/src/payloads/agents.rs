@@ -1,4 +1,4 @@
-//! Payloads of events about agents: messages, replies of models and calls of tools.
+//! Payloads of events about agents: messages, replies of models and tool calls.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ pub struct AgentMessage<'a> {
     pub metadata: Option<Cow<'a, Map<String, Value>>>,
 }
 
-/// The call of a tool that an event is about.
+/// The tool call that an event is about.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -80,6 +80,7 @@ pub struct AgentCall<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCalled<'a> {
+    /// The tool call.
     #[serde(flatten)]
     pub call: AgentCall<'a>,
     /// The effect of the permission rules.
@@ -92,6 +93,7 @@ pub struct ToolCalled<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolSuspended<'a> {
+    /// The tool call.
     #[serde(flatten)]
     pub call: AgentCall<'a>,
     /// The interrupt that the call waits for.
@@ -105,6 +107,7 @@ pub struct ToolSuspended<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolBegun<'a> {
+    /// The tool call.
     #[serde(flatten)]
     pub call: AgentCall<'a>,
     /// The arguments that replace those of the model.
@@ -117,6 +120,7 @@ pub struct ToolBegun<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReturned<'a> {
+    /// The tool call.
     #[serde(flatten)]
     pub call: AgentCall<'a>,
     /// The final state of the call.

@@ -16,11 +16,15 @@ use crate::{Instant, Members};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStarted<'a> {
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// `none` if the node needs no grant.
     pub grant: Option<Cow<'a, str>>,
+    /// The grants that the node uses.
     pub grant_ids: Option<Vec<String>>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The type of the node.
     pub type_id: Cow<'a, str>,
 }
 
@@ -29,8 +33,11 @@ pub struct NodeStarted<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCompleted<'a> {
+    /// The time since the start of the node, in milliseconds.
     pub duration_ms: Option<i64>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The outputs, by name.
     pub outputs: Members<'a, Cow<'a, Value>>,
 }
 
@@ -38,7 +45,9 @@ pub struct NodeCompleted<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFailed<'a> {
+    /// The error of the node.
     pub error: RunError<'a>,
+    /// The id of the node.
     pub node_id: NodeId,
 }
 
@@ -46,7 +55,9 @@ pub struct NodeFailed<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSkipped<'a> {
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The reason for which the node is skipped.
     pub reason: Cow<'a, str>,
 }
 
@@ -54,9 +65,13 @@ pub struct NodeSkipped<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRetried<'a> {
+    /// The number of the next attempt.
     pub attempt: u32,
+    /// The delay before the next attempt, in milliseconds.
     pub delay_ms: u64,
+    /// The error of the last attempt.
     pub last_error: RunError<'a>,
+    /// The id of the node.
     pub node_id: NodeId,
 }
 
@@ -65,8 +80,11 @@ pub struct NodeRetried<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDelayed<'a> {
+    /// The error of the last attempt.
     pub error: RunError<'a>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The end of the retries. Absent if an operator must requeue the dispatch.
     pub until: Option<Instant>,
 }
 
@@ -75,8 +93,11 @@ pub struct NodeDelayed<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDispatched<'a> {
+    /// The id of the child run.
     pub child_run_id: RunId,
+    /// The workflow of the child run.
     pub child_workflow_id: WorkflowId,
+    /// The tool call that started the child run.
     pub tool_call_id: Option<Cow<'a, str>>,
 }
 
@@ -84,7 +105,9 @@ pub struct NodeDispatched<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAwaiting {
+    /// The id of the child run.
     pub child_run_id: RunId,
+    /// The id of the node.
     pub node_id: NodeId,
 }
 
@@ -92,7 +115,9 @@ pub struct NodeAwaiting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildChanged {
+    /// The id of the child run.
     pub child_run_id: RunId,
+    /// The status of the child run.
     pub status: Status,
 }
 
@@ -100,7 +125,9 @@ pub struct ChildChanged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SleepStarted {
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The end of the sleep.
     pub until: Instant,
 }
 
@@ -108,6 +135,7 @@ pub struct SleepStarted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SleepEnded {
+    /// The id of the node.
     pub node_id: NodeId,
 }
 
@@ -115,7 +143,9 @@ pub struct SleepEnded {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRecorded<'a> {
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The name of the step.
     pub step: Cow<'a, str>,
 }
 
@@ -124,9 +154,13 @@ pub struct StepRecorded<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VariableChanged<'a> {
+    /// The name of the variable.
     pub name: Cow<'a, str>,
+    /// The new value.
     pub next: Cow<'a, Value>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The previous value.
     pub previous: Option<Cow<'a, Value>>,
 }
 
@@ -134,10 +168,15 @@ pub struct VariableChanged<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelWritten<'a> {
+    /// The name of the channel.
     pub channel: Cow<'a, str>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The reducer of the channel.
     pub reducer: Reducer,
+    /// The written value.
     pub value: Cow<'a, Value>,
+    /// The instant of the write.
     pub written_at: Instant,
 }
 
@@ -146,10 +185,15 @@ pub struct ChannelWritten<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageChunk<'a> {
+    /// The text of the chunk.
     pub chunk: Cow<'a, str>,
+    /// True if this is the last chunk.
     pub is_last: bool,
+    /// Metadata of the chunk.
     pub meta: Option<Cow<'a, Map<String, Value>>>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The id of the run.
     pub run_id: RunId,
 }
 
@@ -158,10 +202,14 @@ pub struct MessageChunk<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactCreated<'a> {
+    /// The id of the artifact.
     pub artifact_id: Cow<'a, str>,
+    /// The type of the artifact.
     #[serialize_always]
     pub artifact_type: Option<Cow<'a, str>>,
+    /// The id of the node.
     pub node_id: NodeId,
+    /// The version of the artifact.
     pub version: String,
 }
 
@@ -169,8 +217,11 @@ pub struct ArtifactCreated<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoopbackLimit {
+    /// The number of iterations.
     pub iterations: u32,
+    /// The maximum number of iterations.
     pub limit: u32,
+    /// The id of the node.
     pub node_id: NodeId,
 }
 
@@ -178,6 +229,8 @@ pub struct LoopbackLimit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoopTurned<'a> {
+    /// The edge that closes the loop.
     pub edge_id: Cow<'a, str>,
+    /// The number of the iteration.
     pub iteration: u32,
 }

@@ -17,10 +17,15 @@ use crate::runs::RunError;
 pub struct RunStarted<'a> {
     /// The protocol has a number in runs and a text in events.
     pub engine_version: Option<String>,
+    /// The metadata of the run.
     pub metadata: Option<Cow<'a, Map<String, Value>>>,
+    /// The tenant and principal to which the run belongs.
     pub owner: Cow<'a, Owner>,
+    /// The tags of the run.
     pub tags: Option<Cow<'a, [String]>>,
+    /// Always rest.
     pub transport: Cow<'a, str>,
+    /// The id of the workflow.
     pub workflow_id: WorkflowId,
 }
 
@@ -29,7 +34,9 @@ pub struct RunStarted<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCompleted {
+    /// The time since the start of the run, in milliseconds.
     pub duration_ms: i64,
+    /// The outputs of the run, by name.
     pub outputs: Option<Map<String, Value>>,
 }
 
@@ -38,8 +45,11 @@ pub struct RunCompleted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunFailed<'a> {
+    /// The time since the start of the run, in milliseconds.
     pub duration_ms: i64,
+    /// The error of the run.
     pub error: RunError<'a>,
+    /// The node that failed.
     pub failed_node_id: Option<NodeId>,
 }
 
@@ -48,10 +58,13 @@ pub struct RunFailed<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCancelled<'a> {
+    /// The principal that cancelled the run.
     pub cancelled_by: Cow<'a, str>,
+    /// The time since the start of the run, in milliseconds.
     pub duration_ms: i64,
     /// The run whose cancellation cancelled this one.
     pub parent_run_id: Option<RunId>,
+    /// The reason of the cancellation.
     pub reason: Option<Cow<'a, str>>,
 }
 
@@ -60,8 +73,11 @@ pub struct RunCancelled<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRequested<'a> {
+    /// The treatment of running nodes.
     pub drain_policy: Drain,
+    /// The reason of the pause.
     pub reason: Option<Cow<'a, str>>,
+    /// The principal that requested the pause.
     pub requested_by: Cow<'a, str>,
 }
 
@@ -71,8 +87,11 @@ pub struct PauseRequested<'a> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunPausedPayload")]
 pub struct RunPaused<'a> {
+    /// The treatment of running nodes.
     pub drain_policy: Drain,
+    /// The principal that paused the run.
     pub paused_by: Cow<'a, str>,
+    /// The reason of the pause.
     pub reason: Option<Cow<'a, str>>,
 }
 
@@ -81,6 +100,7 @@ pub struct RunPaused<'a> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunResumedPayload")]
 pub struct RunResumed<'a> {
+    /// The principal that resumed the run.
     pub resumed_by: Cow<'a, str>,
 }
 
@@ -89,9 +109,13 @@ pub struct RunResumed<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapBreached {
+    /// The limit that was exceeded.
     pub kind: Cap,
+    /// The value of the limit.
     pub limit: u64,
+    /// The node that exceeded the limit.
     pub node_id: Option<NodeId>,
+    /// The observed value.
     pub observed: u64,
 }
 
@@ -99,10 +123,15 @@ pub struct CapBreached {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayDiverged<'a> {
+    /// The sequence of the first event that differs.
     pub at_sequence: u64,
+    /// The kind of the difference.
     pub divergence_kind: Cow<'a, str>,
+    /// The events that differ.
     pub divergence_point: DivergencePoint<'a>,
+    /// The id of the event of the source.
     pub original_event_id: String,
+    /// The run that is replayed.
     pub source_run_id: RunId,
 }
 
@@ -110,6 +139,8 @@ pub struct ReplayDiverged<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DivergencePoint<'a> {
+    /// The type of the event of the source.
     pub expected: Cow<'a, str>,
+    /// The type of the event of the replay.
     pub found: Cow<'a, str>,
 }

@@ -1,27 +1,27 @@
-//! Deliveries without other load: a few runs have many events at once.
+//! Measures deliveries without other load: a few runs have many events at once.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Bench;
-use super::subscribers::{Arrivals, Receiver};
-use super::subscriptions::{Losses, Subscription, SubscriptionKind};
+use super::WebhookBench;
+use super::subscribers::{ReceivedDeliveries, ReceiverKind};
+use super::subscriptions::{DeliveryMode, Losses, Subscription, SubscriptionKind};
 use crate::batch::repeat;
 use crate::costs::Readings;
 use crate::definitions::{noop, workflow};
-use crate::measure::{Number, known, round, written};
+use crate::measure::{RoundedNumber, format_known, format_number, round};
 use crate::{Driver, Failure, Progress};
 
 const WORKFLOW: &str = "bench-webhooks";
 const EVENTS: &[&str] = &["node.completed"];
-/// Events of a run that are delivered: many, so that the run itself costs little.
+/// Delivered events of each run: many, so that the cost of the run itself is small.
 const EVENTS_PER_RUN: u32 = 10;
-/// Runs of one burst. Their events fit into the queue of best effort, which has room for 1000.
+/// Runs of one burst. Their events fit into the best-effort queue, which holds 1000.
 const BURST: u32 = 90;
-/// Runs whose events do not fit.
+/// Runs whose events exceed the queue.
 const FLOOD: u32 = 5 * BURST;
-/// A burst is over if no delivery arrives for this long.
+/// A burst has ended if no delivery arrives for this long.
 const QUIET: Duration = Duration::from_secs(6);
 const POLL: Duration = Duration::from_millis(2);
 
@@ -35,21 +35,21 @@ pub(super) struct DeliveryResult {
     doubled: usize,
     seconds: f64,
     deliveries_per_second: f64,
-    server_cpu_seconds_per_1000_deliveries: Number,
-    database_cpu_seconds_per_1000_deliveries: Number,
-    commits_per_delivery: Number,
-    round_trips_per_delivery: Number,
+    server_cpu_seconds_per_1000_deliveries: RoundedNumber,
+    database_cpu_seconds_per_1000_deliveries: RoundedNumber,
+    commits_per_delivery: RoundedNumber,
+    round_trips_per_delivery: RoundedNumber,
 }
 
-/// The deliveries of a burst that did not fit into the queue.
+/// The deliveries of a burst that exceeds the queue.
 #[derive(Serialize)]
 pub(super) struct FloodResult {
     events: u64,
     delivered: u64,
     #[serde(flatten)]
     losses: Losses,
-    /// Events that neither arrived nor were reported as lost. One that arrived may also have failed, if the response was
-    /// lost.
+    /// Events that neither arrived nor were reported as lost. One that arrived may also have failed, if the response
+    /// was lost.
     unaccounted: u64,
 }
 
@@ -58,10 +58,10 @@ pub(super) async fn prepare(driver: &Driver) -> Result<(), Failure> {
     driver.register(&workflow(WORKFLOW, "Benchmark of webhooks", nodes.collect())).await
 }
 
-impl Bench<'_> {
-    pub(super) async fn deliver(&mut self, durable: bool) -> Result<DeliveryResult, Failure> {
+impl WebhookBench<'_> {
+    pub(super) async fn deliver(&mut self, mode: DeliveryMode) -> Result<DeliveryResult, Failure> {
         let client = &self.target.driver.client;
-        let kind = SubscriptionKind { receiver: Receiver::Accepting, events: EVENTS, durable };
+        let kind = SubscriptionKind { receiver: ReceiverKind::Accepting, events: EVENTS, mode };
         let subscription = [Subscription::create(client, &self.subscribers, kind).await?];
         let runs = self.load.deliveries.div_ceil(EVENTS_PER_RUN);
         self.burst(runs.min(BURST)).await?;
@@ -88,17 +88,18 @@ impl Bench<'_> {
             doubled,
             seconds: round(seconds),
             deliveries_per_second: round(delivered as f64 / seconds),
-            server_cpu_seconds_per_1000_deliveries: Number(costs.server_cpu),
-            database_cpu_seconds_per_1000_deliveries: Number(costs.database_cpu),
-            commits_per_delivery: Number(costs.commits_each),
-            round_trips_per_delivery: Number(costs.round_trips_each),
+            server_cpu_seconds_per_1000_deliveries: RoundedNumber(costs.server_cpu),
+            database_cpu_seconds_per_1000_deliveries: RoundedNumber(costs.database_cpu),
+            commits_per_delivery: RoundedNumber(costs.commits_each),
+            round_trips_per_delivery: RoundedNumber(costs.round_trips_each),
         })
     }
 
-    /// Sends more events with best effort than its queue has room for.
+    /// Sends more best-effort events than the queue can hold.
     pub(super) async fn flood(&self) -> Result<FloodResult, Failure> {
         let client = &self.target.driver.client;
-        let kind = SubscriptionKind { receiver: Receiver::Accepting, events: EVENTS, durable: false };
+        let mode = DeliveryMode::BestEffort;
+        let kind = SubscriptionKind { receiver: ReceiverKind::Accepting, events: EVENTS, mode };
         let subscription = Subscription::create(client, &self.subscribers, kind).await?;
         let (arrivals, _) = self.burst(FLOOD).await?;
         let losses = subscription.losses(client).await?;
@@ -109,11 +110,11 @@ impl Bench<'_> {
     }
 
     /// Starts runs, and returns the deliveries and the time until the last one.
-    async fn burst(&self, runs: u32) -> Result<(Arrivals, Duration), Failure> {
+    async fn burst(&self, runs: u32) -> Result<(ReceivedDeliveries, Duration), Failure> {
         self.subscribers.take();
         let begun = Instant::now();
         let start = async || self.target.driver.start(WORKFLOW).await;
-        repeat("runs", runs, self.load.clients.concurrency, start).await.all("a run could not be started")?;
+        repeat("runs", runs, self.load.clients.concurrency, start).await.all("cannot start a run")?;
         let expected = (runs * EVENTS_PER_RUN) as usize;
         let all_started = Instant::now();
         loop {
@@ -132,13 +133,14 @@ impl Bench<'_> {
 impl DeliveryResult {
     pub(super) fn text(&self) -> String {
         let Self { events, delivered, doubled, deliveries_per_second, .. } = self;
-        let server = written(self.server_cpu_seconds_per_1000_deliveries.0, 3);
-        let mut database = known(self.database_cpu_seconds_per_1000_deliveries.0, 3, " s of the database");
+        let server = format_number(self.server_cpu_seconds_per_1000_deliveries.0, 3);
+        let mut database =
+            format_known(self.database_cpu_seconds_per_1000_deliveries.0, 3, " s of the database");
         if !database.is_empty() {
             database.insert_str(0, " and ");
         }
         format!(
-            "{deliveries_per_second:.0}/s; server CPU per 1000: {server} s{database}; {delivered} of {events} came, {doubled} twice"
+            "{deliveries_per_second:.0}/s; server CPU per 1000: {server} s{database}; {delivered} of {events} received, {doubled} twice"
         )
     }
 }
@@ -147,7 +149,7 @@ impl FloodResult {
     pub(super) fn text(&self) -> String {
         let Self { events, delivered, losses: Losses { dropped, failed }, unaccounted } = self;
         format!(
-            "{events} events at once: {delivered} came, {dropped} dropped because 1000 waited, {failed} failed, {unaccounted} unaccounted for"
+            "{events} events at once: {delivered} received, {dropped} dropped because the queue was full, {failed} failed, {unaccounted} unaccounted for"
         )
     }
 }

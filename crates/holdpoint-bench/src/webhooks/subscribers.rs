@@ -1,4 +1,4 @@
-//! Subscribers in a thread of their own, so that the measuring client does not wait for them.
+//! Subscribers of the benchmark. They run in a separate thread, so that the measuring client does not wait for them.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,11 +15,11 @@ use tokio::sync::oneshot;
 use crate::Failure;
 use crate::scratch::{failed, free_address};
 
-/// One in this many deliveries is kept, to check its signature when no time is measured.
+/// One in this many deliveries is kept, so that its signature is checked after the measurement.
 const SAMPLE: usize = 16;
 
 #[derive(Clone, Copy)]
-pub(super) enum Receiver {
+pub(super) enum ReceiverKind {
     /// Accepts every delivery.
     Accepting,
     /// Accepts connections and never responds.
@@ -29,16 +29,16 @@ pub(super) enum Receiver {
 }
 
 pub(super) struct Subscribers {
-    /// In the order of the receivers.
+    /// In the order of [`ReceiverKind`].
     addresses: [SocketAddr; 3],
-    arrivals: Arc<Mutex<Arrivals>>,
+    arrivals: Arc<Mutex<ReceivedDeliveries>>,
     /// The thread ends when this is dropped.
     _stop: oneshot::Sender<()>,
 }
 
 /// The deliveries of an interval.
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct ReceivedDeliveries {
     /// Hashes of webhook and body.
     seen: HashSet<u64>,
     pub(super) doubled: usize,
@@ -50,7 +50,7 @@ impl Subscribers {
     pub(super) fn start() -> Result<Self, Failure> {
         let ((accepting_at, accepting), (silent_at, silent)) = (listen()?, listen()?);
         let (stop, stopped) = oneshot::channel();
-        let arrivals: Arc<Mutex<Arrivals>> = Arc::default();
+        let arrivals: Arc<Mutex<ReceivedDeliveries>> = Arc::default();
         let addresses = [accepting_at, silent_at, free_address()?];
         let subscribers = Self { addresses, arrivals: arrivals.clone(), _stop: stop };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -68,7 +68,7 @@ impl Subscribers {
         Ok(subscribers)
     }
 
-    pub(super) fn url(&self, receiver: Receiver) -> String {
+    pub(super) fn url(&self, receiver: ReceiverKind) -> String {
         format!("http://{}/hooks", self.addresses[receiver as usize])
     }
 
@@ -79,13 +79,13 @@ impl Subscribers {
     }
 
     /// Returns the deliveries since the last call.
-    pub(super) fn take(&self) -> Arrivals {
+    pub(super) fn take(&self) -> ReceivedDeliveries {
         std::mem::take(&mut *lock(&self.arrivals))
     }
 }
 
-impl Arrivals {
-    /// Returns the number of deliveries, without those that arrived again.
+impl ReceivedDeliveries {
+    /// Returns the number of deliveries without repetitions.
     pub(super) fn count(&self) -> usize {
         self.seen.len()
     }
@@ -104,7 +104,7 @@ impl Arrivals {
     }
 }
 
-fn lock(arrivals: &Mutex<Arrivals>) -> MutexGuard<'_, Arrivals> {
+fn lock(arrivals: &Mutex<ReceivedDeliveries>) -> MutexGuard<'_, ReceivedDeliveries> {
     arrivals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -116,12 +116,13 @@ fn listen() -> Result<(SocketAddr, TcpListener), Failure> {
     bound.map_err(|error| failed("cannot listen for deliveries", &error))
 }
 
-async fn accept(listener: TcpListener, arrivals: Arc<Mutex<Arrivals>>) -> std::io::Result<()> {
-    let note = async |State(arrivals): State<Arc<Mutex<Arrivals>>>, headers: HeaderMap, body: Bytes| {
-        lock(&arrivals).add(headers, body);
-        StatusCode::NO_CONTENT
-    };
-    let router = Router::new().fallback(note).with_state(arrivals);
+async fn accept(listener: TcpListener, arrivals: Arc<Mutex<ReceivedDeliveries>>) -> std::io::Result<()> {
+    let record =
+        async |State(arrivals): State<Arc<Mutex<ReceivedDeliveries>>>, headers: HeaderMap, body: Bytes| {
+            lock(&arrivals).add(headers, body);
+            StatusCode::NO_CONTENT
+        };
+    let router = Router::new().fallback(record).with_state(arrivals);
     axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await
 }
 

@@ -1,18 +1,24 @@
-//! Subscriptions of the benchmark, and the signatures of their deliveries.
+//! Creates subscriptions and checks the signatures of their deliveries.
 
 use holdpoint_client::api::ids::{AttemptOutcome, WebhookEventType};
 use holdpoint_client::api::webhooks::{CreateWebhook, ListWebhookEvents};
 use holdpoint_client::{Client, webhook};
 use serde::Serialize;
 
-use super::subscribers::{Arrivals, Receiver, Subscribers};
+use super::subscribers::{ReceivedDeliveries, ReceiverKind, Subscribers};
 use crate::Failure;
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum DeliveryMode {
+    BestEffort,
+    Durable,
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct SubscriptionKind {
-    pub(super) receiver: Receiver,
+    pub(super) receiver: ReceiverKind,
     pub(super) events: &'static [&'static str],
-    pub(super) durable: bool,
+    pub(super) mode: DeliveryMode,
 }
 
 pub(super) struct Subscription {
@@ -21,12 +27,12 @@ pub(super) struct Subscription {
 }
 
 #[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct Signatures {
+pub(super) struct SignatureCounts {
     pub(super) checked: usize,
     pub(super) bad: usize,
 }
 
-/// The events that the server reports as not delivered.
+/// Events that the server reports as not delivered.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Losses {
     pub(super) dropped: u64,
@@ -42,11 +48,11 @@ impl Subscription {
         let webhook = CreateWebhook {
             url: Some(subscribers.url(kind.receiver)),
             events: Some(kind.events.iter().map(ToString::to_string).collect()),
-            durable: Some(kind.durable),
+            durable: Some(kind.mode == DeliveryMode::Durable),
             ..CreateWebhook::default()
         };
         let created = client.webhooks().create(&webhook).await.map_err(|error| {
-            Failure::from(error).hint("start the server that is measured with --allow-private-webhooks")
+            Failure::from(error).hint("start the measured server with --allow-private-webhooks")
         })?;
         Ok(Self { id: created.webhook.webhook_id, secret: created.secret.unwrap_or_default() })
     }
@@ -58,7 +64,8 @@ impl Subscription {
 
     pub(super) async fn losses(&self, client: &Client) -> Result<Losses, Failure> {
         let filter = ListWebhookEvents { kind: Some(WebhookEventType::Attempted.as_str().to_owned()) };
-        let attempts = client.webhooks().events(&self.id, &filter).collect(usize::MAX).await?.value.events;
+        let attempts =
+            client.webhooks().list_events(&self.id, &filter).collect(usize::MAX).await?.value.events;
         let mut losses = Losses::default();
         for attempt in attempts.into_iter().map(|event| event.payload) {
             match attempt.outcome {
@@ -71,9 +78,9 @@ impl Subscription {
     }
 }
 
-impl Signatures {
+impl SignatureCounts {
     /// Checks that each sampled delivery is signed with the secret of the subscription that it names.
-    pub(super) fn check(&mut self, arrivals: &Arrivals, subscriptions: &[Subscription]) {
+    pub(super) fn check(&mut self, arrivals: &ReceivedDeliveries, subscriptions: &[Subscription]) {
         let now = jiff::Timestamp::now().as_second();
         for (headers, body) in &arrivals.sample {
             let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());

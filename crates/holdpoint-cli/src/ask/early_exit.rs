@@ -1,4 +1,4 @@
-//! Ends `ask` before there is an answer: on a signal, or at the deadline of a hook. Either this or the command itself
+//! Ends `ask` before there is an answer: on a signal, or at the deadline of a hook. Either this module or the command
 //! reports the outcome, never both.
 
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// The time that a signal waits for the id of a hold that is being made.
+/// The longest wait for the id of a hold that is being created, after a signal.
 const ID_WAIT_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,9 +22,9 @@ pub(super) enum Cause {
 
 #[derive(Debug, PartialEq)]
 enum Progress {
-    /// No request was sent yet.
+    /// No request was sent.
     Preparing,
-    Making,
+    Creating,
     Waiting(String),
     Finished,
 }
@@ -39,7 +39,8 @@ struct Shared {
 }
 
 impl EarlyExit {
-    /// Watches from now on. At the first cause, `report` gets the hold, if there is one, and returns the exit code.
+    /// Starts the watch. At the first cause, `report` receives the id of the hold, if there is one, and returns the
+    /// exit code.
     pub(super) fn watch(
         deadline: Option<Duration>,
         report: impl FnOnce(Cause, Option<&str>) -> u8 + Send + 'static,
@@ -52,11 +53,13 @@ impl EarlyExit {
             let signals = runtime.block_on(async { register_signals() })?;
             let watch = move || {
                 let cause = runtime.block_on(next_cause(signals, deadline));
-                // The lock is kept until the process has ended, so that the command reports nothing meanwhile.
+                // The lock is held until the process has ended, so that the command cannot report an outcome.
                 let progress = watched.wait_for_id();
                 match &*progress {
                     Progress::Finished => {}
-                    Progress::Preparing | Progress::Making => std::process::exit(report(cause, None).into()),
+                    Progress::Preparing | Progress::Creating => {
+                        std::process::exit(report(cause, None).into())
+                    }
                     Progress::Waiting(id) => std::process::exit(report(cause, Some(id)).into()),
                 }
             };
@@ -66,13 +69,13 @@ impl EarlyExit {
         Ok(Self { shared })
     }
 
-    /// Records that a hold is being made. Does not return if the process is about to end early.
-    pub(super) fn making(&self) {
-        self.shared.set(Progress::Making);
+    /// Records that the request for a hold is sent. Does not return if the process is about to end early.
+    pub(super) fn record_request(&self) {
+        self.shared.set(Progress::Creating);
     }
 
-    /// Records the hold that is to be cancelled from now on.
-    pub(super) fn made(&self, id: &str) {
+    /// Records the id of the hold, which an early exit then cancels.
+    pub(super) fn record_hold(&self, id: &str) {
         self.shared.set(Progress::Waiting(id.to_owned()));
     }
 
@@ -90,8 +93,8 @@ impl Shared {
 
     fn wait_for_id(&self) -> MutexGuard<'_, Progress> {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_making = |progress: &mut Progress| *progress == Progress::Making;
-        let waited = self.changed.wait_timeout_while(progress, ID_WAIT_MAX, is_making);
+        let is_creating = |progress: &mut Progress| *progress == Progress::Creating;
+        let waited = self.changed.wait_timeout_while(progress, ID_WAIT_MAX, is_creating);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

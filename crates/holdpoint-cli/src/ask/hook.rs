@@ -1,8 +1,8 @@
-//! `ask --hook`: a person decides about a tool call of an agent program that runs commands before its tool calls. Every
-//! outcome but an approval blocks the call, whatever went wrong.
+//! `ask --hook`: a hold for a tool call of an agent program that runs a command before each tool call. Every outcome
+//! except an approval blocks the call, including all failures.
 //!
-//! Claude Code lets a call run unless its hook denies it on standard output or exits with 2: every other exit code, a crash
-//! included, counts as a failure of the hook that does not block.
+//! Claude Code executes a call unless its hook denies it on standard output or exits with 2. Every other exit code,
+//! including that of a crash, is a failure of the hook that does not block the call.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ use holdpoint_api::ids::{HoldStatus, StrictValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::args::AskArgs;
 use super::early_exit::{Cause, EarlyExit};
-use super::question::Question;
 use super::{create, wait_for_answer};
 use crate::client::Client;
 use crate::connection::{Connection, Settings};
@@ -25,13 +25,13 @@ use crate::output::{cell, clean};
 
 /// The only exit code with which a hook blocks a tool call.
 const BLOCKS: u8 = 2;
-/// Below the 10 minutes after which Claude Code stops a hook and lets the call run.
+/// Below the 10 minutes after which Claude Code stops a hook and executes the call.
 const TIMEOUT_SECONDS: u64 = 9 * 60;
-/// Time after the deadline of the hold in which its outcome may arrive.
+/// Extra time for the response after the deadline of the hold.
 const GRACE: Duration = Duration::from_secs(5);
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 const EVENT: &str = "PreToolUse";
-/// Claude Code sets this for its hooks, and not for the commands that it runs as tools.
+/// Claude Code sets this variable for its hooks, but not for the commands that it runs as tools.
 const HOOK_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -40,7 +40,7 @@ pub(crate) enum Program {
     ClaudeCode,
 }
 
-/// The members used here of the input of a PreToolUse hook. Serialized, they are the data that the approver is shown.
+/// The used members of the input of a PreToolUse hook. Their serialized form is the payload of the hold.
 #[derive(Debug, Deserialize, Serialize)]
 struct ToolCall {
     #[serde(skip_serializing)]
@@ -73,35 +73,35 @@ struct HookDecision<'a> {
     permission_decision_reason: &'a str,
 }
 
-pub(super) fn run(connection: &Connection, question: Question) -> ExitCode {
+pub(super) fn run(connection: &Connection, args: AskArgs) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         std::process::exit(Decision::Deny(format!("holdpoint failed: {panic}")).report().into());
     }));
-    let decision = decide(connection, question).unwrap_or_else(|failure| Decision::Deny(failure.to_string()));
+    let decision = decide(connection, args).unwrap_or_else(|failure| Decision::Deny(failure.to_string()));
     ExitCode::from(decision.report())
 }
 
-/// Returns whether this process runs in a hook, or was told so.
+/// Returns whether this process runs in a hook: the variable of Claude Code is set, or the command has `--hook`.
 pub(crate) fn is_hook() -> bool {
     let is_set = std::env::var_os(HOOK_VARIABLE).is_some_and(|value| !value.is_empty());
     let is_flag = |word: &str| word == "--hook" || word.starts_with("--hook=");
     is_set || std::env::args_os().any(|word| word.to_str().is_some_and(is_flag))
 }
 
-/// Lets a panic end the process with the code that blocks the call.
+/// Makes a panic end the process with the code that blocks the call.
 pub(crate) fn block_on_panic() {
     if is_hook() {
         std::panic::set_hook(Box::new(|_| std::process::exit(BLOCKS.into())));
     }
 }
 
-/// Returns the exit code of `ask` and `wait`: in a hook every code but 0 becomes 2, which blocks the call.
+/// Returns the exit code of `ask` and `wait`: in a hook every code except 0 becomes 2, which blocks the call.
 pub(crate) fn exit_code(code: u8) -> u8 {
     if code != 0 && is_hook() { BLOCKS } else { code }
 }
 
-fn decide(connection: &Connection, mut question: Question) -> Result<Decision, Failure> {
-    let seconds = *question.timeout.get_or_insert(TIMEOUT_SECONDS);
+fn decide(connection: &Connection, mut args: AskArgs) -> Result<Decision, Failure> {
+    let seconds = *args.timeout.get_or_insert(TIMEOUT_SECONDS);
     let deadline = Duration::from_secs(seconds).saturating_add(GRACE);
     // From here on a signal and the deadline deny the call, also while standard input is read.
     let shared: Arc<OnceLock<Client>> = Arc::default();
@@ -111,15 +111,15 @@ fn decide(connection: &Connection, mut question: Question) -> Result<Decision, F
     let call = ToolCall::read(std::io::stdin().lock())?;
     let opened = Client::new(Settings::find(connection)?)?;
     let client = shared.get_or_init(|| opened);
-    question.title.get_or_insert_with(|| call.title());
-    let body = CreateHold { data: Some(call.shown()), ..question.request()? };
+    args.title.get_or_insert_with(|| call.title());
+    let body = CreateHold { data: Some(call.payload()), ..args.request()? };
     let hold = create(client, &body, None, Some(&early_exit))
         .and_then(|made| wait_for_answer(client, made.value.hold_id.as_str()));
     early_exit.finish();
     hold.map(|hold| Decision::of(&hold.value))
 }
 
-/// Cancels the hold, if there is one: the hook no longer waits for its answer.
+/// Cancels the hold, if there is one, because the hook no longer waits for its answer. Denies the call.
 fn end_early(client: Option<&Client>, cause: Cause, id: Option<&str>) -> Decision {
     let cancel = |(client, id): (&Client, _)| client.send(client.holds().cancel(id)).map(drop);
     let cancelled = client.zip(id).map_or(Ok(()), cancel);
@@ -129,7 +129,7 @@ fn end_early(client: Option<&Client>, cause: Cause, id: Option<&str>) -> Decisio
     };
     Decision::Deny(match cancelled {
         Ok(()) => why.to_owned(),
-        Err(failure) => format!("{why}, and the hold could not be cancelled: {}", failure.message()),
+        Err(failure) => format!("{why}; cannot cancel the hold: {}", failure.message()),
     })
 }
 
@@ -146,7 +146,7 @@ impl ToolCall {
         })?;
         if call.hook_event_name != EVENT {
             let event = clean(&call.hook_event_name);
-            return Err(Failure::usage(format!("--hook is for {EVENT} hooks, and this one is for {event}")));
+            return Err(Failure::usage(format!("--hook requires a {EVENT} hook, not a {event} hook")));
         }
         if call.tool_name.trim().is_empty() {
             return Err(Failure::usage("the tool call has no tool_name"));
@@ -155,11 +155,11 @@ impl ToolCall {
     }
 
     fn title(&self) -> String {
-        // Names of tools are short; the server accepts 500 characters.
+        // The server accepts titles of up to 500 characters.
         format!("Allow {}?", self.tool_name.chars().take(200).collect::<String>())
     }
 
-    fn shown(&self) -> StrictValue {
+    fn payload(&self) -> StrictValue {
         StrictValue(serde_json::to_value(self).expect("the keys of a tool call are strings"))
     }
 }
@@ -177,28 +177,28 @@ impl Decision {
         }
     }
 
-    /// Prints the decision and returns the exit code. A denial is told twice, on standard output and by the code, because
-    /// each alone may get lost in a script around this command.
+    /// Prints the decision and returns the exit code. A denial is reported on standard output and by the code, because
+    /// a script around this command may lose one of them.
     fn report(&self) -> u8 {
         let (decision, reason) = match self {
             Self::Allow(reason) => ("allow", reason),
             Self::Deny(reason) => ("deny", reason),
         };
-        let told = HookOutput {
+        let output = HookOutput {
             hook_specific_output: HookDecision {
                 hook_event_name: EVENT,
                 permission_decision: decision,
                 permission_decision_reason: reason,
             },
         };
-        let line = serde_json::to_string(&told).map_err(std::io::Error::from);
+        let line = serde_json::to_string(&output).map_err(std::io::Error::from);
         let mut stdout = std::io::stdout();
         let printed = line.and_then(|line| writeln!(stdout, "{line}")).and_then(|()| stdout.flush());
         match (self, printed) {
             (Self::Allow(_), Ok(())) => 0,
             (Self::Allow(_), Err(_)) => BLOCKS,
             (Self::Deny(_), _) => {
-                // Where nothing can be written, the code still tells.
+                // If standard error is closed, the exit code still denies the call.
                 let _ = writeln!(std::io::stderr(), "{reason}");
                 BLOCKS
             }
@@ -216,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn the_approver_is_shown_the_tool_and_its_whole_input() {
+    fn the_payload_has_the_tool_and_its_whole_input() {
         let input = json!({
             "session_id": "s", "transcript_path": "/t", "cwd": "/project", "hook_event_name": "PreToolUse",
             "tool_name": "Bash", "tool_input": {"command": "rm -rf build"}, "tool_use_id": "toolu_1",
         });
         let call = call(&input).unwrap();
         assert_eq!(call.title(), "Allow Bash?");
-        let shown = json!({"tool": "Bash", "input": {"command": "rm -rf build"}, "cwd": "/project"});
-        assert_eq!(call.shown().0, shown);
+        let payload = json!({"tool": "Bash", "input": {"command": "rm -rf build"}, "cwd": "/project"});
+        assert_eq!(call.payload().0, payload);
     }
 
     #[test]

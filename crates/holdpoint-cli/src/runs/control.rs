@@ -3,7 +3,7 @@
 use holdpoint_api::ids::{Drain, Status};
 use holdpoint_api::runs::{BULK_CANCEL_MAX, BulkCancel, CancelRun, PauseRun, RunError};
 
-use super::{Client, Failure, Output, cell, clean, settled, standing_or};
+use super::{Client, Failure, Output, cell, clean, describe_state_or, wait_until_settled};
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -11,8 +11,8 @@ Examples:
   holdpoint runs cancel RUN RUN RUN --reason 'wrong order'
   holdpoint runs list --tag test --json | jq -r '.runs[].runId' | xargs holdpoint runs cancel
 
-A run that has ended is left as it is, which is not an error. With several runs, each has a line;
-the exit code is 1 if one of them could not be cancelled.";
+A run that has already ended is not an error. With several runs, each has a line; the exit code is 1
+if one of them could not be cancelled.";
 
 pub(crate) fn pause(
     client: &Client,
@@ -29,10 +29,10 @@ pub(crate) fn pause(
         let resume = output.command(&format!("runs resume {run}"));
         if now.draining == Some(true) {
             return format!(
-                "run {run} will be {status} once the nodes at work have ended\nwithdraw the pause with: {resume}"
+                "run {run} will be {status} after its running nodes have ended\nwithdraw the pause with: {resume}"
             );
         }
-        format!("run {run} is {status}\nlet it go on with: {resume}")
+        format!("run {run} is {status}\nresume it with: {resume}")
     });
     Ok(())
 }
@@ -40,8 +40,8 @@ pub(crate) fn pause(
 pub(crate) fn resume(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
     let reply = client.send(client.runs().resume(run))?;
     output.show(&reply, |resumed| {
-        let now = standing_or(output, settled(client, run).as_ref(), resumed.status);
-        format!("run {} goes on; it is now {now}", clean(run))
+        let now = describe_state_or(output, wait_until_settled(client, run).as_ref(), resumed.status);
+        format!("resumed run {}; it is now {now}", clean(run))
     });
     Ok(())
 }
@@ -88,6 +88,6 @@ fn line(output: &Output, run: &str, status: Option<Status>, error: Option<&RunEr
             format!("run {run} was not cancelled: {} ({})", cell(&error.message), cell(&error.code))
         }
         None if status == Some(Status::Cancelled) => format!("run {run} is {shown}"),
-        None => format!("run {run} is {shown}: it had ended before"),
+        None => format!("run {run} is {shown}: it had already ended"),
     }
 }

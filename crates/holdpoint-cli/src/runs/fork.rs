@@ -1,16 +1,16 @@
-//! `holdpoint runs fork`.
+//! `holdpoint runs fork`: replays a run or branches from one of its events.
 
 use clap::Args;
 use holdpoint_api::ids::ForkMode;
 use holdpoint_api::runs::{ForkRun, RunForked, RunOptionsOverlay};
 
-use super::{Client, Failure, Named, NewRun, Output};
+use super::{Client, Failure, Output, RunArg, RunReport, clean};
 use crate::values;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs fork RUN --mode replay            # the whole run again, as it was recorded
-  holdpoint runs events RUN                        # shows the numbers of events
+  holdpoint runs events RUN                        # shows the sequence numbers
   holdpoint runs fork RUN --mode branch --from 7   # copies events 0 to 6, then continues live
   holdpoint runs fork latest --mode branch --from 0 --tag what-if --watch
 
@@ -19,26 +19,26 @@ A branch has its own interrupts and effects after the events that it copies.
 The source run does not change.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Fork {
+pub(crate) struct ForkArgs {
     #[command(flatten)]
-    run: Named,
+    run: RunArg,
     /// replay repeats the record; branch copies its beginning and continues live
     #[arg(long, value_name = "MODE", value_parser = ["replay", "branch"])]
     mode: String,
-    /// The sequence number of the first event that is not copied, as `runs events` shows it. Required for a branch; 0 by
-    /// default for a replay
+    /// Sequence number of the first event that is not copied, as shown by `runs events`; required for a branch
+    /// [default for a replay: 0]
     #[arg(long = "from", value_name = "N", required_if_eq("mode", "branch"), value_parser = clap::value_parser!(i64).range(0..))]
     from_seq: Option<i64>,
-    /// Options in place of those of the source: recursionLimit, runTimeoutMs, …
+    /// Options that replace those of the source: recursionLimit, runTimeoutMs, …
     #[arg(long, value_name = "JSON|@FILE|-")]
     configurable: Option<String>,
-    /// Metadata in place of that of the source
+    /// Metadata that replaces that of the source
     #[arg(long, value_name = "JSON|@FILE|-")]
     metadata: Option<String>,
-    /// A tag in place of those of the source. Repeat for more
+    /// Tag; replaces the tags of the source; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     tags: Option<Vec<String>>,
-    /// A second request with the same key within a day does not fork the run again
+    /// Idempotency key: requests with the same key within a day create one fork
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     /// Watch the new run to its end
@@ -46,17 +46,19 @@ pub(crate) struct Fork {
     watch: bool,
 }
 
-pub(crate) fn run(client: &Client, output: &Output, asked: Fork) -> Result<(), Failure> {
-    let source = asked.run.id(client)?;
+pub(crate) fn run(client: &Client, output: &Output, args: ForkArgs) -> Result<(), Failure> {
+    let source = args.run.id(client)?;
     let overlay = RunOptionsOverlay {
-        configurable: values::object("--configurable", asked.configurable.as_deref())?.unwrap_or_default(),
-        tags: asked.tags,
-        metadata: values::object("--metadata", asked.metadata.as_deref())?,
+        configurable: values::object("--configurable", args.configurable.as_deref())?.unwrap_or_default(),
+        tags: args.tags,
+        metadata: values::object("--metadata", args.metadata.as_deref())?,
     };
-    let mode = if asked.mode == "branch" { ForkMode::Branch } else { ForkMode::Replay };
-    let fork = ForkRun { mode, from_seq: asked.from_seq, run_options_overlay: overlay };
+    let mode = if args.mode == "branch" { ForkMode::Branch } else { ForkMode::Replay };
+    let fork = ForkRun { mode, from_seq: args.from_seq, run_options_overlay: overlay };
     let request = client.runs().fork(&source, &fork);
-    let reply = client.send_keyed(request, asked.idempotency_key.as_deref())?;
+    let reply = client.send_keyed(request, args.idempotency_key.as_deref())?;
     let RunForked { run_id, status, .. } = &reply.value;
-    NewRun { id: run_id, status: *status, verb: "forked", watch: asked.watch }.show(client, output, &reply)
+    let heading = format!("forked run {}", clean(run_id.as_str()));
+    RunReport { run: run_id, status: *status, heading, thread: None, watch: args.watch }
+        .show(client, output, &reply)
 }

@@ -1,4 +1,4 @@
-//! `holdpoint runs interrupts`: the interrupts of a run with their votes, side questions and decisions.
+//! `holdpoint runs interrupts`: shows the interrupts of a run with their votes, side questions and decisions.
 
 use holdpoint_api::interrupts::{InterruptDecision, InterruptRecord};
 
@@ -6,13 +6,13 @@ use super::{Client, Failure, Output, cell};
 use crate::output::{age_since, shorten};
 
 const HEADS: [&str; 11] =
-    ["INTERRUPT", "NODE", "KIND", "STATUS", "ASKED", "VOTES", "ASKS", "DECISION", "BY", "VIA", "TITLE"];
+    ["INTERRUPT", "NODE", "KIND", "STATUS", "AGE", "VOTES", "ASKS", "DECISION", "BY", "VIA", "TITLE"];
 
 pub(super) fn run(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
     let reply = client.collect(client.interrupts().history(run), u32::MAX)?;
     output.show(&reply, |page| {
         let rows: Vec<_> = page.interrupts.iter().map(row).collect();
-        output.table(&HEADS, &rows, "the run has asked nothing")
+        output.table(&HEADS, &rows, "no interrupts")
     });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `holdpoint runs list`.
+//! `holdpoint runs list`: lists runs.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -20,8 +20,8 @@ Examples:
 const TITLE_CHARS_MAX: usize = 60;
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
-    /// Only runs in this status
+pub(crate) struct ListArgs {
+    /// Only runs with this status
     #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(Status::ALL.map(Status::as_str)))]
     status: Option<String>,
     /// Only runs of this workflow
@@ -36,35 +36,35 @@ pub(crate) struct List {
     /// Only child runs of this run; `latest` is the newest run
     #[arg(long, value_name = "RUN")]
     parent: Option<String>,
-    /// Only runs created at this time or later: an instant, a day, or a time span before now (90s, 15m, 12h, 30d, 2w)
+    /// Only runs created at or after this time: an instant, a day, or a time span before now (90s, 15m, 12h, 30d, 2w)
     #[arg(long, value_name = "WHEN", value_parser = values::instant)]
     since: Option<String>,
     /// Only runs created before this time
     #[arg(long, value_name = "WHEN", value_parser = values::instant)]
     until: Option<String>,
-    /// The largest number of runs to show
+    /// Maximum number of runs to show
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-pub(crate) fn run(client: &Client, output: &Output, asked: List) -> Result<(), Failure> {
+pub(crate) fn run(client: &Client, output: &Output, args: ListArgs) -> Result<(), Failure> {
     let filter = ListRuns {
-        status: asked.status,
-        workflow_id: asked.workflow,
-        scope_id: asked.scope,
-        parent_run_id: asked.parent.map(|run| client.run_id(&run)).transpose()?,
-        tag: asked.tag,
-        created_after: asked.since,
-        created_before: asked.until,
+        status: args.status,
+        workflow_id: args.workflow,
+        scope_id: args.scope,
+        parent_run_id: args.parent.map(|run| client.run_id(&run)).transpose()?,
+        tag: args.tag,
+        created_after: args.since,
+        created_before: args.until,
     };
-    let reply = client.collect(client.runs().list(&filter), asked.limit)?;
+    let reply = client.collect(client.runs().list(&filter), args.limit)?;
     output.show(&reply, |page| table(output, &page.runs));
-    output.more(&reply, asked.limit);
+    output.more(&reply, args.limit);
     Ok(())
 }
 
-/// Returns a table of runs. Columns without a value are left out. A completed hold has its outcome as its status, and a run
-/// that failed at a deadline has it as its error.
+/// Returns a table of runs without empty columns. The status of a completed hold is its outcome. The error of a run
+/// that failed at a deadline is `timed_out`.
 fn table(output: &Output, runs: &[RunSummary]) -> String {
     let hold_outcome = |run: &RunSummary| run.outcome.filter(|_| run.status == Status::Completed);
     let failure_outcome = |run: &RunSummary| run.outcome.filter(|_| run.status != Status::Completed);

@@ -1,4 +1,4 @@
-//! `holdpoint runs show`: the facts of a run, its nodes, related runs, and the next command.
+//! `holdpoint runs show`: shows a run, its nodes, related runs, and the next command.
 
 use holdpoint_api::Instant;
 use holdpoint_api::ids::Status;
@@ -6,7 +6,7 @@ use holdpoint_api::snapshot::RunSnapshot;
 use serde::Serialize;
 
 use super::{Output, cell, clean};
-use crate::asked;
+use crate::open_interrupt;
 use crate::output::{age_since, quoted};
 
 pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
@@ -16,16 +16,16 @@ pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
         vec![cell(&child.run_id), cell(&child.workflow_id), cell(&child.node_id), cell(child.status)]
     });
     let parts = [
-        output.facts(&facts(output, run)),
+        output.fields(&fields(output, run)),
         output.table(&["NODE", "STATUS"], &nodes, ""),
         output.table(&["CHILD", "WORKFLOW", "NODE", "STATUS"], &children.collect::<Vec<_>>(), ""),
-        asked::text(output, run),
+        open_interrupt::describe_with_command(output, run),
         next(output, run),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-fn facts(output: &Output, run: &RunSnapshot<'_>) -> Vec<(&'static str, String)> {
+fn fields(output: &Output, run: &RunSnapshot<'_>) -> Vec<(&'static str, String)> {
     let at = |at: Instant| format!("{} ({} ago)", cell(at), age_since(at));
     let reason = run.pause_reason.as_ref().map(|reason| format!(": {}", cell(reason))).unwrap_or_default();
     let paused = run.paused_at.map(|since| {
@@ -33,7 +33,7 @@ fn facts(output: &Output, run: &RunSnapshot<'_>) -> Vec<(&'static str, String)> 
     });
     let pause_requested = run.pause_requested_at.map(|since| {
         let by = cell(&run.pause_requested_by);
-        format!("{} by {by}, when the nodes at work have ended{reason}", at(since))
+        format!("{} by {by}, after its running nodes have ended{reason}", at(since))
     });
     let parent = run.parent_run_id.as_ref();
     let parent = parent.map(|parent| format!("run {} at node {}", cell(parent), cell(&run.parent_node_id)));
@@ -69,28 +69,31 @@ fn object(output: &Output, members: &impl Serialize) -> String {
     if text == "{}" { String::new() } else { output.fit(&text, 400) }
 }
 
-/// Describes the wait of a node for a server that is unavailable.
+/// Describes the retries of a node whose server is unavailable.
 fn delayed(run: &RunSnapshot<'_>) -> Option<String> {
     let mut nodes = run.node_states.0.iter();
     let (node, delay) = nodes.find_map(|(node, state)| Some((node, state.delay.as_ref()?)))?;
     let until = delay.until.map_or_else(
-        || "given up; requeue its dispatch when the server is back".to_owned(),
-        |until| format!("tried until {}", cell(until)),
+        || "given up; requeue its dispatch when the server is available".to_owned(),
+        |until| format!("retried until {}", cell(until)),
     );
     let (since, error) = (cell(delay.since), cell(&delay.error.message));
     Some(format!("node {} since {since}, {until}: {error}", clean(node)))
 }
 
-/// Returns the command that lets a run continue that has no interrupt of its own.
+/// Returns the next command for a run that is paused, or that waits for the interrupt of a child run.
 fn next(output: &Output, run: &RunSnapshot<'_>) -> String {
     if run.status == Status::Paused {
         let id = quoted(run.run_id.as_str());
-        return format!("let it go on with: {}", output.command(&format!("runs resume {id}")));
+        return format!("resume it with: {}", output.command(&format!("runs resume {id}")));
     }
     match run.child_runs.iter().find(|child| child.status.is_waiting()) {
         Some(child) if run.interrupt.is_none() => {
             let child = quoted(child.run_id.as_str());
-            format!("see what it waits for with: {}", output.command(&format!("runs show {child}")))
+            format!(
+                "show the interrupt of the child run with: {}",
+                output.command(&format!("runs show {child}"))
+            )
         }
         _ => String::new(),
     }
@@ -124,21 +127,23 @@ mod tests {
             "pauseReason": "lunch",
         }));
         assert!(text.contains(NOON) && text.contains(" by ann, immediate: lunch"), "{text}");
-        assert!(text.ends_with("let it go on with: holdpoint runs resume r1"), "{text}");
+        assert!(text.ends_with("resume it with: holdpoint runs resume r1"), "{text}");
         let text = shown(&json!({"pauseRequestedAt": NOON, "pauseRequestedBy": "ann"}));
-        assert!(text.contains(" by ann, when the nodes at work have ended"), "{text}");
+        assert!(text.contains(" by ann, after its running nodes have ended"), "{text}");
     }
 
     #[test]
     fn a_run_shows_the_delay_of_a_node_whose_server_is_unavailable() {
-        let mut delay = json!({"since": NOON, "error": {"code": "x", "message": "the server own is away"}});
+        let mut delay =
+            json!({"since": NOON, "error": {"code": "x", "message": "the server own is unavailable"}});
         let delayed = |delay: &Value| {
             shown(&json!({"nodeStates": {"agent": {"status": "running", "typeId": "t", "delay": delay}}}))
         };
         let text = delayed(&delay);
         assert!(text.contains(&format!("since {NOON}, given up; requeue its dispatch")), "{text}");
         delay["until"] = json!(NOON);
-        let expected = format!("node agent since {NOON}, tried until {NOON}: the server own is away");
+        let expected =
+            format!("node agent since {NOON}, retried until {NOON}: the server own is unavailable");
         assert!(delayed(&delay).contains(&expected));
     }
 
@@ -149,7 +154,10 @@ mod tests {
             shown(&json!({"childRuns": [child], "sourceRunId": "r0", "fromSeq": 4, "forkMode": "branch"}));
         assert!(text.contains("r1.1   c         call  waiting-input"), "{text}");
         assert!(text.contains("run r0 before its event 4, as a branch"), "{text}");
-        assert!(text.ends_with("see what it waits for with: holdpoint runs show r1.1"), "{text}");
+        assert!(
+            text.ends_with("show the interrupt of the child run with: holdpoint runs show r1.1"),
+            "{text}"
+        );
         let text = shown(&json!({"parentRunId": "up", "parentNodeId": "call"}));
         assert!(text.contains("run up at node call"), "{text}");
     }

@@ -1,11 +1,11 @@
-//! `holdpoint runs start`.
+//! `holdpoint runs start`: starts a run of a workflow.
 
 use clap::Args;
 use holdpoint_api::runs::{CreateRun, RunCreated};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Client, Failure, NewRun, Output, clean};
+use super::{Client, Failure, Output, RunReport, clean};
 use crate::values;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -17,33 +17,33 @@ Examples:
   holdpoint runs start deploy --configurable '{\"runTimeoutMs\": 600000}'";
 
 #[derive(Debug, Args)]
-pub(crate) struct Start {
-    /// The id of a registered workflow
+pub(crate) struct StartArgs {
+    /// Id of a registered workflow
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// One input; the value is JSON if it reads as JSON, else text. Repeat for more. To force text, quote it:
+    /// One input: JSON if the value parses as JSON, otherwise text; repeatable. To send text, quote it:
     /// --input 'version="1.4"'
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = values::pair)]
     pairs: Vec<(String, Value)>,
-    /// All inputs as one JSON object: the text itself, @file, or - for standard input
+    /// All inputs as one object: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     inputs: Option<String>,
-    /// A tag on the run. Repeat for more
+    /// Tag of the run; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     tags: Option<Vec<String>>,
     /// Options of the run: recursionLimit, runTimeoutMs, …
     #[arg(long, value_name = "JSON|@FILE|-")]
     configurable: Option<String>,
-    /// Metadata of the run
+    /// JSON metadata to store with the run
     #[arg(long, value_name = "JSON|@FILE|-")]
     metadata: Option<String>,
-    /// The scope of the run; `runs list --scope` finds it
+    /// Scope of the run; `runs list --scope` finds it
     #[arg(long, value_name = "SCOPE")]
     scope: Option<String>,
-    /// Do not start while another run of the scope is unfinished
+    /// Refuse the start if another run of the scope has not ended
     #[arg(long, requires = "scope")]
     exclusive: bool,
-    /// A second request with the same key within a day does not start another run
+    /// Idempotency key: requests with the same key within a day start one run
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     /// Watch the run to its end
@@ -51,24 +51,26 @@ pub(crate) struct Start {
     watch: bool,
 }
 
-pub(crate) fn run(client: &Client, output: &Output, asked: Start) -> Result<(), Failure> {
+pub(crate) fn run(client: &Client, output: &Output, args: StartArgs) -> Result<(), Failure> {
     let run = CreateRun {
-        workflow_id: asked.workflow,
-        inputs: Some(values::inputs(asked.inputs.as_deref(), asked.pairs)?),
-        tags: asked.tags,
-        configurable: values::object("--configurable", asked.configurable.as_deref())?,
-        metadata: values::object("--metadata", asked.metadata.as_deref())?,
-        scope_id: asked.scope,
+        workflow_id: args.workflow,
+        inputs: Some(values::inputs(args.inputs.as_deref(), args.pairs)?),
+        tags: args.tags,
+        configurable: values::object("--configurable", args.configurable.as_deref())?,
+        metadata: values::object("--metadata", args.metadata.as_deref())?,
+        scope_id: args.scope,
         ..CreateRun::default()
     };
-    if let Some(warning) = undeclared(client, &run) {
+    if let Some(warning) = warn_of_undeclared_inputs(client, &run) {
         eprintln!("{warning}");
     }
     let runs = client.runs();
-    let request = if asked.exclusive { runs.create_in_scope(&run) } else { runs.create(&run) };
-    let reply = client.send_keyed(request, asked.idempotency_key.as_deref())?;
+    let request = if args.exclusive { runs.create_in_scope(&run) } else { runs.create(&run) };
+    let reply = client.send_keyed(request, args.idempotency_key.as_deref())?;
     let RunCreated { run_id, status, .. } = &reply.value;
-    NewRun { id: run_id, status: *status, verb: "started", watch: asked.watch }.show(client, output, &reply)
+    let heading = format!("started run {}", clean(run_id.as_str()));
+    RunReport { run: run_id, status: *status, heading, thread: None, watch: args.watch }
+        .show(client, output, &reply)
 }
 
 /// The variables that a workflow declares.
@@ -82,9 +84,9 @@ struct Variable {
     name: String,
 }
 
-/// Returns a warning about inputs that the workflow does not declare, which are typing errors more often than not.
-/// A workflow without variables accepts any input. Without the right to read workflows there is no warning.
-fn undeclared(client: &Client, run: &CreateRun) -> Option<String> {
+/// Returns a warning about inputs that the workflow does not declare, which are usually typing errors. A workflow
+/// without variables accepts every input. Returns None if this key may not read workflows.
+fn warn_of_undeclared_inputs(client: &Client, run: &CreateRun) -> Option<String> {
     let inputs = run.inputs.as_ref().filter(|inputs| !inputs.0.is_empty())?;
     let found = client.send(client.workflows().get(&run.workflow_id)).ok()?.value;
     let Declarations { variables } = serde_json::from_value(found).ok()?;

@@ -1,4 +1,4 @@
-//! `holdpoint threads events`: what happened in a thread, and what happens in it from now on.
+//! `holdpoint threads events`: prints the events of a thread, and follows new ones.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -11,48 +11,48 @@ use super::super::watch::{event_line, report_reconnect};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  holdpoint threads events bob                    # everything so far
-  holdpoint threads events bob --follow           # and what comes, also of runs that begin later
+  holdpoint threads events bob                    # all recorded events
+  holdpoint threads events bob --follow           # also new events, including those of later runs
   holdpoint threads events bob --json | jq -r '.events[-1].cursor'
   holdpoint threads events bob --after CURSOR --follow --json | your-program
 
-A thread is where runs of an agent talk, one after another; a run of a workflow is alone in a
-thread with its own id. Events come in the order in which they were written, each below its run and
-with its number there.
+The runs of an agent in one thread follow one another; a run of a workflow has a thread with its own
+id. Events are printed in the order in which they were written, below the id of their run and with
+their sequence number.
 
-With --json every event has a `cursor`: --after goes on behind it, also after a restart of the
-server, with nothing missing and nothing twice. With --follow, that is one event a line. It never
-ends by itself, because another run may always begin. A lost connection is made again where it was;
-Ctrl-C ends the watching, nothing else.";
+With --json every event has a `cursor`. --after continues after a cursor, also after a restart of the
+server, without gaps or repetitions. With --follow --json, each line has one event. --follow does not
+end by itself, because another run may start. After a lost connection, the command reconnects and
+continues. Ctrl-C ends the command, not the runs.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Events {
-    /// The thread, or a run that is alone in one
+pub(crate) struct EventArgs {
+    /// Id of the thread, or of a run that has its own thread
     #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
     thread: String,
-    /// Go on with what comes, until Ctrl-C
+    /// Continue with new events until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// Only what came behind this cursor
+    /// Only events after this cursor
     #[arg(long, value_name = "CURSOR", value_parser = NonEmptyStringValueParser::new())]
     after: Option<String>,
-    /// Show at most this many
+    /// Maximum number of entries to show
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "follow",
         value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-pub(super) fn run(client: &Client, output: &Output, asked: &Events) -> Result<(), Failure> {
-    let query = After { after: asked.after.clone() };
-    if asked.follow {
-        return follow(client, output, &query, &asked.thread);
+pub(super) fn run(client: &Client, output: &Output, args: &EventArgs) -> Result<(), Failure> {
+    let query = After { after: args.after.clone() };
+    if args.follow {
+        return follow(client, output, &query, &args.thread);
     }
-    let reply = client.collect(client.threads().events(&asked.thread, &query), asked.limit)?;
+    let reply = client.collect(client.threads().list_events(&args.thread, &query), args.limit)?;
     output.show(&reply, |page| {
         let mut printer = Printer::default();
         page.events.iter().map(|event| printer.lines(output, &event.event)).collect::<Vec<_>>().join("\n")
     });
-    output.more(&reply, asked.limit);
+    output.more(&reply, args.limit);
     Ok(())
 }
 
@@ -60,7 +60,7 @@ fn follow(client: &Client, output: &Output, query: &After, thread: &str) -> Resu
     let mut events = client.threads().watch(thread, query).on_reconnect(report_reconnect);
     let mut printer = Printer::default();
     loop {
-        let read = client.next(&mut events).map_err(|failure| match failure.is_passing() {
+        let read = client.next(&mut events).map_err(|failure| match failure.is_transient() {
             true => failure.hint(how_to_continue(output, thread, events.last_id())),
             false => failure,
         });
@@ -78,7 +78,7 @@ fn how_to_continue(output: &Output, thread: &str, last: Option<&str>) -> String 
     format!("the thread continues; follow it again with: {later}")
 }
 
-/// Names a run above its events.
+/// Prints the id of a run above its events.
 #[derive(Default)]
 struct Printer {
     run: Option<String>,

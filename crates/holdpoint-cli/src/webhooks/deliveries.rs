@@ -1,4 +1,4 @@
-//! Deliveries and dead letters of a webhook.
+//! Lists and repeats deliveries and dead letters of a webhook.
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
@@ -11,40 +11,40 @@ use crate::failure::Failure;
 use crate::output::{Output, age_since, cell, clean};
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
-    /// The webhook, as `webhooks list` shows it
+pub(crate) struct ListArgs {
+    /// Id of the webhook, as shown by `webhooks list`
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// Only deliveries in this state
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(DeliveryState::ALL.map(DeliveryState::as_str)))]
     state: Option<String>,
-    /// Show at most this many
+    /// Maximum number of entries to show
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DeadLetters {
-    /// The webhook, as `webhooks list` shows it
+pub(crate) struct DeadLetterArgs {
+    /// Id of the webhook, as shown by `webhooks list`
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
-    /// Show at most this many
+    /// Maximum number of entries to show
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// The webhook, as `webhooks list` shows it
+pub(crate) struct ReplayArgs {
+    /// Id of the webhook, as shown by `webhooks list`
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
-    /// The delivery, as `webhooks deliveries` shows it; without it a window of time
+    /// Id of the delivery, as shown by `webhooks deliveries`; required without --from and --to
     #[arg(value_name = "DELIVERY", conflicts_with_all = ["from", "to", "events"], required_unless_present_all = ["from", "to"])]
     delivery: Option<String>,
-    /// Start of the window: an instant, a day, or a time before now
+    /// Start of the time window: an instant, a day, or a time span before now
     #[arg(long, value_name = "TIME", value_parser = values::instant, requires = "to")]
     from: Option<String>,
-    /// End of the window
+    /// End of the time window
     #[arg(long, value_name = "TIME", value_parser = values::instant, requires = "from")]
     to: Option<String>,
     /// Only these types of events, separated by commas
@@ -52,7 +52,7 @@ pub(crate) struct Replay {
     events: Option<Vec<String>>,
 }
 
-pub(super) fn list(client: &Client, output: &Output, args: List) -> Result<(), Failure> {
+pub(super) fn list(client: &Client, output: &Output, args: ListArgs) -> Result<(), Failure> {
     let filter = ListDeliveries { state: args.state };
     let reply = client.collect(client.webhooks().deliveries(&args.id, &filter), args.limit)?;
     let row = |Delivery { row, attempts }: &Delivery| {
@@ -71,14 +71,14 @@ pub(super) fn list(client: &Client, output: &Output, args: List) -> Result<(), F
     };
     output.show(&reply, |page| {
         let rows: Vec<_> = page.deliveries.iter().map(row).collect();
-        let heads = ["DELIVERY", "STATE", "ATTEMPTS", "EVENT", "RUN", "AGE", "ANSWER", "MS", "ERROR"];
-        output.table(&heads, &rows, "no deliveries; those that have ended are kept for a week")
+        let heads = ["DELIVERY", "STATE", "ATTEMPTS", "EVENT", "RUN", "AGE", "RESPONSE", "MS", "ERROR"];
+        output.table(&heads, &rows, "no deliveries; ended deliveries are kept for a week")
     });
     output.more(&reply, args.limit);
     Ok(())
 }
 
-pub(super) fn dead_letters(client: &Client, output: &Output, args: &DeadLetters) -> Result<(), Failure> {
+pub(super) fn dead_letters(client: &Client, output: &Output, args: &DeadLetterArgs) -> Result<(), Failure> {
     let reply = client.collect(client.webhooks().dead_letters(&args.id), args.limit)?;
     let row = |letter: &DeadLetter| {
         vec![
@@ -100,7 +100,7 @@ pub(super) fn dead_letters(client: &Client, output: &Output, args: &DeadLetters)
     Ok(())
 }
 
-pub(super) fn replay(client: &Client, output: &Output, args: Replay) -> Result<(), Failure> {
+pub(super) fn replay(client: &Client, output: &Output, args: ReplayArgs) -> Result<(), Failure> {
     if let Some(delivery) = &args.delivery {
         let reply = client.send(client.webhooks().replay(&args.id, delivery))?;
         output.show(&reply, |now| format!("{} is {}", clean(delivery), now.state.as_str()));

@@ -1,4 +1,4 @@
-//! `holdpoint webhooks verify`: verifies a delivery. Needs no server.
+//! `holdpoint webhooks verify`: verifies the signature of a delivery. Needs no server.
 
 use std::io::Read;
 
@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::output::{Output, clean};
 
 pub(crate) const EXAMPLES: &str = "\
-The body must be the bytes as they were received, not parsed and written again. The secret is read
-from HOLDPOINT_WEBHOOK_SECRET or a file, so that no list of processes shows it.
+The body must be the bytes as received, not parsed and serialized again. The secret is read from
+HOLDPOINT_WEBHOOK_SECRET or a file, so that the list of processes does not show it.
 
 Examples:
   HOLDPOINT_WEBHOOK_SECRET=… holdpoint webhooks verify --headers headers.txt < body.json
@@ -20,14 +20,14 @@ Examples:
     --header 'X-openwop-Signature: sha256=…' < body.json
   holdpoint webhooks verify --headers headers.txt --at 2026-01-01T00:00:00Z < body.json";
 
-const VARIABLE: &str = "HOLDPOINT_WEBHOOK_SECRET";
+const SECRET_VARIABLE: &str = "HOLDPOINT_WEBHOOK_SECRET";
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
-    /// A header of the delivery, as `Name: value`; repeat for more
+pub(crate) struct VerifyArgs {
+    /// Header of the delivery, as `Name: value`; repeatable
     #[arg(long = "header", value_name = "LINE", value_parser = parse_header)]
     header: Vec<(String, String)>,
-    /// File with the headers, one a line
+    /// File with the headers, one per line
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// File with the secret [default: the variable HOLDPOINT_WEBHOOK_SECRET]
@@ -41,7 +41,7 @@ pub(crate) struct Verify {
 /// The output for scripts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Verified<'a> {
+struct VerifyReport<'a> {
     genuine: bool,
     timestamp: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,15 +53,15 @@ fn parse_header(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_ascii_lowercase(), value.trim().to_string()))
         }
-        _ => Err("write it as Name: value".to_string()),
+        _ => Err("must have the form Name: value".to_string()),
     }
 }
 
-pub(super) fn run(output: &Output, args: &Verify) -> Result<(), Failure> {
+pub(super) fn run(output: &Output, args: &VerifyArgs) -> Result<(), Failure> {
     let secret = read_secret(args.secret_file.as_deref())?;
     let mut headers = args.header.clone();
     if let Some(path) = &args.headers {
-        // A stored request begins with its method, which is not a header.
+        // The first line of a stored request is its method and path, not a header.
         headers.extend(values::read(path)?.lines().filter_map(|text| parse_header(text).ok()));
     }
     let now = match &args.at {
@@ -73,16 +73,16 @@ pub(super) fn run(output: &Output, args: &Verify) -> Result<(), Failure> {
         .read_to_end(&mut body)
         .map_err(|error| Failure::usage(format!("cannot read the body: {error}")))?;
     let find = |name: &str| headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
-    let signed = webhook::verify(&secret, find, &body, now.as_second())
+    let signature = webhook::verify(&secret, find, &body, now.as_second())
         .map_err(|rejection| Failure::refused(clean(&rejection.to_string())))?;
-    let event_type = signed.event_type.as_deref();
+    let event_type = signature.event_type.as_deref();
     if output.json {
-        output.json_line(&Verified { genuine: true, timestamp: signed.timestamp, event_type });
+        output.json_line(&VerifyReport { genuine: true, timestamp: signature.timestamp, event_type });
     } else {
         output.line(&format!(
             "genuine: {}, signed {} seconds ago",
             clean(event_type.unwrap_or("an event")),
-            signed.age_seconds
+            signature.age_seconds
         ));
     }
     Ok(())
@@ -91,9 +91,9 @@ pub(super) fn run(output: &Output, args: &Verify) -> Result<(), Failure> {
 fn read_secret(file: Option<&str>) -> Result<String, Failure> {
     let text = match file {
         Some(path) => values::read(path)?,
-        None => std::env::var(VARIABLE).map_err(|_| {
-            Failure::usage("there is no secret to verify with")
-                .hint(format!("set {VARIABLE}, or name a file with --secret-file"))
+        None => std::env::var(SECRET_VARIABLE).map_err(|_| {
+            Failure::usage("the secret is missing")
+                .hint(format!("set {SECRET_VARIABLE}, or use --secret-file FILE"))
         })?,
     };
     match text.trim() {

@@ -13,8 +13,7 @@ use crate::{Client, Request};
 pub struct Keys<'a>(pub(super) &'a Client);
 
 impl Keys<'_> {
-    /// Creates a key. The response has its secret, which is shown once: not if a
-    /// response was lost and the request was repeated.
+    /// Creates a key. Only the first response has the secret: it is not in the response of a repeated request.
     pub fn create(self, key: &CreateKey) -> Request<KeyCreated> {
         self.0.post("/v1/keys").body(key)
     }
@@ -29,7 +28,7 @@ impl Keys<'_> {
         self.0.delete(format!("/v1/keys/{}", encode_segment(key)))
     }
 
-    /// Replaces a key. The response has the new secret once, as for `create`.
+    /// Creates the successor of a key. Only the first response has the new secret.
     pub fn rotate(self, key: &str, rotation: &RotateKey) -> Request<KeyCreated> {
         self.0.post(format!("/v1/keys/{}:rotate", encode_segment(key))).body(rotation)
     }
@@ -40,7 +39,7 @@ impl Keys<'_> {
 pub struct Sessions<'a>(pub(super) &'a Client);
 
 impl Sessions<'_> {
-    /// Makes a link that signs in once.
+    /// Creates a link that signs in once.
     pub fn create_link(self, link: &CreateSessionLink) -> Request<SessionLink> {
         self.0.post("/v1/session:link").body(link)
     }
@@ -71,17 +70,17 @@ impl LinkSecrets<'_> {
         self.0.get("/v1/secrets")
     }
 
-    /// Replaces the secret that signs new links.
+    /// Creates a new secret for new links.
     pub fn rotate(self, rotation: &RotateSecrets) -> Request<Secret> {
         self.0.post("/v1/secrets:rotate").body(rotation)
     }
 }
 
-/// Reads facts about the server and the tenant.
+/// Reads the usage of the tenant, the discovery document and the health of the server.
 #[derive(Clone, Copy, Debug)]
-pub struct Server<'a>(pub(super) &'a Client);
+pub struct ServerInfo<'a>(pub(super) &'a Client);
 
-impl Server<'_> {
+impl ServerInfo<'_> {
     /// Returns the quotas of the tenant and their use.
     pub fn usage(self) -> Request<Usage> {
         self.0.get("/v1/usage")

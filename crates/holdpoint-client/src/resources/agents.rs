@@ -1,8 +1,8 @@
 //! Agents and their threads.
 
 use holdpoint_api::agents::{
-    Agent, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread, MessageList, SayInThread,
-    StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    Agent, AgentList, AgentRegistered, CancelThread, InterruptThread, MessageAccepted, MessageList,
+    SayInThread, StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::agui::RunAgentInput;
 use holdpoint_api::decisions::{CallDecided, DecideCall};
@@ -10,7 +10,7 @@ use holdpoint_api::events::{After, ThreadEvents};
 use holdpoint_api::ids::encode_segment;
 use serde::Serialize;
 
-use crate::events::{End, EventStream};
+use crate::events::{EventStream, StreamEnd};
 use crate::{Client, Request, RetryPolicy};
 
 /// Declares agents and starts their runs.
@@ -33,21 +33,21 @@ impl Agents<'_> {
         self.0.put(format!("/v1/agents/{}", encode_segment(agent))).body(definition)
     }
 
-    /// Declares an agent from its JSON text, which is sent as it is.
+    /// Declares an agent from its JSON text, which is sent unchanged.
     pub fn put_text(self, agent: &str, definition: String) -> Request<AgentRegistered> {
         self.0.put(format!("/v1/agents/{}", encode_segment(agent))).body_text(definition)
     }
 
     /// Starts a run of an agent with a message.
-    pub fn start(self, agent: &str, input: &StartAgent) -> Request<AgentTold> {
+    pub fn start(self, agent: &str, input: &StartAgent) -> Request<MessageAccepted> {
         self.0.post(format!("/v1/agents/{}/runs", encode_segment(agent))).body(input)
     }
 
-    /// Sends an input of AG-UI and follows the events of its run. A lost connection is an error, because the input is not
-    /// sent twice.
+    /// Sends an input of AG-UI and watches the events of its run. A lost connection is an error, because the input is
+    /// not sent twice.
     pub fn run_ag_ui(self, agent: &str, input: &RunAgentInput) -> EventStream {
         let request = self.0.post(format!("/ag-ui/{}", encode_segment(agent))).body(input);
-        EventStream::new(request, End::AtClose).reconnect(RetryPolicy::OFF)
+        EventStream::new(request, StreamEnd::AtClose).reconnect(RetryPolicy::OFF)
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Threads<'a>(pub(super) &'a Client);
 
 impl Threads<'_> {
     /// Sends a message in a thread.
-    pub fn say(self, thread: &str, message: &SayInThread) -> Request<AgentTold> {
+    pub fn send_message(self, thread: &str, message: &SayInThread) -> Request<MessageAccepted> {
         self.0.post(format!("/v1/threads/{}/messages", encode_segment(thread))).body(message)
     }
 
@@ -66,13 +66,13 @@ impl Threads<'_> {
         self.0.get(format!("/v1/threads/{}/messages", encode_segment(thread))).query(query)
     }
 
-    /// Interrupts the run of a thread.
+    /// Interrupts a thread: cancels its open run and its queued messages.
     pub fn interrupt(self, thread: &str, interrupt: &InterruptThread) -> Request<ThreadInterrupted> {
         self.0.post(format!("/v1/threads/{}/interrupt", encode_segment(thread))).body(interrupt)
     }
 
     /// Cancels the open run of a thread.
-    pub fn cancel(self, thread: &str, cancel: &CancelThread) -> Request<AgentTold> {
+    pub fn cancel(self, thread: &str, cancel: &CancelThread) -> Request<MessageAccepted> {
         self.0.post(format!("/v1/threads/{}/cancel", encode_segment(thread))).body(cancel)
     }
 
@@ -97,15 +97,15 @@ impl Threads<'_> {
     }
 
     /// Lists the events of all runs of a thread.
-    pub fn events(self, thread: &str, query: &After) -> Request<ThreadEvents> {
+    pub fn list_events(self, thread: &str, query: &After) -> Request<ThreadEvents> {
         self.0.get(format!("/v1/threads/{}/events", encode_segment(thread))).query(query)
     }
 
-    /// Follows the events of all runs of a thread. The stream has no end, because another run may begin.
+    /// Watches the events of all runs of a thread. The stream has no end, because another run may start.
     pub fn watch(self, thread: &str, query: &After) -> EventStream {
         EventStream::new(
             self.0.get(format!("/v1/threads/{}/events", encode_segment(thread))).query(query),
-            End::Never,
+            StreamEnd::Never,
         )
     }
 }

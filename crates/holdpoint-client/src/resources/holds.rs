@@ -25,10 +25,10 @@ impl Holds<'_> {
         self.0.post("/v1/holds").body(hold)
     }
 
-    /// Returns a hold; waits for its answer if the query says so.
+    /// Returns a hold. With `wait`, the server delays the response until the answer or the end of this time.
     pub fn get(self, hold: &str, query: &ShowHold) -> Request<Hold> {
-        let patience = Duration::from_secs(query.wait.unwrap_or_default()).saturating_add(WAIT_MARGIN);
-        self.0.get(format!("/v1/holds/{}", encode_segment(hold))).query(query).timeout(patience)
+        let timeout = Duration::from_secs(query.wait.unwrap_or_default()).saturating_add(WAIT_MARGIN);
+        self.0.get(format!("/v1/holds/{}", encode_segment(hold))).query(query).timeout(timeout)
     }
 
     /// Cancels a hold.
@@ -36,17 +36,18 @@ impl Holds<'_> {
         self.0.delete(format!("/v1/holds/{}", encode_segment(hold)))
     }
 
-    /// Waits until a hold is answered, times out or is cancelled, and returns it. Add a limit with `tokio::time::timeout`.
+    /// Waits until a hold is answered, times out or is cancelled, and returns it. Add a limit with
+    /// `tokio::time::timeout`.
     pub async fn wait(self, hold: &str) -> Result<Hold, Error> {
         let mut attempt = 0;
         loop {
             let asked = Instant::now();
             match self.get(hold, &ShowHold { wait: Some(WAIT_SECONDS) }).await {
                 Ok(found) if found.status != HoldStatus::Waiting => return Ok(found),
-                // A server that shuts down answers at once.
+                // A server that shuts down responds immediately.
                 Ok(_) if asked.elapsed() < Duration::from_secs(1) => tokio::time::sleep(EARLY_PAUSE).await,
                 Ok(_) => attempt = 0,
-                Err(error) if error.is_transient() => RECONNECT.pause(&mut attempt, error).await?,
+                Err(error) if error.is_transient() => RECONNECT.sleep_or_fail(&mut attempt, error).await?,
                 Err(error) => return Err(error),
             }
         }

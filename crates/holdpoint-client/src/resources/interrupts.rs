@@ -1,4 +1,4 @@
-//! Interrupts: the pending ones, answers, side questions, links and external events.
+//! Pending interrupts, answers, side questions, links and external events.
 
 use holdpoint_api::arrivals::{EventReceived, SendEvent};
 use holdpoint_api::ids::encode_segment;
@@ -9,7 +9,7 @@ use holdpoint_api::interrupts::{
 use holdpoint_api::links::{LinkedInterrupt, MintToken, TokenMinted};
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupts, StreamPending};
 
-use crate::events::{End, EventStream};
+use crate::events::{EventStream, StreamEnd};
 use crate::{Client, Request};
 
 /// Finds and answers interrupts.
@@ -27,9 +27,9 @@ impl Interrupts<'_> {
         self.0.get("/v1/interrupts:counts").query(filter)
     }
 
-    /// Follows the counts of pending interrupts. The stream ends when the server closes it.
+    /// Watches the counts of pending interrupts. The stream ends when the server closes it.
     pub fn watch_counts(self, filter: &ListPending, query: &StreamPending) -> EventStream {
-        EventStream::new(self.0.get("/v1/interrupts/stream").query(filter).query(query), End::AtClose)
+        EventStream::new(self.0.get("/v1/interrupts/stream").query(filter).query(query), StreamEnd::AtClose)
     }
 
     /// Lists all interrupts of a run with their answers.
@@ -83,7 +83,7 @@ impl Interrupts<'_> {
             .query(query)
     }
 
-    /// Makes a link with which a person without a key sees or answers an interrupt.
+    /// Creates a signed link that shows or answers an interrupt without an API key.
     pub fn create_link(
         self,
         run: &str,
@@ -102,7 +102,7 @@ impl Interrupts<'_> {
         self.0.get(format!("/v1/interrupts/{}", encode_segment(token)))
     }
 
-    /// Answers over a link. Needs no key.
+    /// Answers the interrupt of a link. Needs no key.
     pub fn resolve_link(self, token: &str, answer: &ResolveInterrupt) -> Request<InterruptResolved> {
         self.0.post(format!("/v1/interrupts/{}", encode_segment(token))).body(answer)
     }

@@ -1,6 +1,6 @@
-//! The dispatch queue.
+//! Reads and repairs the dispatch queue.
 
-use holdpoint_api::Nothing;
+use holdpoint_api::EmptyBody;
 use holdpoint_api::ids::encode_segment;
 use holdpoint_api::mailbox::{Dispatch, DispatchChanged, DispatchList, ListDispatches, MailboxStats};
 
@@ -23,12 +23,12 @@ impl Mailbox<'_> {
 
     /// Cancels a queued dispatch.
     pub fn cancel(self, dispatch: &str) -> Request<DispatchChanged> {
-        self.0.post(format!("/v1/dispatches/{}/cancel", encode_segment(dispatch))).body(&Nothing {})
+        self.0.post(format!("/v1/dispatches/{}/cancel", encode_segment(dispatch))).body(&EmptyBody {})
     }
 
     /// Queues a dead-lettered dispatch again.
     pub fn requeue(self, dispatch: &str) -> Request<DispatchChanged> {
-        self.0.post(format!("/v1/dispatches/{}/requeue", encode_segment(dispatch))).body(&Nothing {})
+        self.0.post(format!("/v1/dispatches/{}/requeue", encode_segment(dispatch))).body(&EmptyBody {})
     }
 
     /// Returns the number of dispatches by status.

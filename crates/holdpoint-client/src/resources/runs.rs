@@ -2,20 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use holdpoint_api::Nothing;
-use holdpoint_api::agents::{AgentTold, TellRun};
+use holdpoint_api::EmptyBody;
+use holdpoint_api::agents::{MessageAccepted, TellRun};
 use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
 use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
 use holdpoint_api::events::{EventList, EventPage, PollEvents, StreamEvents};
-use holdpoint_api::ids::encode_segment;
+use holdpoint_api::ids::{Status, encode_segment};
 use holdpoint_api::runs::{
     BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, RunCreated, RunForked,
     RunList, RunPaused, RunResumed, RunStatusNow,
 };
 use holdpoint_api::snapshot::RunSnapshot;
+use serde::Deserialize;
 
 use super::EARLY_PAUSE;
-use crate::events::{End, EventStream};
+use crate::events::{EventStream, StreamEnd};
 use crate::retry::RECONNECT;
 use crate::{Client, Error, Request};
 
@@ -23,6 +24,13 @@ use crate::{Client, Error, Request};
 const POLL_SECONDS: u64 = 30;
 /// The time that a response may take beyond the poll itself.
 const POLL_MARGIN: Duration = Duration::from_secs(30);
+
+/// The status in a snapshot of a run. Other members of the response are ignored.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct RunStatusOnly {
+    /// The status.
+    pub status: Status,
+}
 
 /// Starts, reads and controls runs.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +57,11 @@ impl Runs<'_> {
         self.0.get(format!("/v1/runs/{}", encode_segment(run)))
     }
 
+    /// Returns only the status of a run, which is faster to parse than [`Self::get`].
+    pub fn status(self, run: &str) -> Request<RunStatusOnly> {
+        self.0.get(format!("/v1/runs/{}", encode_segment(run)))
+    }
+
     /// Cancels a run.
     pub fn cancel(self, run: &str, cancel: &CancelRun) -> Request<RunStatusNow> {
         self.0.post(format!("/v1/runs/{}/cancel", encode_segment(run))).body(cancel)
@@ -64,12 +77,12 @@ impl Runs<'_> {
         self.0.post(format!("/v1/runs/{}:pause", encode_segment(run))).body(pause)
     }
 
-    /// Lets a paused run continue.
+    /// Resumes a paused run.
     pub fn resume(self, run: &str) -> Request<RunResumed> {
-        self.0.post(format!("/v1/runs/{}:resume", encode_segment(run))).body(&Nothing {})
+        self.0.post(format!("/v1/runs/{}:resume", encode_segment(run))).body(&EmptyBody {})
     }
 
-    /// Starts a run from the record of another.
+    /// Starts a run from the events of another run.
     pub fn fork(self, run: &str, fork: &ForkRun) -> Request<RunForked> {
         self.0.post(format!("/v1/runs/{}:fork", encode_segment(run))).body(fork)
     }
@@ -79,7 +92,7 @@ impl Runs<'_> {
         self.0.get(format!("/v1/runs/{}/artifacts/{}", encode_segment(run), encode_segment(artifact)))
     }
 
-    /// Returns everything about a run that helps to find an error, with secrets masked.
+    /// Returns the debug bundle of a run: its state and its events, with secrets masked.
     pub fn debug_bundle(self, run: &str, query: &ShowDebugBundle) -> Request<DebugBundle> {
         self.0.get(format!("/v1/runs/{}/debug-bundle", encode_segment(run))).query(query)
     }
@@ -89,20 +102,20 @@ impl Runs<'_> {
         self.0.get(format!("/v1/runs/{}/events", encode_segment(run))).query(query)
     }
 
-    /// Returns the events after a sequence number, and waits for one if there is none.
+    /// Returns the events after a sequence number. The server waits for an event if there is none.
     pub fn poll(self, run: &str, query: &PollEvents) -> Request<EventPage> {
-        let patience = Duration::from_secs(query.timeout.unwrap_or(POLL_SECONDS)).saturating_add(POLL_MARGIN);
-        self.0.get(format!("/v1/runs/{}/events/poll", encode_segment(run))).query(query).timeout(patience)
+        let timeout = Duration::from_secs(query.timeout.unwrap_or(POLL_SECONDS)).saturating_add(POLL_MARGIN);
+        self.0.get(format!("/v1/runs/{}/events/poll", encode_segment(run))).query(query).timeout(timeout)
     }
 
-    /// Follows the events of a run from its beginning to its end, across lost connections.
-    pub fn events(self, run: &str, query: &StreamEvents) -> EventStream {
+    /// Watches the events of a run from its start to its end. Reconnects after a lost connection.
+    pub fn watch(self, run: &str, query: &StreamEvents) -> EventStream {
         let request = self.0.get(format!("/v1/runs/{}/events", encode_segment(run))).query(query);
-        let snapshot = self.0.get(format!("/v1/runs/{}", encode_segment(run)));
-        EventStream::new(request, End::OfRun(Box::new(snapshot)))
+        EventStream::new(request, StreamEnd::OfRun(Box::new(self.status(run))))
     }
 
-    /// Waits until a run has ended or waits for an answer, and returns it. Add a limit with `tokio::time::timeout`.
+    /// Waits until a run has ended or waits for an answer, and returns it. Has no time limit; add one with
+    /// `tokio::time::timeout`.
     pub async fn wait(self, run: &str) -> Result<RunSnapshot<'static>, Error> {
         let (mut last_sequence, mut attempt) = (None, 0);
         loop {
@@ -111,7 +124,7 @@ impl Runs<'_> {
             let page = match self.poll(run, &query).await {
                 Ok(page) => page,
                 Err(error) if error.is_transient() => {
-                    RECONNECT.pause(&mut attempt, error).await?;
+                    RECONNECT.sleep_or_fail(&mut attempt, error).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -122,7 +135,7 @@ impl Runs<'_> {
             }
             match page.events.last() {
                 Some(event) => last_sequence = i64::try_from(event.sequence).ok(),
-                // A server that shuts down answers at once.
+                // A server that shuts down responds immediately.
                 None if asked.elapsed() < Duration::from_secs(1) => tokio::time::sleep(EARLY_PAUSE).await,
                 None => attempt = 0,
             }
@@ -134,13 +147,13 @@ impl Runs<'_> {
         self.0.get(format!("/v1/runs/{}/waiting", encode_segment(run)))
     }
 
-    /// Decides about a tool call of an agent.
+    /// Decides a tool call of an agent.
     pub fn decide(self, run: &str, decision: &DecideCall) -> Request<CallDecided> {
         self.0.post(format!("/v1/runs/{}/decision", encode_segment(run))).body(decision)
     }
 
     /// Sends a message to the agent of a run.
-    pub fn tell(self, run: &str, input: &TellRun) -> Request<AgentTold> {
+    pub fn send_message(self, run: &str, input: &TellRun) -> Request<MessageAccepted> {
         self.0.post(format!("/v1/runs/{}/inputs", encode_segment(run))).body(input)
     }
 }

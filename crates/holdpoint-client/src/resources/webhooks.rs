@@ -1,6 +1,6 @@
 //! Webhook subscriptions and their deliveries.
 
-use holdpoint_api::Nothing;
+use holdpoint_api::EmptyBody;
 use holdpoint_api::ids::encode_segment;
 use holdpoint_api::webhooks::{
     CreateWebhook, DeadLetters, Delivery, DeliveryList, DeliveryQueued, ListDeliveries, ListWebhookEvents,
@@ -14,8 +14,7 @@ use crate::{Client, Request};
 pub struct Webhooks<'a>(pub(super) &'a Client);
 
 impl Webhooks<'_> {
-    /// Creates a subscription. The response has its secret, which is shown once: not if a
-    /// response was lost and the request was repeated.
+    /// Creates a subscription. Only the first response has the secret: it is not in the response of a repeated request.
     pub fn create(self, webhook: &CreateWebhook) -> Request<WebhookCreated> {
         self.0.post("/v1/webhooks").body(webhook)
     }
@@ -37,21 +36,21 @@ impl Webhooks<'_> {
 
     /// Pauses a subscription.
     pub fn pause(self, webhook: &str) -> Request<Webhook> {
-        self.0.post(format!("/v1/webhooks/{}:pause", encode_segment(webhook))).body(&Nothing {})
+        self.0.post(format!("/v1/webhooks/{}:pause", encode_segment(webhook))).body(&EmptyBody {})
     }
 
     /// Resumes a paused subscription.
     pub fn resume(self, webhook: &str) -> Request<Webhook> {
-        self.0.post(format!("/v1/webhooks/{}:resume", encode_segment(webhook))).body(&Nothing {})
+        self.0.post(format!("/v1/webhooks/{}:resume", encode_segment(webhook))).body(&EmptyBody {})
     }
 
-    /// Replaces the secret of a subscription. The response has it once, as for `create`.
+    /// Replaces the secret of a subscription. Only the first response has the new secret.
     pub fn rotate(self, webhook: &str, rotation: &RotateWebhook) -> Request<WebhookCreated> {
         self.0.post(format!("/v1/webhooks/{}:rotate", encode_segment(webhook))).body(rotation)
     }
 
-    /// Lists what happened to a subscription.
-    pub fn events(self, webhook: &str, filter: &ListWebhookEvents) -> Request<WebhookEvents> {
+    /// Lists the changes of state and the attempts of a subscription.
+    pub fn list_events(self, webhook: &str, filter: &ListWebhookEvents) -> Request<WebhookEvents> {
         self.0.get(format!("/v1/webhooks/{}/events", encode_segment(webhook))).query(filter)
     }
 
@@ -60,7 +59,7 @@ impl Webhooks<'_> {
         self.0.get(format!("/v1/webhooks/{}/deliveries", encode_segment(webhook))).query(filter)
     }
 
-    /// Lists deliveries that were given up.
+    /// Lists the dead letters of a subscription.
     pub fn dead_letters(self, webhook: &str) -> Request<DeadLetters> {
         self.0.get(format!("/v1/webhooks/{}/dead-letters", encode_segment(webhook)))
     }
@@ -82,7 +81,7 @@ impl Webhooks<'_> {
                 encode_segment(webhook),
                 encode_segment(delivery)
             ))
-            .body(&Nothing {})
+            .body(&EmptyBody {})
     }
 
     /// Sends the deliveries of a time window again.

@@ -18,7 +18,7 @@ impl Workflows<'_> {
         self.0.get("/v1/workflows")
     }
 
-    /// Returns a definition as it was registered.
+    /// Returns a registered definition.
     pub fn get(self, workflow: &str) -> Request<Value> {
         self.0.get(format!("/v1/workflows/{}", encode_segment(workflow)))
     }
@@ -28,7 +28,7 @@ impl Workflows<'_> {
         self.0.put(format!("/v1/workflows/{}", encode_segment(workflow))).body(definition)
     }
 
-    /// Registers a definition from its JSON text, which is sent as it is.
+    /// Registers a definition from its JSON text, which is sent unchanged.
     pub fn put_text(self, workflow: &str, definition: String) -> Request<WorkflowRegistered> {
         self.0.put(format!("/v1/workflows/{}", encode_segment(workflow))).body_text(definition)
     }

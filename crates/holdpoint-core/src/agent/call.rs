@@ -1,65 +1,85 @@
-//! One call of a tool: its states, and which may follow which.
+//! Tool calls: their state and its valid transitions.
 
 pub use holdpoint_ids::CallStatus;
 use serde_json::Value;
 
-use super::{Behaviour, Waiting};
+use super::{Behaviour, CallInterrupt};
 use crate::RunId;
 
-/// Why something cannot be done to a call.
+/// The reason why a command about a tool call is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallFlaw {
-    #[error("the agent has made no call {0:?}")]
+pub enum ToolCallError {
+    /// The agent has no call with this id.
+    #[error("the agent has no tool call {0:?}")]
     Unknown(String),
+    /// The call cannot change to this state.
     #[error("call {call:?} is {from} and cannot become {to}", from = .from.as_str(), to = .to.as_str())]
-    Illegal { call: String, from: CallStatus, to: CallStatus },
+    InvalidTransition {
+        /// The id of the call.
+        call: String,
+        /// The current state.
+        from: CallStatus,
+        /// The requested state.
+        to: CallStatus,
+    },
 }
 
+/// One tool call of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
+    /// The id that the model gave it.
     pub id: String,
+    /// The name of the tool.
     pub name: String,
-    /// As the model gave them.
+    /// The arguments from the model.
     pub arguments: Value,
-    /// Which reply of the model wanted it, from 1.
+    /// The number of the model reply that requested it, from 1.
     pub step: u32,
+    /// The decision of the permission rules.
     pub behaviour: Behaviour,
+    /// The rule that decided, with its explanation.
     pub why: Option<String>,
+    /// The call may be repeated if its outcome is unknown.
     pub idempotent: bool,
-    /// The front end carries it out, and brings the result.
+    /// The front end performs the call and sends the result.
     pub client: bool,
+    /// The state of the call.
     pub status: CallStatus,
-    pub waiting: Option<Waiting>,
-    /// How often it was begun.
+    /// The interrupt that the call waits for, or the last one that it waited for.
+    pub interrupt: Option<CallInterrupt>,
+    /// The number of times the call began.
     pub begun: u32,
-    /// The arguments it was last begun with, where they are not those that the model gave.
+    /// The arguments with which the call last began, if they differ from those of the model.
     pub begun_with: Option<Value>,
-    /// The run that carries it out, of a call that is a workflow.
+    /// The child run that performs the call, if the tool is a workflow.
     pub run: Option<CallRun>,
 }
 
+/// The child run that performs a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRun {
+    /// The id of the child run.
     pub id: RunId,
-    /// What it came to is yet to be written down as the result of the call.
+    /// The child run has ended. Its result is not yet recorded as the result of the call.
     pub ended: bool,
 }
 
 impl ToolCall {
-    pub fn check(&self, next: CallStatus) -> Result<(), CallFlaw> {
+    /// Rejects a state that cannot follow the current one.
+    pub fn check_transition(&self, next: CallStatus) -> Result<(), ToolCallError> {
         if may_become(self.status, next) {
             return Ok(());
         }
-        Err(CallFlaw::Illegal { call: self.id.clone(), from: self.status, to: next })
+        Err(ToolCallError::InvalidTransition { call: self.id.clone(), from: self.status, to: next })
     }
 
-    /// The run that carries it out and has not ended.
-    pub fn run_under_way(&self) -> Option<&RunId> {
+    /// Returns the child run that performs the call, if it has not ended.
+    pub fn unfinished_run(&self) -> Option<&RunId> {
         let run = self.run.as_ref().filter(|run| !run.ended && !self.status.is_terminal());
         run.map(|run| &run.id)
     }
 
-    /// What it runs with.
+    /// Returns the arguments with which the call runs.
     pub fn effective_arguments(&self) -> &Value {
         self.begun_with.as_ref().unwrap_or(&self.arguments)
     }
@@ -87,7 +107,7 @@ mod tests {
     use holdpoint_ids::CallStatus::{self, Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
 
     #[test]
-    fn a_call_goes_only_where_the_contract_lets_it() {
+    fn a_call_changes_state_only_as_the_contract_allows() {
         let ends = [Succeeded, Failed, Cancelled];
         for from in CallStatus::ALL {
             for to in CallStatus::ALL {

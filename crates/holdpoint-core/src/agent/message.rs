@@ -1,4 +1,4 @@
-//! What is said between people, agents and tools.
+//! Messages between users, models and tools.
 
 use std::sync::Arc;
 
@@ -7,40 +7,47 @@ use serde_json::{Map, Value};
 
 use super::Role;
 
-/// A call that a model wants to be made.
+/// A tool call that a model requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallRequest {
+    /// The id that the model gave the call.
     pub id: String,
+    /// The name of the tool.
     pub name: String,
+    /// The arguments of the call.
     pub arguments: Value,
 }
 
+/// One entry of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
+    /// The id of the message.
     pub id: String,
+    /// The sender: system, user, model or tool.
     pub role: Role,
-    /// A string, or parts as front ends and models know them.
+    /// A string, or an array of content parts.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub content: Value,
-    /// Of the assistant's: what it wants to be called.
+    /// The tool calls that a message of the model requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallRequest>,
-    /// Of a tool's: which call it answers.
+    /// The call whose result this message of a tool is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// Of an assistant's: the last message that it had seen.
+    /// The last message that the model had seen when it sent this message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Who said it, where that is a person or program with a name.
+    /// The principal that sent the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What clients want to be kept with it.
+    /// Metadata from the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
 impl Message {
+    /// Creates a message without calls and metadata.
     pub fn new(id: impl Into<String>, role: Role, content: impl Into<Value>) -> Self {
         Self {
             id: id.into(),
@@ -54,7 +61,7 @@ impl Message {
         }
     }
 
-    /// The content as text: parts that are no text are left out.
+    /// Returns the content as text. Parts without text are left out.
     pub fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -66,15 +73,16 @@ impl Message {
     }
 }
 
-/// Messages as a model takes them: results right behind the reply that wanted them, and each reply behind what it was a
-/// reply to, though somebody said something meanwhile. Results without a call are left out; calls without a result stay.
+/// Returns the messages in the order of a prompt. Results follow the reply that requested them. A reply follows the
+/// last message that the model had seen, before messages that arrived while it was generated. Results without a call
+/// are left out; calls without a result stay.
 pub fn in_prompt_order(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let mut ordered: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
     for message in messages {
         let at = match message.role {
             Role::System | Role::User => Some(ordered.len()),
-            Role::Assistant => Some(place_of_reply(&ordered, message)),
-            Role::Tool => place_of_result(&ordered, message),
+            Role::Assistant => Some(reply_position(&ordered, message)),
+            Role::Tool => result_position(&ordered, message),
         };
         if let Some(at) = at {
             ordered.insert(at, message.clone());
@@ -83,12 +91,12 @@ pub fn in_prompt_order(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     ordered
 }
 
-fn place_of_reply(ordered: &[Arc<Message>], reply: &Message) -> usize {
+fn reply_position(ordered: &[Arc<Message>], reply: &Message) -> usize {
     let Some(after) = &reply.after else { return ordered.len() };
     ordered.iter().rposition(|message| message.id == *after).map_or(ordered.len(), |at| at + 1)
 }
 
-fn place_of_result(ordered: &[Arc<Message>], result: &Message) -> Option<usize> {
+fn result_position(ordered: &[Arc<Message>], result: &Message) -> Option<usize> {
     let wanted = result.call_id.as_deref()?;
     let reply = ordered.iter().rposition(|message| message.calls.iter().any(|call| call.id == wanted))?;
     let results = ordered[reply + 1..].iter().take_while(|message| message.role == Role::Tool).count();
@@ -99,7 +107,7 @@ fn place_of_result(ordered: &[Arc<Message>], result: &Message) -> Option<usize> 
 mod tests {
     use super::*;
 
-    fn said(id: &str, role: Role) -> Message {
+    fn message(id: &str, role: Role) -> Message {
         Message::new(id, role, id)
     }
 
@@ -109,28 +117,28 @@ mod tests {
     }
 
     #[test]
-    fn results_come_right_behind_the_reply_that_wanted_them() {
+    fn results_follow_the_reply_that_requested_them() {
         let call = |id: &str| CallRequest { id: id.into(), name: "f".into(), arguments: Value::Null };
-        let reply = Message { calls: vec![call("c1"), call("c2")], ..said("a1", Role::Assistant) };
-        let result = |id: &str, of: &str| Message { call_id: Some(of.into()), ..said(id, Role::Tool) };
+        let reply = Message { calls: vec![call("c1"), call("c2")], ..message("a1", Role::Assistant) };
+        let result = |id: &str, of: &str| Message { call_id: Some(of.into()), ..message(id, Role::Tool) };
         let messages = vec![
-            said("u1", Role::User),
+            message("u1", Role::User),
             reply,
             result("r2", "c2"),
-            said("u2", Role::User),
+            message("u2", Role::User),
             result("r1", "c1"),
-            result("stray", "nobody"),
+            result("stray", "unknown"),
         ];
         assert_eq!(order(messages), ["u1", "a1", "r2", "r1", "u2"]);
     }
 
     #[test]
-    fn a_reply_stands_behind_what_it_had_seen() {
-        let reply = Message { after: Some("u1".into()), ..said("a1", Role::Assistant) };
+    fn a_reply_follows_the_last_message_that_the_model_had_seen() {
+        let reply = Message { after: Some("u1".into()), ..message("a1", Role::Assistant) };
         assert_eq!(
-            order(vec![said("u1", Role::User), said("u2", Role::User), reply]),
+            order(vec![message("u1", Role::User), message("u2", Role::User), reply]),
             ["u1", "a1", "u2"],
-            "what was said meanwhile is still to be replied to"
+            "a message that arrived during the reply is still unanswered"
         );
     }
 }

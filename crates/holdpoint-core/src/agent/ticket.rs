@@ -1,27 +1,34 @@
-//! What a call hands out instead of a result, and what comes back. Names and meanings are those of the mailbox contract.
+//! The ticket that suspends a tool call, and the decision that resumes it. Names and meanings follow the mailbox
+//! contract.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ResumeDecisionAction, ToolCallResumeMode};
 
-/// What a tool, or a gate in front of it, returns instead of a result.
+/// The value that a tool, or a permission check before it, returns instead of a result to suspend the call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuspendTicket {
+    /// The request to the approver.
     pub suspension: Suspension,
+    /// The call that waits.
     pub pending: PendingToolCall,
+    /// The effect of the decision on the call.
     #[serde(default)]
     pub resume_mode: ToolCallResumeMode,
 }
 
-/// What is wanted, for whoever is to give it.
+/// The request to the approver of a suspended call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Suspension {
+    /// The id of the ticket.
     pub id: String,
-    /// What to do, as front ends tell them apart: `approve`, `confirm` and the like.
+    /// The requested action, by which front ends select a view: `approve`, `confirm` and the like.
     pub action: String,
+    /// The text for the approver.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// Data that the front end needs to show the request.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub parameters: Value,
     /// JSON Schema of the answer.
@@ -29,30 +36,36 @@ pub struct Suspension {
     pub response_schema: Option<Value>,
 }
 
-/// The call that waits.
+/// A suspended tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingToolCall {
+    /// The id of the call.
     pub id: String,
+    /// The name of the tool.
     pub name: String,
-    /// As the model gave them.
+    /// The arguments from the model.
     pub arguments: Value,
 }
 
+/// The decision about a suspended call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallResume {
-    /// Told again under the same name, a decision is the same decision.
+    /// The id of the decision. A repetition with the same id has no further effect.
     pub decision_id: String,
+    /// Resume or cancel.
     pub action: ResumeDecisionAction,
+    /// The result for the call, or edits of its arguments.
     #[serde(default)]
     pub result: Value,
+    /// The reason of a cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Unix milliseconds.
     pub updated_at: u64,
 }
 
-/// The arguments of a call that is given a decision: an object goes over them, member by member; anything else becomes
-/// the member `decision`.
+/// Returns the arguments of a call merged with a decision. The members of an object replace arguments of the same name;
+/// any other value becomes the member `decision`.
 pub(super) fn with_decision(arguments: &Value, decision: &Value) -> Value {
     let mut merged = arguments.as_object().cloned().unwrap_or_default();
     match decision {

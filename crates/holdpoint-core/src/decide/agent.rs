@@ -1,15 +1,18 @@
-//! Decides what agents do to their run: replies, calls that wait, begin and end, and what is said to them.
+//! Decides the commands of agents: model replies, tool calls that are suspended, begin and return, and messages to an
+//! agent.
 
 use serde_json::{Value, json};
 
-use super::ask::aside;
-use super::children::carry_out;
-use super::complete::variables;
-use super::finish::{check_running, room};
-use super::piece::told;
-use super::resolve::{HOST, resolve_by_host, resumed};
-use super::{check_unfinished, doubt};
-use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
+use super::children::start_child_for_call;
+use super::complete::variable_changes;
+use super::finish::{check_running, remaining_bytes};
+use super::interrupt_request::request_without_suspension;
+use super::message_chunk::chunk_event;
+use super::resolve::{HOST, resolve_by_host, resume_waiting_nodes};
+use super::{check_unfinished, low_confidence};
+use crate::agent::{
+    Agent, AgentAction, CallStatus, Message, ReplyRecord, ResumePolicy, Ticket, ToolCallError,
+};
 use crate::event::Event;
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits;
@@ -17,33 +20,43 @@ use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::{NodeId, Timestamp, WorkflowId};
 
-/// The reason of a retraction, as agents and readers are told.
+/// The reason of a retraction, as it is recorded for agents and clients.
 pub(crate) const SUPERSEDED: &str = "superseded by input";
 
-pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Result<Vec<Event>, Refusal> {
+/// Decides the actions of an agent in order. Each action is decided on the state after the actions before it.
+pub(super) fn act(
+    run: &Run,
+    node: &NodeId,
+    acts: &[AgentAction],
+    now: Timestamp,
+) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
     let mut after = run.clone();
     let mut events = Vec::new();
     for act in acts {
         let happened = match act {
-            Act::Tell(piece) => told(&after, node, piece).into_iter().collect(),
-            Act::Reply(reply) => replied(&after, node, reply)?,
-            Act::Decide { decision, question } => {
-                doubt::decided(&after, node, decision, question.as_deref())?
+            AgentAction::Stream(piece) => chunk_event(&after, node, piece).into_iter().collect(),
+            AgentAction::Reply(reply) => record_reply(&after, node, reply)?,
+            AgentAction::Decide { decision, question } => {
+                low_confidence::record_decision(&after, node, decision, question.as_deref())?
             }
-            Act::Overrule => doubt::overruled(&after, node)?,
-            Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
-            Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],
-            Act::Start { call, workflow, arguments } => {
-                started(&after, node, call, workflow, arguments.as_ref())?
+            AgentAction::Overrule => low_confidence::overrule_reply(&after, node)?,
+            AgentAction::Suspend { call, ticket } => suspend_call(&after, node, call, ticket)?,
+            AgentAction::Begin { call, arguments } => {
+                vec![begin_call(&after, node, call, arguments.as_ref())?]
             }
-            Act::Return { call, status, content } => vec![returned(&after, node, call, *status, content)?],
-            Act::Set { name, value } => changed(&after, node, name, value.clone())?,
-            Act::Add { name, value } => {
+            AgentAction::StartRun { call, workflow, arguments } => {
+                start_call_run(&after, node, call, workflow, arguments.as_ref())?
+            }
+            AgentAction::Return { call, status, content } => {
+                vec![return_call(&after, node, call, *status, content)?]
+            }
+            AgentAction::SetVariable { name, value } => change_variable(&after, node, name, value.clone())?,
+            AgentAction::AddToVariable { name, value } => {
                 let sum = after.variables.get(name).and_then(Value::as_i64).unwrap_or_default();
-                changed(&after, node, name, json!(sum.saturating_add(*value)))?
+                change_variable(&after, node, name, json!(sum.saturating_add(*value)))?
             }
-            Act::Hear(message) => heard(&after, node, std::slice::from_ref(message))?,
+            AgentAction::AddMessage(message) => add_messages(&after, node, std::slice::from_ref(message))?,
         };
         for event in happened {
             after.apply(&event, now);
@@ -53,18 +66,22 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
     Ok(events)
 }
 
-fn replied(run: &Run, node: &NodeId, reply: &Reply) -> Result<Vec<Event>, Refusal> {
-    check_size("the model's reply", &reply.message, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
+fn record_reply(run: &Run, node: &NodeId, reply: &ReplyRecord) -> Result<Vec<Event>, Refusal> {
+    check_size("the model's reply", &reply.message, limits::STEP_RESULT_BYTES_MAX.min(remaining_bytes(run)))?;
     let calls = &reply.message.calls;
-    if calls.len() != reply.gates.len() || calls.len() > limits::CALLS_PER_REPLY_MAX {
-        let message = format!("has {} calls; at most {}", calls.len(), limits::CALLS_PER_REPLY_MAX);
+    if calls.len() != reply.policies.len() || calls.len() > limits::CALLS_PER_REPLY_MAX {
+        let message =
+            format!("has {} calls; at most {} are accepted", calls.len(), limits::CALLS_PER_REPLY_MAX);
         return Err(Refusal::invalid("reply", message));
     }
     let known = agent_of(run, node);
     for (at, call) in calls.iter().enumerate() {
         let twice = calls[..at].iter().any(|other| other.id == call.id);
         if call.id.is_empty() || twice || known.is_some_and(|agent| agent.call(&call.id).is_some()) {
-            return Err(Refusal::invalid("reply.calls", format!("{:?} is no name of its own", call.id)));
+            return Err(Refusal::invalid(
+                "reply.calls",
+                format!("the call id {:?} is empty or not unique", call.id),
+            ));
         }
     }
     let mut events = vec![Event::ModelReplied {
@@ -75,7 +92,7 @@ fn replied(run: &Run, node: &NodeId, reply: &Reply) -> Result<Vec<Event>, Refusa
         model: reply.model.clone(),
         took_ms: reply.took_ms,
     }];
-    events.extend(calls.iter().zip(&reply.gates).map(|(call, gate)| Event::ToolCalled {
+    events.extend(calls.iter().zip(&reply.policies).map(|(call, gate)| Event::ToolCalled {
         node: node.clone(),
         call: call.id.clone(),
         behaviour: gate.behaviour,
@@ -86,10 +103,10 @@ fn replied(run: &Run, node: &NodeId, reply: &Reply) -> Result<Vec<Event>, Refusa
     Ok(events)
 }
 
-/// The question is one like every other; the call only waits for it.
-fn suspended(run: &Run, node: &NodeId, call: &str, ticket: &Ticket) -> Result<Vec<Event>, Refusal> {
+/// Opens the interrupt of a tool call and suspends the call until the interrupt is resolved.
+fn suspend_call(run: &Run, node: &NodeId, call: &str, ticket: &Ticket) -> Result<Vec<Event>, Refusal> {
     check_call(run, node, call, CallStatus::Suspended)?;
-    let (interrupt, mut events) = aside(run, node, &ticket.request)?;
+    let (interrupt, mut events) = request_without_suspension(run, node, &ticket.request)?;
     events.push(Event::ToolSuspended {
         node: node.clone(),
         call: call.to_owned(),
@@ -99,34 +116,34 @@ fn suspended(run: &Run, node: &NodeId, call: &str, ticket: &Ticket) -> Result<Ve
     Ok(events)
 }
 
-fn begun(run: &Run, node: &NodeId, call: &str, arguments: Option<&Value>) -> Result<Event, Refusal> {
+fn begin_call(run: &Run, node: &NodeId, call: &str, arguments: Option<&Value>) -> Result<Event, Refusal> {
     check_call(run, node, call, CallStatus::Running)?;
     if let Some(arguments) = arguments {
-        check_size("the arguments", arguments, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
+        check_size("the arguments", arguments, limits::STEP_RESULT_BYTES_MAX.min(remaining_bytes(run)))?;
     }
     let uses = run.usable_grants_of_call(node, call)?;
     Ok(Event::ToolBegun { node: node.clone(), call: call.to_owned(), arguments: arguments.cloned(), uses })
 }
 
-/// The run has the arguments as its inputs.
-fn started(
+/// Begins a tool call that a child run executes. The arguments of the call are the inputs of the child run.
+fn start_call_run(
     run: &Run,
     node: &NodeId,
     call: &str,
     workflow: &WorkflowId,
     arguments: Option<&Value>,
 ) -> Result<Vec<Event>, Refusal> {
-    let begun = begun(run, node, call, arguments)?;
+    let begun = begin_call(run, node, call, arguments)?;
     let known = agent_of(run, node).and_then(|agent| agent.call(call));
-    let known = known.ok_or_else(|| CallFlaw::Unknown(call.to_owned()))?;
+    let known = known.ok_or_else(|| ToolCallError::Unknown(call.to_owned()))?;
     if known.run.is_some() {
         let (from, to) = (known.status, CallStatus::Running);
-        return Err(CallFlaw::Illegal { call: call.to_owned(), from, to }.into());
+        return Err(ToolCallError::InvalidTransition { call: call.to_owned(), from, to }.into());
     }
     let Some(inputs) = arguments.unwrap_or(&known.arguments).as_object() else {
         return Err(Refusal::invalid("arguments", "must be an object"));
     };
-    Ok(match carry_out(run, node, call, workflow, inputs.clone()) {
+    Ok(match start_child_for_call(run, node, call, workflow, inputs.clone()) {
         Ok(started) => vec![begun, started],
         Err(error) => {
             let content = json!({ "error": format!("{}: {}", error.code, error.message) });
@@ -136,7 +153,7 @@ fn started(
     })
 }
 
-fn returned(
+fn return_call(
     run: &Run,
     node: &NodeId,
     call: &str,
@@ -145,92 +162,100 @@ fn returned(
 ) -> Result<Event, Refusal> {
     check_call(run, node, call, status)?;
     if !status.is_terminal() {
-        return Err(Refusal::invalid("status", format!("{} is no end of a call", status.as_str())));
+        return Err(Refusal::invalid(
+            "status",
+            format!("{} is not a terminal status of a tool call", status.as_str()),
+        ));
     }
-    check_size("the tool's result", content, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
+    check_size("the tool's result", content, limits::STEP_RESULT_BYTES_MAX.min(remaining_bytes(run)))?;
     Ok(Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content: content.clone() })
 }
 
-fn changed(run: &Run, node: &NodeId, name: &str, value: Value) -> Result<Vec<Event>, Refusal> {
-    check_size("the state", &value, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
-    variables(run, node, &[(name.to_owned(), value)])
+fn change_variable(run: &Run, node: &NodeId, name: &str, value: Value) -> Result<Vec<Event>, Refusal> {
+    check_size("the state", &value, limits::STEP_RESULT_BYTES_MAX.min(remaining_bytes(run)))?;
+    variable_changes(run, node, &[(name.to_owned(), value)])
         .map_err(|error| Refusal::invalid(format!("variables.{name}"), error.message))
 }
 
-/// A call that has ended does not end again, and no other way back exists than those of the contract.
+/// Rejects a status change of a call that has ended, and every status change that the state machine does not contain.
 fn check_call(run: &Run, node: &NodeId, call: &str, next: CallStatus) -> Result<(), Refusal> {
     let known = agent_of(run, node).and_then(|agent| agent.call(call));
-    let known = known.ok_or_else(|| CallFlaw::Unknown(call.to_owned()))?;
+    let known = known.ok_or_else(|| ToolCallError::Unknown(call.to_owned()))?;
     if known.status.is_terminal() {
-        return Err(CallFlaw::Illegal { call: call.to_owned(), from: known.status, to: next }.into());
+        return Err(
+            ToolCallError::InvalidTransition { call: call.to_owned(), from: known.status, to: next }.into()
+        );
     }
-    Ok(known.check(next)?)
+    Ok(known.check_transition(next)?)
 }
 
-/// What is said to an agent, at the start or at work.
-pub(super) fn heard(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Vec<Event>, Refusal> {
+/// Adds messages to the thread of an agent, at the start of the run or while the agent executes.
+pub(super) fn add_messages(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Vec<Event>, Refusal> {
     if run.workflow.position(node).is_none() {
         return Err(Refusal::invalid("node", format!("the workflow has no node {node}")));
     }
     let known = agent_of(run, node).map(|agent| agent.messages.len()).unwrap_or_default();
     if known + messages.len() > limits::MESSAGES_MAX {
-        let message = format!("a run takes at most {} messages", limits::MESSAGES_MAX);
+        let message = format!("a run accepts at most {} messages", limits::MESSAGES_MAX);
         return Err(Refusal::invalid("messages", message));
     }
-    check_size("what is said", &messages, limits::RESUME_VALUE_BYTES_MAX.max(limits::STEP_RESULT_BYTES_MAX))?;
+    check_size(
+        "the message list",
+        &messages,
+        limits::RESUME_VALUE_BYTES_MAX.max(limits::STEP_RESULT_BYTES_MAX),
+    )?;
     let added =
         |message: &Message| Event::MessageAdded { node: node.clone(), message: Box::new(message.clone()) };
     Ok(messages.iter().map(added).collect())
 }
 
-/// Somebody says something to an agent at work. Calls that wait for a decision are taken back, and so are those that a run
-/// carries out, which is cancelled: whoever goes on talking has something else in mind, and gets no reply before all calls
-/// have ended.
+/// Adds messages to an agent that executes. Suspended calls are retracted, and calls that a child run executes are
+/// cancelled with that run: a new message supersedes them, and the model replies only after all calls have ended.
 pub(super) fn say(
     run: &Run,
     node: &NodeId,
     messages: &[Message],
     now: Timestamp,
 ) -> Result<Vec<Event>, Refusal> {
-    check_listens(run, node, messages)?;
-    let mut events = doubt::superseded(run, node, now)?;
+    check_accepts_messages(run, node, messages)?;
+    let mut events = low_confidence::supersede_reply(run, node, now)?;
     let mut after = run.clone();
     events.iter().for_each(|event| after.apply(event, now));
     let waiting: Vec<_> = agent_of(run, node)
         .into_iter()
-        .flat_map(Agent::suspended)
-        .filter_map(|call| Some((call.id.clone(), call.waiting?.interrupt)))
+        .flat_map(Agent::suspended_calls)
+        .filter_map(|call| Some((call.id.clone(), call.interrupt?.id)))
         .collect();
     for (call, interrupt) in waiting {
         let Some(asked) = after.interrupt(interrupt).filter(|asked| asked.is_open()) else { continue };
-        let mut taken_back = vec![retracted(asked)];
-        taken_back.extend(resumed(&after, interrupt));
-        taken_back.push(superseded(node, &call));
-        for event in taken_back {
+        let mut retraction = vec![retract_interrupt(asked)];
+        retraction.extend(resume_waiting_nodes(&after, interrupt));
+        retraction.push(cancel_superseded_call(node, &call));
+        for event in retraction {
             after.apply(&event, now);
             events.push(event);
         }
     }
     let agent = agent_of(run, node);
-    for call in agent.iter().flat_map(|agent| &agent.calls).filter(|call| call.run_under_way().is_some()) {
-        let event = superseded(node, &call.id);
+    for call in agent.iter().flat_map(|agent| &agent.calls).filter(|call| call.unfinished_run().is_some()) {
+        let event = cancel_superseded_call(node, &call.id);
         after.apply(&event, now);
         events.push(event);
     }
-    events.extend(heard(&after, node, messages)?);
+    events.extend(add_messages(&after, node, messages)?);
     Ok(events)
 }
 
-/// Adds messages for the agent's next step. An agent that waits goes on waiting.
+/// Adds messages for the agent's next step. Open interrupts and suspended calls stay as they are.
 pub(super) fn queue(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Vec<Event>, Refusal> {
-    check_listens(run, node, messages)?;
-    heard(run, node, messages)
+    check_accepts_messages(run, node, messages)?;
+    add_messages(run, node, messages)
 }
 
-fn check_listens(run: &Run, node: &NodeId, messages: &[Message]) -> Result<(), Refusal> {
+fn check_accepts_messages(run: &Run, node: &NodeId, messages: &[Message]) -> Result<(), Refusal> {
     check_unfinished(run)?;
     if messages.is_empty() {
-        return Err(Refusal::invalid("messages", "is empty"));
+        return Err(Refusal::invalid("messages", "must not be empty"));
     }
     match run.node_state(node) {
         Some(state) if state.status.has_ended() => Err(Refusal::NodeNotRunning),
@@ -238,13 +263,14 @@ fn check_listens(run: &Run, node: &NodeId, messages: &[Message]) -> Result<(), R
     }
 }
 
-fn superseded(node: &NodeId, call: &str) -> Event {
+fn cancel_superseded_call(node: &NodeId, call: &str) -> Event {
     let (status, content) = (CallStatus::Cancelled, json!({ "cancelled": SUPERSEDED }));
     Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content }
 }
 
-/// Told as an answer of the host's, so that nobody takes it for a person's.
-pub(super) fn retracted(asked: &Interrupt) -> Event {
+/// Returns the answer with which the host closes a superseded interrupt. The name of the host distinguishes it from the
+/// answer of a person.
+pub(super) fn retract_interrupt(asked: &Interrupt) -> Event {
     let value = match asked.kind {
         Kind::Approval => json!({ "action": "reject", "feedback": SUPERSEDED, "decidedBy": HOST }),
         Kind::Clarification
@@ -258,25 +284,25 @@ pub(super) fn retracted(asked: &Interrupt) -> Event {
     resolve_by_host(asked.id, value)
 }
 
-/// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as
-/// well is in its calls.
-pub(super) fn suspend(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<Event, Refusal> {
+/// Suspends the node of an agent on its oldest open interrupt, or on its oldest child run if no interrupt is open. The
+/// calls of the agent record the other interrupts and child runs that it waits for.
+pub(super) fn suspend_agent(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<Event, Refusal> {
     let agent = agent_of(run, &node).ok_or(Refusal::NodeNotRunning)?;
-    // What was decided or ended meanwhile is found by entering the node again.
-    if resumes(agent, policy) {
+    // The worker enters the node again and reads the decisions and results that arrived in the meantime.
+    if can_resume(agent, policy) {
         return Err(Refusal::NodeNotRunning);
     }
-    let doubted = agent.doubt.filter(|doubt| !doubt.overruled).map(|doubt| doubt.interrupt);
-    let open = agent.suspended().filter_map(|call| call.waiting).map(|waiting| waiting.interrupt).min();
-    if let Some(interrupt) = doubted.or(open) {
+    let unratified = agent.unratified.filter(|reply| !reply.overruled).map(|reply| reply.interrupt);
+    let open = agent.suspended_calls().filter_map(|call| call.interrupt).map(|waiting| waiting.id).min();
+    if let Some(interrupt) = unratified.or(open) {
         return Ok(Event::NodeSuspended { node, interrupt, all: policy == ResumePolicy::WaitAll });
     }
-    let child = agent.calls.iter().find_map(|call| call.run_under_way()).ok_or(Refusal::NodeNotRunning)?;
+    let child = agent.calls.iter().find_map(|call| call.unfinished_run()).ok_or(Refusal::NodeNotRunning)?;
     Ok(Event::NodeAwaiting { node, child: child.clone() })
 }
 
-fn resumes(agent: &Agent, policy: ResumePolicy) -> bool {
-    let decided = policy == ResumePolicy::AsDecided || agent.suspended().next().is_none();
+fn can_resume(agent: &Agent, policy: ResumePolicy) -> bool {
+    let decided = policy == ResumePolicy::AsDecided || agent.suspended_calls().next().is_none();
     agent.calls.iter().any(|call| match call.status {
         CallStatus::Resuming => decided,
         CallStatus::Running => call.run.as_ref().is_some_and(|run| run.ended),
@@ -288,10 +314,10 @@ fn resumes(agent: &Agent, policy: ResumePolicy) -> bool {
     })
 }
 
-/// An agent that was told something since its last reply has not finished.
-pub(super) fn check_heard(run: &Run, node: &NodeId) -> Result<(), Refusal> {
+/// Rejects the completion of an agent that has open calls, an unratified reply or messages that the model has not seen.
+pub(super) fn check_agent_finished(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     let Some(agent) = agent_of(run, node) else { return Ok(()) };
-    let open = agent.doubt.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());
+    let open = agent.unratified.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());
     if open || (agent.steps > 0 && agent.has_unseen()) { Err(Refusal::NodeNotRunning) } else { Ok(()) }
 }
 

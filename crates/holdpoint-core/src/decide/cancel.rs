@@ -1,4 +1,4 @@
-//! Decides how a run ends before its time.
+//! Decides the cancellation and the abandonment of a run.
 
 use super::check_unfinished;
 use super::pause::check_reason;
@@ -13,12 +13,13 @@ pub(super) fn cancel(run: &Run, reason: Option<&str>, by: &Principal) -> Result<
     Ok(vec![Event::RunCancelled { reason: reason.map(str::to_owned), by: by.name.clone(), parent: None }])
 }
 
+/// Fails a run that the engine cannot execute.
 pub(super) fn abandon(run: &Run, error: &RunError) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     Ok(vec![Event::RunFailed { error: error.clone(), node: None }])
 }
 
-/// A run that was started by another ends with it.
+/// Cancels a child run together with its parent.
 pub(super) fn cancel_with_parent(run: &Run) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let parent = run.started.as_ref().and_then(|started| started.parent.as_ref());

@@ -1,32 +1,38 @@
-//! Decides which runs a run may start, and what happens to it when one of them changes.
+//! Decides the start of child runs and the reaction of a run to their status changes.
 
 use serde_json::{Map, Value};
 
 use super::check_unfinished;
 use super::failure::fail;
-use super::finish::room;
-use crate::command::Dispatch;
+use super::finish::remaining_bytes;
+use crate::command::ChildRunRequest;
 use crate::event::{ChildResult, Event, RunError};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{Run, Status};
 use crate::{NodeId, RunId, WorkflowId};
 
-/// The child's name is its parent's and a count: known before it is started, and never used twice.
-fn started(run: &Run, node: &NodeId, wanted: &Dispatch, call: Option<&str>) -> Result<Event, RunError> {
-    // The start of a child that is on record was permitted when it happened.
+/// Returns the event that starts a child run. The id of the child run is the id of its parent and a count: it is known
+/// before the start and used only once.
+fn child_start_event(
+    run: &Run,
+    node: &NodeId,
+    wanted: &ChildRunRequest,
+    call: Option<&str>,
+) -> Result<Event, RunError> {
+    // A replay does not check grants for the starts that its source recorded.
     if !run.follows_record() {
         run.usable_grants(node).map_err(|grant| grant.error())?;
     }
     if run.depth() >= limits::CHILD_DEPTH_MAX {
-        let message = format!("{} runs are above this one, and no more may be", limits::CHILD_DEPTH_MAX);
+        let message = format!("child runs may be nested at most {} levels deep", limits::CHILD_DEPTH_MAX);
         return Err(RunError::new("too_deep", message));
     }
     let Ok(child) = RunId::parse(&format!("{}.{}", run.id, run.children.len() + 1)) else {
-        let message = "the name of this run is too long to name another after it";
+        let message = "the id of this run is too long to derive the id of a child run from it";
         return Err(RunError::new("too_deep", message));
     };
-    check_size("what the child is given", &wanted.inputs, room(run))
+    check_size("the input of the child run", &wanted.inputs, remaining_bytes(run))
         .map_err(|refusal| RunError::new("run_too_large", refusal.to_string()))?;
     Ok(Event::NodeDispatched {
         node: node.clone(),
@@ -39,28 +45,30 @@ fn started(run: &Run, node: &NodeId, wanted: &Dispatch, call: Option<&str>) -> R
     })
 }
 
-pub(super) fn dispatch(run: &Run, node: NodeId, wanted: &Dispatch) -> Vec<Event> {
-    match started(run, &node, wanted, None) {
+/// Starts a child run for a node. If the start is not possible, the node fails.
+pub(super) fn start_child(run: &Run, node: NodeId, wanted: &ChildRunRequest) -> Vec<Event> {
+    match child_start_event(run, &node, wanted, None) {
         Ok(event) => vec![event],
         Err(error) => fail(run, node, error),
     }
 }
 
-/// A run that carries out a call of an agent: waited for, and cancelled with this one. An agent is told what keeps it from
-/// beginning, and can do something else.
-pub(super) fn carry_out(
+/// Starts a child run that executes a tool call. The agent waits for it, and it is cancelled with this run. If the
+/// start is not possible, the caller returns the error to the agent as the result of the call.
+pub(super) fn start_child_for_call(
     run: &Run,
     node: &NodeId,
     call: &str,
     workflow: &WorkflowId,
     inputs: Map<String, Value>,
 ) -> Result<Event, RunError> {
-    let wanted = Dispatch { workflow: workflow.clone(), inputs, wait: true, cascade: true };
-    started(run, node, &wanted, Some(call))
+    let wanted = ChildRunRequest { workflow: workflow.clone(), inputs, wait: true, cascade: true };
+    child_start_event(run, node, &wanted, Some(call))
 }
 
-/// Nothing when the run has heard of it already: the same news may come twice.
-pub(super) fn child(
+/// Records a status change of a child run. Returns no event for a status that the run already knows: the engine may
+/// report it twice.
+pub(super) fn update_child(
     run: &Run,
     child: &RunId,
     status: Status,

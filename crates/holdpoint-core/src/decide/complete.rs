@@ -1,11 +1,11 @@
-//! Decides what the completion of a node leaves: variables, writes to channels, outputs, an artifact. What may not be
-//! left fails the node instead.
+//! Decides the completion of a node: its variables, channel writes, outputs and artifact. An invalid result fails the
+//! node instead.
 
 use serde_json::{Value, json};
 
-use super::ask::agent_decided;
 use super::failure::fail;
-use super::finish::room;
+use super::finish::remaining_bytes;
+use super::interrupt_request::agent_decided;
 use crate::NodeId;
 use crate::command::{ChannelWrite, Completion};
 use crate::event::{Event, RunError};
@@ -16,19 +16,20 @@ use crate::run::Run;
 use crate::run::channels::check_write;
 use crate::workflow::Node;
 
+/// Completes a node, or fails it if its result is invalid.
 pub(super) fn complete(run: &Run, node: NodeId, completion: &Completion) -> Vec<Event> {
-    match run.workflow.node(&node).map(|known| completed(run, known, completion)) {
+    match run.workflow.node(&node).map(|known| completion_events(run, known, completion)) {
         Some(Ok(events)) => events,
         Some(Err(error)) => fail(run, node, error),
         None => Vec::new(),
     }
 }
 
-fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Event>, RunError> {
+fn completion_events(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Event>, RunError> {
     check_room(run, completion)?;
-    let mut events = variables(run, &node.id, &completion.variables)?;
+    let mut events = variable_changes(run, &node.id, &completion.variables)?;
     for write in &completion.channels {
-        events.push(channel_written(run, node, write)?);
+        events.push(channel_write_event(run, node, write)?);
     }
     for (place, chunk) in completion.chunks.iter().enumerate() {
         let (text, meta) = (chunk.text.clone(), chunk.meta.clone());
@@ -58,9 +59,9 @@ fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Even
     Ok(events)
 }
 
-/// Everything together must fit into what a node may leave, and into the run.
+/// Rejects a result that is larger than the limit of a node or than the remaining size of the run.
 fn check_room(run: &Run, completion: &Completion) -> Result<(), RunError> {
-    let max = limits::NODE_OUTPUT_BYTES_MAX.min(room(run));
+    let max = limits::NODE_OUTPUT_BYTES_MAX.min(remaining_bytes(run));
     let too_large = |why: String| RunError::new("output_too_large", why);
     check_size("the node's output", &completion.outputs, max).map_err(|why| too_large(why.to_string()))?;
     let variables = completion.variables.iter().map(|(_, value)| json_bytes(value));
@@ -75,8 +76,8 @@ fn check_room(run: &Run, completion: &Completion) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A variable that keeps its value has not changed.
-pub(super) fn variables(
+/// Returns an event for each variable whose value changes.
+pub(super) fn variable_changes(
     run: &Run,
     node: &NodeId,
     changes: &[(String, Value)],
@@ -87,7 +88,7 @@ pub(super) fn variables(
         let earlier = changes[..place].iter().rev().find(|(other, _)| other == name).map(|(_, value)| value);
         let previous = earlier.or_else(|| run.variables.get(name)).cloned();
         if previous.as_ref() != Some(next) {
-            // Read again, a null would be nothing.
+            // The stored event cannot represent a previous value of null.
             let previous = previous.filter(|value| !value.is_null());
             let (node, name, next) = (node.clone(), name.clone(), next.clone());
             events.push(Event::VariableChanged { node, name, previous, next });
@@ -100,7 +101,7 @@ pub(super) fn variables(
 /// the rules of the channel.
 fn check_variable(run: &Run, name: &str, value: &Value) -> Result<(), RunError> {
     if run.workflow.is_channel(name) {
-        let message = format!("{name:?} is a channel; write to it as to a channel");
+        let message = format!("{name:?} is a channel; use a channel write");
         return Err(RunError::new("invalid_variable", message));
     }
     let declared = run.workflow.variables.iter().find(|variable| variable.name == *name);
@@ -111,7 +112,7 @@ fn check_variable(run: &Run, name: &str, value: &Value) -> Result<(), RunError> 
     Ok(())
 }
 
-fn channel_written(run: &Run, node: &Node, write: &ChannelWrite) -> Result<Event, RunError> {
+fn channel_write_event(run: &Run, node: &Node, write: &ChannelWrite) -> Result<Event, RunError> {
     let (channel, invalid) = (&write.channel, |why: String| RunError::new("invalid_channel_write", why));
     let declared = run.workflow.channels.get(channel);
     if let Some(declared) = declared {

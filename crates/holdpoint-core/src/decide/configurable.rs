@@ -1,12 +1,13 @@
-//! Whether a run's options make sense: the reserved ones, and what the workflow's own schema says.
+//! Checks the options of a run: the reserved options, and the `configurableSchema` of the workflow.
 
 use serde_json::{Map, Value};
 
 use crate::refusal::Refusal;
 use crate::workflow::Workflow;
 
+/// Rejects options that violate a reserved rule or the schema of the workflow.
 pub(super) fn check_configurable(workflow: &Workflow, options: &Map<String, Value>) -> Result<(), Refusal> {
-    for (name, is_right, message) in RULES {
+    for (name, is_right, message) in OPTION_RULES {
         if options.get(name).is_some_and(|value| !is_right(value)) {
             return Err(Refusal::invalid(format!("configurable.{name}"), message));
         }
@@ -16,10 +17,10 @@ pub(super) fn check_configurable(workflow: &Workflow, options: &Map<String, Valu
         .map_err(|(path, message)| Refusal::invalid(format!("configurable{path}"), message))
 }
 
-/// A reserved option, what is right for it, and what to say otherwise.
-type Rule = (&'static str, fn(&Value) -> bool, &'static str);
+/// The name of a reserved option, the check of its value and the message of a violation.
+type OptionRule = (&'static str, fn(&Value) -> bool, &'static str);
 
-const RULES: [Rule; 5] = [
+const OPTION_RULES: [OptionRule; 5] = [
     ("recursionLimit", is_positive, "must be a whole number, 1 or more"),
     ("runTimeoutMs", Value::is_u64, "must be a whole number of milliseconds, 0 or more"),
     ("temperature", is_temperature, "must be a number from 0 to 2"),

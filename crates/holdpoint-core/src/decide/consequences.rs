@@ -1,12 +1,12 @@
-//! What follows by itself once events have happened: ways back are taken, nodes that can never run are skipped, a run
-//! with nothing left to do is completed. Recorded like everything else, so that readers need no rules of their own.
+//! Derives the events that follow from other events: a back edge is taken, an unreachable node is skipped, a run
+//! without remaining nodes completes. They are recorded, so that readers of the log need no rules of their own.
 
 use crate::Timestamp;
 use crate::event::{Cap, Event, RunError};
 use crate::run::{Pause, Run};
-use crate::workflow::{Turn, next_turn};
+use crate::workflow::{GraphAction, next_action};
 
-/// The events, followed by everything they entail.
+/// Returns the events, followed by the events that they cause.
 pub(super) fn with_consequences(run: &Run, mut events: Vec<Event>, now: Timestamp) -> Vec<Event> {
     let mut after = run.clone();
     for event in &events {
@@ -29,34 +29,36 @@ fn consequences(run: &Run) -> Vec<Event> {
         return Vec::new();
     }
     let name = |position: usize| run.workflow.nodes[position].id.clone();
-    match next_turn(run) {
-        Some(Turn::Begin(_)) => drained(run),
-        Some(Turn::Skip(position, reason)) => vec![Event::NodeSkipped { node: name(position), reason }],
-        Some(Turn::Stuck(position, why)) => vec![Event::RunFailed {
+    match next_action(run) {
+        Some(GraphAction::Begin(_)) => pause_if_drained(run),
+        Some(GraphAction::Skip(position, reason)) => {
+            vec![Event::NodeSkipped { node: name(position), reason }]
+        }
+        Some(GraphAction::ConditionFailed(position, why)) => vec![Event::RunFailed {
             error: RunError::new("condition_failed", why),
             node: Some(name(position)),
         }],
-        Some(Turn::Back(at)) => turn_back(run, at),
+        Some(GraphAction::TakeBackEdge(at)) => take_back_edge(run, at),
         None if run.nodes.iter().all(|state| state.status.has_ended()) => vec![Event::RunCompleted],
-        None => drained(run),
+        None => pause_if_drained(run),
     }
 }
 
-/// The pause that waited for nodes at work, once there are none.
-fn drained(run: &Run) -> Vec<Event> {
+/// Pauses a draining run as soon as no node is executing.
+fn pause_if_drained(run: &Run) -> Vec<Event> {
     let Some(Pause { reason, drain, by, .. }) = run.draining.clone() else { return Vec::new() };
     if run.has_node_to_drain() { Vec::new() } else { vec![Event::RunPaused { reason, drain, by }] }
 }
 
-fn turn_back(run: &Run, at: usize) -> Vec<Event> {
+fn take_back_edge(run: &Run, at: usize) -> Vec<Event> {
     let found = &run.workflow.loops[at];
     let edge = &run.workflow.edges[found.edge];
-    let iteration = run.turns[found.edge].saturating_add(1);
+    let iteration = run.loop_iterations[found.edge].saturating_add(1);
     match run.workflow.loop_limit(found) {
         Some(limit) if iteration > limit => {
             let node = run.workflow.nodes[edge.target].id.clone();
             let message = format!(
-                "edge {} was taken {limit} times, which is as often as settings.maxLoopbackIterations allows",
+                "edge {} was taken {limit} times; settings.maxLoopbackIterations allows no more",
                 edge.id
             );
             let error = RunError::new("loop_limit_exceeded", message);

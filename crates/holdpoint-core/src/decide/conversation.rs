@@ -1,13 +1,13 @@
-//! Decides which conversation a request belongs to, and which turn of it an exchange is.
+//! Assigns a conversation and the index of the exchange to the requests of conversations.
 
 use serde_json::{Value, json};
 
-use crate::interrupt::{BadRequest, Interrupt, Kind, Request};
+use crate::interrupt::{BadRequest, Interrupt, InterruptRequest, Kind};
 use crate::limits;
 use crate::run::{Conversation, Run};
 
-/// The data of a request as it is asked: a conversation by the id that is the run's alone, and its turn by number.
-pub(super) fn placed(run: &Run, request: &Request) -> Result<Value, BadRequest> {
+/// Returns the data of a request with the unique `conversationId` and, for an exchange, the `turnIndex`.
+pub(super) fn with_conversation(run: &Run, request: &InterruptRequest) -> Result<Value, BadRequest> {
     let mut data = request.data.clone();
     let named = request.data.get("conversationId").and_then(Value::as_str);
     match request.kind {
@@ -23,7 +23,7 @@ pub(super) fn placed(run: &Run, request: &Request) -> Result<Value, BadRequest> 
             let known = open(run, named)?;
             let about = |asked: &&Interrupt| asked.kind == Kind::ConversationExchange && about(asked, known);
             if run.open_interrupts().any(|asked| about(&asked)) {
-                return Err(bad("a turn of the conversation still waits for its answer"));
+                return Err(bad("an exchange of the conversation is still open; resolve it first"));
             }
             data["conversationId"] = json!(known.id);
         }
@@ -36,7 +36,7 @@ fn about(asked: &Interrupt, known: &Conversation) -> bool {
     asked.data.get("conversationId").and_then(Value::as_str) == Some(known.id.as_str())
 }
 
-/// An id that was used is never used again, not even when its conversation is over: nothing may follow its end.
+/// Returns the id of a new conversation. An id is never reused, not even after its conversation was closed.
 fn new_id(run: &Run, named: Option<&str>) -> Result<String, BadRequest> {
     if run.conversations.len() >= limits::CONVERSATIONS_MAX {
         return Err(bad(&format!("a run may have at most {} conversations", limits::CONVERSATIONS_MAX)));
@@ -47,13 +47,13 @@ fn new_id(run: &Run, named: Option<&str>) -> Result<String, BadRequest> {
     };
     let taken =
         [Some(id.as_str()), named].into_iter().flatten().any(|id| run.conversation(Some(id)).is_some());
-    if taken { Err(bad("was used in this run before")) } else { Ok(id) }
+    if taken { Err(bad("was already used in this run; use another id")) } else { Ok(id) }
 }
 
 fn open<'a>(run: &'a Run, named: Option<&str>) -> Result<&'a Conversation, BadRequest> {
     run.conversation(named)
         .filter(|known| known.closed_by.is_none())
-        .ok_or_else(|| bad("is not a conversation that is open in this run"))
+        .ok_or_else(|| bad("does not name an open conversation of this run"))
 }
 
 fn bad(message: &str) -> BadRequest {

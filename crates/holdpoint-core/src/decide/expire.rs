@@ -1,13 +1,14 @@
-//! Decides what passing time does: deadlines nobody met and sleeps that are over.
+//! Decides the effect of time: deadlines of interrupts, ends of sleeps and the timeout of the run.
 
 use super::check_unfinished;
-use super::resolve::resumed;
+use super::resolve::resume_waiting_nodes;
 use crate::event::{Cap, Event, RunError};
 use crate::interrupt::Kind;
 use crate::refusal::Refusal;
 use crate::run::Run;
 use crate::{InterruptId, NodeId, Timestamp};
 
+/// Closes an interrupt whose deadline has passed.
 pub(super) fn expire(run: &Run, id: InterruptId, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let interrupt = run.interrupt(id).ok_or(Refusal::InterruptNotFound)?;
@@ -18,15 +19,16 @@ pub(super) fn expire(run: &Run, id: InterruptId, now: Timestamp) -> Result<Vec<E
         return Err(Refusal::NotDue);
     }
     let mut events = vec![Event::InterruptTimedOut { id }];
-    // A silent approval is still received, as a timeout; questions nobody answered have no answers to report.
-    // Of a governed gate nobody was promised a receipt.
+    // An expired approval has the event `approval.received`, too. A clarification has no answers to report, and a
+    // governed gate does not have this event.
     if interrupt.kind == Kind::Approval && !interrupt.is_governed() {
         events.push(Event::ApprovalReceived { interrupt: id });
     }
-    events.extend(resumed(run, id));
+    events.extend(resume_waiting_nodes(run, id));
     Ok(events)
 }
 
+/// Ends the sleep of a node.
 pub(super) fn wake(run: &Run, node: &NodeId, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     match run.sleeping_until(node) {
@@ -36,7 +38,7 @@ pub(super) fn wake(run: &Run, node: &NodeId, now: Timestamp) -> Result<Vec<Event
     }
 }
 
-/// The run has taken as long as it may.
+/// Fails a run that has exceeded its timeout.
 pub(super) fn time_out(run: &Run, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let Some(limit) = run.timeout_ms() else { return Err(Refusal::NotDue) };
@@ -44,9 +46,9 @@ pub(super) fn time_out(run: &Run, now: Timestamp) -> Result<Vec<Event>, Refusal>
     if observed < limit {
         return Err(Refusal::NotDue);
     }
-    let message = format!("the run took longer than the {limit} ms it may take");
+    let message = format!("the run exceeded its timeout of {limit} ms");
     Ok(vec![
-        // What is observed is more than what is allowed, also in the very millisecond.
+        // The observed value is greater than the limit, also if the timer fires in the millisecond of the deadline.
         Event::CapBreached { cap: Cap::RunDuration, limit, observed: observed.max(limit + 1), node: None },
         Event::RunFailed { error: RunError::new("run_timeout", message), node: None },
     ])

@@ -1,4 +1,4 @@
-//! Decides what the failure of a node does: it is tried again, goes where an edge takes failures, or ends the run.
+//! Decides the failure of a node: it is retried, an edge handles it, or it fails the run.
 
 use super::finish::check_running;
 use crate::event::{Event, RunError};
@@ -7,7 +7,8 @@ use crate::refusal::Refusal;
 use crate::run::Run;
 use crate::{NodeId, Timestamp};
 
-/// A failure that may pass is tried again for as long as the workflow wants, with longer and longer waits.
+/// Retries a node after a retryable error, up to the limit of the workflow, with exponential backoff. Otherwise the
+/// node fails.
 pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Timestamp) -> Vec<Event> {
     let own = run.workflow.node(&node).and_then(|node| node.max_retries);
     let allowed = own.unwrap_or(run.workflow.settings.max_retries);
@@ -23,7 +24,7 @@ pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Times
     ]
 }
 
-/// A delay is told when it begins and when the node is not entered by itself any more.
+/// Records a delay when it begins, and when the node is no longer retried automatically.
 pub(super) fn delay(
     run: &Run,
     node: &NodeId,
@@ -38,7 +39,7 @@ pub(super) fn delay(
     Ok(vec![Event::NodeDelayed { node: node.clone(), error: error.clone(), until }])
 }
 
-/// A failure ends the run unless an edge of the node is made for failures.
+/// Fails a node. The run fails too, unless an outgoing edge of the node has a trigger rule that admits failures.
 pub(super) fn fail(run: &Run, node: NodeId, error: RunError) -> Vec<Event> {
     let position = run.workflow.position(&node);
     let admitted = position.is_some_and(|at| run.workflow.admits_failure_of(at));

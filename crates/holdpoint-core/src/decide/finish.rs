@@ -1,27 +1,28 @@
-//! Decides what the executions of nodes do to their run.
+//! Decides the begin and the outcome of node executions.
 
 use serde_json::Value;
 
-use super::agent::{check_heard, suspend};
-use super::ask::ask;
+use super::agent::{check_agent_finished, suspend_agent};
 use super::check_unfinished;
-use super::children::dispatch;
+use super::children::start_child;
 use super::complete::complete;
 use super::consequences::with_consequences;
 use super::failure::fail_or_retry;
-use crate::command::{Effect, Outcome};
+use super::interrupt_request::request_interrupt;
+use crate::command::{Effect, NodeOutcome};
 use crate::event::{Cap, Drain, Event, RunError};
 use crate::interrupt::Interrupt;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
-use crate::run::{NodeStatus, Run, Work};
+use crate::run::{NodeStatus, NodeWork, Run};
 use crate::{InterruptId, NodeId, Timestamp};
 
+/// Begins a node that is ready. Fails the run if it has reached its limit of node executions.
 pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
-    let begins = Work::Begin(position);
-    // Of several nodes whose turn has come, the engine chooses.
+    let begins = NodeWork::Begin(position);
+    // The engine chooses among the nodes that are ready.
     if run.next_work() != Some(begins) && !run.ready_work().contains(&begins) {
         return Err(Refusal::NodeNotRunning);
     }
@@ -34,7 +35,7 @@ pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Even
         };
         return Ok(vec![Event::NodeStarted { node: node.clone(), uses }]);
     }
-    let message = format!("node {node} would be execution {observed} of at most {limit} in this run");
+    let message = format!("node {node} would be execution {observed}; at most {limit} are allowed");
     Ok(vec![
         Event::CapBreached { cap: Cap::NodeExecutions, limit, observed, node: Some(node.clone()) },
         Event::RunFailed {
@@ -44,37 +45,39 @@ pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Even
     ])
 }
 
+/// Records the outcome of a node execution.
 pub(super) fn finish(
     run: &Run,
     node: &NodeId,
-    outcome: &Outcome,
+    outcome: &NodeOutcome,
     now: Timestamp,
 ) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
-    // The node is entered again when the run goes on.
+    // The worker enters the node again after the run is resumed.
     if run.paused.as_ref().is_some_and(|pause| pause.drain == Drain::Immediate) {
         return Err(Refusal::WrongState(run.status()));
     }
     let node = node.clone();
     let events = match outcome {
-        Outcome::Completed(completion) => {
-            check_heard(run, &node)?;
+        NodeOutcome::Completed(completion) => {
+            check_agent_finished(run, &node)?;
             complete(run, node, completion)
         }
-        Outcome::Failed(error) => fail_or_retry(run, node, error.clone(), now),
-        Outcome::Asked(request) => ask(run, node, request)?,
-        Outcome::Joined(interrupt) => vec![join(run, node, *interrupt)?],
-        Outcome::Suspended { policy } => vec![suspend(run, node, *policy)?],
-        Outcome::Dispatched(wanted) => dispatch(run, node, wanted),
-        Outcome::Sleeping(until) => {
-            // A sleep that is already over still goes through its timer: there is one way to wake up.
+        NodeOutcome::Failed(error) => fail_or_retry(run, node, error.clone(), now),
+        NodeOutcome::Asked(request) => request_interrupt(run, node, request)?,
+        NodeOutcome::Joined(interrupt) => vec![join_interrupt(run, node, *interrupt)?],
+        NodeOutcome::Suspended { policy } => vec![suspend_agent(run, node, *policy)?],
+        NodeOutcome::ChildRequested(wanted) => start_child(run, node, wanted),
+        NodeOutcome::Sleeping(until) => {
+            // A sleep that is already over also ends through its timer: the timer is the only way to wake a node.
             vec![Event::SleepStarted { node, until: (*until).max(now) }]
         }
     };
-    // Also when the node only pauses: what can be decided beside it must not wait for its answer.
+    // Also if the node only suspends: nodes that do not depend on it must not wait for its interrupt.
     Ok(with_consequences(run, events, now))
 }
 
+/// Records the result of a step, so that the node does not perform its effect again.
 pub(super) fn record(
     run: &Run,
     node: &NodeId,
@@ -87,13 +90,13 @@ pub(super) fn record(
     if run.node_state(node).is_some_and(|state| state.steps.contains_key(name)) {
         return Err(Refusal::invalid("step", format!("{name:?} was already recorded for this node")));
     }
-    check_size("the step's result", result, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
+    check_size("the step's result", result, limits::STEP_RESULT_BYTES_MAX.min(remaining_bytes(run)))?;
     let (node, name, result) = (node.clone(), name.to_owned(), result.clone());
     Ok(vec![Event::StepRecorded { node, name, result, took_ms }])
 }
 
-/// How many bytes nodes may still put into the run.
-pub(super) fn room(run: &Run) -> usize {
+/// Returns the number of bytes that nodes may still add to the run.
+pub(super) fn remaining_bytes(run: &Run) -> usize {
     limits::RUN_BYTES_MAX.saturating_sub(run.bytes)
 }
 
@@ -105,8 +108,9 @@ pub(super) fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     }
 }
 
-/// The node waits with others. An answer that came meanwhile is found by entering the node again.
-pub(super) fn join(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
+/// Suspends a node on an interrupt that another node opened. If the interrupt was closed in the meantime, the worker
+/// enters the node again.
+pub(super) fn join_interrupt(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
     if run.interrupt(interrupt).is_some_and(Interrupt::is_open) {
         Ok(Event::NodeSuspended { node, interrupt, all: false })
     } else {

@@ -1,13 +1,14 @@
-//! Decides whether a run pauses, at once or after the nodes at work, and whether it resumes.
+//! Decides the pause of a run, immediately or after the executing nodes, and its resumption.
 
 use super::check_unfinished;
-use super::finish::room;
+use super::finish::remaining_bytes;
 use crate::Principal;
 use crate::event::{Drain, Event};
 use crate::limits;
 use crate::refusal::Refusal;
 use crate::run::Run;
 
+/// Pauses a run, or requests the pause if nodes must drain first.
 pub(super) fn pause(
     run: &Run,
     reason: Option<&str>,
@@ -15,14 +16,14 @@ pub(super) fn pause(
     by: &Principal,
 ) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
-    // A pause that drains can be made immediate.
+    // A second request can turn a draining pause into an immediate one.
     let again = run.draining.is_some() && drain == Drain::DrainCurrentNode;
     if run.started.is_none() || run.paused.is_some() || again {
         return Err(Refusal::WrongState(run.status()));
     }
     check_reason(reason)?;
-    // A run that is paused again and again must not grow without an end.
-    if room(run) == 0 {
+    // Repeated pauses must not let the run grow without a limit.
+    if remaining_bytes(run) == 0 {
         return Err(Refusal::TooLarge { what: "the run", bytes: run.bytes, max: limits::RUN_BYTES_MAX });
     }
     let (reason, by) = (reason.map(str::to_owned), by.name.clone());
@@ -32,6 +33,7 @@ pub(super) fn pause(
     Ok(vec![Event::RunPaused { reason, drain, by }])
 }
 
+/// Resumes a paused run, or withdraws a pause that is draining.
 pub(super) fn resume(run: &Run, by: &Principal) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     if run.paused.is_none() && run.draining.is_none() {

@@ -1,22 +1,23 @@
-//! Decides what an answer does to a waiting run. Knows nothing of links, protocols or storage.
+//! Decides answers to interrupts: votes, side questions, denials and resolutions.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::finish::room;
-use super::side_questions::raise;
+use super::finish::remaining_bytes;
+use super::side_questions::raise_side_question;
 use crate::Via;
 use crate::event::Event;
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, repeats_answer};
+use crate::interrupt::{Answer, AnswerAuthor, AnswerResult, ExternalEvent, Interrupt, Kind, repeats_answer};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
-use crate::run::{End, Run};
+use crate::run::{Run, RunEnd};
 use crate::{InterruptId, NodeId, Principal, Timestamp};
 
-/// The name in which the host answers interrupts itself.
+/// The principal name of answers that the host gives itself.
 pub(super) const HOST: &str = "system:host";
 
+/// Decides several answers as one command: all of them are accepted, or none.
 pub(super) fn resolve(
     run: &Run,
     answers: &BTreeMap<InterruptId, Answer>,
@@ -28,12 +29,13 @@ pub(super) fn resolve(
     if let (1, Some((id, answer))) = (answers.len(), answers.first_key_value()) {
         return resolve_one(run, *id, answer, now);
     }
-    // Each is judged on what those before it have done: the last of several is the one that somebody goes on with.
+    // Each answer is decided on the state after the answers before it: only the last of several answers may resume an
+    // agent that waits for all of them.
     let mut after = run.clone();
     let mut events = Vec::new();
     for (id, answer) in answers {
         let decided = resolve_one(&after, *id, answer, now)?;
-        // None of the others counts either.
+        // A denied answer rejects the others, too.
         if decided.iter().any(|event| event.denial().is_some()) {
             return Ok(decided);
         }
@@ -43,6 +45,7 @@ pub(super) fn resolve(
     Ok(events)
 }
 
+/// Decides an answer to the interrupt of a node.
 pub(super) fn resolve_node(
     run: &Run,
     node: &NodeId,
@@ -59,26 +62,28 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
     }
     let interrupt = open_interrupt(run, id, now)?;
     let via = answer.via.clone();
-    match interrupt.judge(&run.requesters(), answer, now)? {
-        Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who, via)?]),
-        Judged::Voted { value, by } => {
-            check_size("the vote", &value, room(run))?;
-            let said = said_at_gate(interrupt, &value);
+    match interrupt.evaluate_answer(&run.requesters(), answer, now)? {
+        AnswerResult::Asked { question, who } => {
+            Ok(vec![raise_side_question(run, interrupt, question, who, via)?])
+        }
+        AnswerResult::Voted { value, by } => {
+            check_size("the vote", &value, remaining_bytes(run))?;
+            let said = governed_gate_event(interrupt, &value);
             let decision = answer.decision.clone();
             let cast = Event::VoteCast { interrupt: id, value, by, decision, copied: answer.copied, via };
             Ok(std::iter::once(cast).chain(said).collect())
         }
-        Judged::Repeated { who: Who { by, acted_by }, action } => {
+        AnswerResult::Repeated { who: AnswerAuthor { by, acted_by }, action } => {
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by, via }])
         }
-        Judged::Denied { by, action, reason } => {
+        AnswerResult::Denied { by, action, reason } => {
             check_denial(run, interrupt, &by, &reason)?;
             let action = action.to_owned();
             Ok(vec![Event::AuthorizationDecided { interrupt: id, by, action, allowed: false, reason, via }])
         }
-        Judged::Decided { value, by, vote } => {
+        AnswerResult::Decided { value, by, vote } => {
             let (decision, copied) = (answer.decision.clone(), answer.copied);
-            Ok(decided(
+            Ok(resolution_events(
                 run,
                 interrupt,
                 Event::InterruptResolved { id, value, by, decision, vote, copied, via },
@@ -89,14 +94,14 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
 
 /// Limits the number of recorded denials of a governed gate, so that repeated attempts do not fill the log.
 fn check_denial(run: &Run, asked: &Interrupt, by: &str, reason: &str) -> Result<(), Refusal> {
-    if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > room(run) {
+    if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > remaining_bytes(run) {
         return Err(Refusal::NotAuthorized(reason.to_owned()));
     }
     Ok(())
 }
 
-/// A governed gate tells of every word that counts, in its own vocabulary.
-fn said_at_gate(asked: &Interrupt, value: &Value) -> Option<Event> {
+/// Returns the event of a governed gate for an answer that counts. Other interrupts have no such event.
+fn governed_gate_event(asked: &Interrupt, value: &Value) -> Option<Event> {
     let interrupt = asked.id;
     match value.get("action").and_then(Value::as_str).filter(|_| asked.is_governed())? {
         "override" => Some(Event::ApprovalOverridden { interrupt }),
@@ -105,7 +110,8 @@ fn said_at_gate(asked: &Interrupt, value: &Value) -> Option<Event> {
     }
 }
 
-/// The event is judged as whoever brings it to the run would be; its name goes into the log with it.
+/// Resolves an interrupt with an external event. The event is checked like an answer of its sender, and the log records
+/// the id of the event.
 pub(super) fn deliver(
     run: &Run,
     id: InterruptId,
@@ -116,18 +122,19 @@ pub(super) fn deliver(
     let interrupt = open_interrupt(run, id, now)?;
     interrupt.check_awaits(event)?;
     // The permission to send events does not include the permission to answer.
-    if interrupt.needs_key() || interrupt.heeds_people() {
+    if interrupt.needs_key() || interrupt.checks_assignees() {
         return Err(Refusal::NotAuthorized(
-            "this interrupt takes answers of those who may answer it; an event is not enough".to_owned(),
+            "this interrupt restricts who may answer it; an event cannot resolve it".to_owned(),
         ));
     }
-    interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
+    interrupt.evaluate_answer(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
     let (value, by, via) = (event.recorded_value(), by.name.clone(), Some(Via::event()));
     let resolved = Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false, via };
-    Ok(decided(run, interrupt, resolved))
+    Ok(resolution_events(run, interrupt, resolved))
 }
 
-/// Whether this very decision was made before. A name stands for one decision in a run.
+/// Returns whether the decision with this id was already recorded with the same answer. A decision id identifies one
+/// decision of a run; the same id with another answer is a conflict.
 fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refusal> {
     let Some(name) = &answer.decision else { return Ok(false) };
     let made = run.interrupts.iter().find_map(|asked| {
@@ -141,14 +148,14 @@ fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refu
     }
 }
 
-fn decided(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
+fn resolution_events(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
     let id = interrupt.id;
     let Event::InterruptResolved { value, vote, .. } = &resolved else { return vec![resolved] };
     let value = vote.as_ref().unwrap_or(value);
-    let said = said_at_gate(interrupt, value).or_else(|| receipt(interrupt.kind, id));
+    let said = governed_gate_event(interrupt, value).or_else(|| companion_event(interrupt.kind, id));
     let mut events = vec![resolved];
     events.extend(said);
-    events.extend(resumed(run, id));
+    events.extend(resume_waiting_nodes(run, id));
     events
 }
 
@@ -164,9 +171,9 @@ pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Resu
         return Err(Refusal::AlreadyResolved);
     }
     match &run.end {
-        Some(End::Cancelled { parent: Some(_), .. }) => return Err(Refusal::InterruptGone),
-        Some(End::Cancelled { parent: None, .. }) => return Err(Refusal::InterruptCancelled),
-        Some(End::Completed { .. } | End::Failed { .. }) => return Err(Refusal::AlreadyResolved),
+        Some(RunEnd::Cancelled { parent: Some(_), .. }) => return Err(Refusal::InterruptGone),
+        Some(RunEnd::Cancelled { parent: None, .. }) => return Err(Refusal::InterruptCancelled),
+        Some(RunEnd::Completed { .. } | RunEnd::Failed { .. }) => return Err(Refusal::AlreadyResolved),
         None => {}
     }
     match interrupt.expires_at() {
@@ -176,14 +183,14 @@ pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Resu
 }
 
 impl Run {
-    /// The interrupt, if an answer to it would be judged now; else why not.
+    /// Returns the interrupt if it accepts answers now, otherwise the refusal that an answer would get.
     pub fn answerable(&self, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {
         open_interrupt(self, id, now)
     }
 }
 
-/// The event that other vocabularies expect beside `interrupt.resolved`.
-pub(super) fn receipt(kind: Kind, interrupt: InterruptId) -> Option<Event> {
+/// Returns the event that clients of older versions expect in addition to `interrupt.resolved`.
+pub(super) fn companion_event(kind: Kind, interrupt: InterruptId) -> Option<Event> {
     match kind {
         Kind::Approval => Some(Event::ApprovalReceived { interrupt }),
         Kind::Clarification => Some(Event::ClarificationResolved { interrupt }),
@@ -196,10 +203,10 @@ pub(super) fn receipt(kind: Kind, interrupt: InterruptId) -> Option<Event> {
     }
 }
 
-/// Every node that waits for this answer goes on; several may have asked under one key. An agent waits for answers about
-/// all its calls at once, and goes on with the first of them, or with the last.
-pub(super) fn resumed(run: &Run, id: InterruptId) -> impl Iterator<Item = Event> {
+/// Resumes the nodes that wait for this interrupt. Several nodes wait for it if they use the same key. An agent with
+/// several open interrupts resumes with the first answer or with the last one, depending on its resume policy.
+pub(super) fn resume_waiting_nodes(run: &Run, id: InterruptId) -> impl Iterator<Item = Event> {
     let states = run.workflow.nodes.iter().zip(&run.nodes);
-    let waiting = states.filter(move |(_, state)| state.goes_on_with(id));
+    let waiting = states.filter(move |(_, state)| state.is_resumed_by(id));
     waiting.map(move |(node, _)| Event::NodeResumed { node: node.id.clone(), interrupt: id })
 }

@@ -1,4 +1,4 @@
-//! Decides whether a run may begin: its inputs, options, tags and metadata.
+//! Decides the start of a run: checks its inputs, options, tags and metadata.
 
 use serde_json::{Map, Value};
 
@@ -6,14 +6,15 @@ use super::check_unfinished;
 use super::configurable::check_configurable;
 use super::consequences::with_consequences;
 use crate::Timestamp;
-use crate::command::Start;
-use crate::event::{Event, Started};
+use crate::command::StartRequest;
+use crate::event::{Event, RunParameters};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::workflow::Workflow;
 
-pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+/// Starts a run.
+pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     if run.started.is_some() {
         return Err(Refusal::AlreadyStarted);
     }
@@ -21,7 +22,7 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
     check_inputs(&run.workflow, &start.inputs)?;
     check_configurable(&run.workflow, &start.configurable)?;
     start.check()?;
-    let started = Event::RunStarted(Box::new(Started {
+    let started = Event::RunStarted(Box::new(RunParameters {
         workflow: run.workflow.id.clone(),
         revision: run.workflow.revision,
         owner: start.owner.clone(),
@@ -45,13 +46,13 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
     }));
     let mut events = vec![started];
     if let Some((node, messages)) = start.messages.as_deref() {
-        events.extend(super::agent::heard(run, node, messages)?);
+        events.extend(super::agent::add_messages(run, node, messages)?);
     }
     Ok(with_consequences(run, events, now))
 }
 
-impl Start {
-    /// What can be judged without knowing what is started.
+impl StartRequest {
+    /// Checks the parts of a start that do not depend on the workflow.
     pub fn check(&self) -> Result<(), Refusal> {
         check_tags(&self.tags)?;
         check_metadata(&self.metadata)?;
@@ -61,11 +62,11 @@ impl Start {
 
 fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), Refusal> {
     if let Some(name) = inputs.keys().find(|name| workflow.is_channel(name)) {
-        return Err(Refusal::invalid(format!("inputs.{name}"), "is a channel: nodes write to it"));
+        return Err(Refusal::invalid(format!("inputs.{name}"), "is a channel; only nodes can write to it"));
     }
     for variable in &workflow.variables {
         let field = || format!("inputs.{}", variable.name);
-        // The value that the variable will have: an input goes before the default, null included.
+        // The value that the variable will have. An input takes precedence over the default, also if it is null.
         match inputs.get(&variable.name).or(variable.default.as_ref()) {
             None | Some(Value::Null) if variable.required => {
                 return Err(Refusal::invalid(field(), "is required by the workflow"));

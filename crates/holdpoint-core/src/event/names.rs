@@ -1,9 +1,9 @@
-//! What events are called in the log.
+//! Names of events.
 
 use super::Event;
 
 impl Event {
-    /// Every name there is, in the order of the variants.
+    /// All names, in the order of the variants.
     pub const NAMES: &'static [&'static str] = holdpoint_ids::EVENT_NAMES;
 
     /// Returns the name under which protocols show the event. They show a timeout as a resolved interrupt.
@@ -11,7 +11,7 @@ impl Event {
         if matches!(self, Self::InterruptTimedOut { .. }) { "interrupt.resolved" } else { self.name() }
     }
 
-    /// The `type` of its JSON.
+    /// Returns the `type` of the JSON of the event.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RunStarted(_) => "run.started",

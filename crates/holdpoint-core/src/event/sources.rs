@@ -1,14 +1,14 @@
-//! Where events come from: from outside, from an execution of a node, or from the run itself.
+//! The source of an event: outside the run, an execution of a node, or the run itself.
 
 use super::{Cap, Event};
 use crate::NodeId;
-use crate::agent::Told;
+use crate::agent::StreamProgress;
 use crate::interrupt::Kind;
 use crate::refusal::Refusal;
 
 impl Event {
-    /// Whether it happened because of somebody or something outside. To everything else a run comes by itself.
-    pub fn is_fact(&self) -> bool {
+    /// Returns true if the event was caused from outside the run. A replay computes all other events again.
+    pub fn is_external(&self) -> bool {
         match self {
             Self::InterruptResolved { .. }
             | Self::InterruptTimedOut { .. }
@@ -42,11 +42,11 @@ impl Event {
             | Self::ChildEnded { .. }
             | Self::ReplayDiverged { .. }
             | Self::CapBreached { cap: Cap::RunDuration, .. }
-            // Given up by the machinery, or out of time.
+            // The engine gave up on the run, or its time limit passed.
             | Self::RunFailed { node: None, .. } => true,
-            // What a model said to an agent came from outside; what other nodes say, they say by themselves.
-            Self::MessageChunk { meta, .. } => Told::with(meta).is_some(),
-            // So did what a model decided with its reply, and that it was not sure.
+            // A chunk from the model of an agent is external. Chunks of other nodes are computed again.
+            Self::MessageChunk { meta, .. } => StreamProgress::from_meta(meta).is_some(),
+            // The decision in a model reply and its low confidence are external.
             Self::AgentDecided { message, .. } => message.is_some(),
             Self::InterruptRequested { kind: Kind::LowConfidence, data, .. } => data.get("messageId").is_some(),
             Self::RunStarted(_)
@@ -75,7 +75,7 @@ impl Event {
         }
     }
 
-    /// Of an event that tells of a refusal: what whoever asked is told.
+    /// Returns the refusal for the caller, if the event records a denied answer.
     pub fn denial(&self) -> Option<Refusal> {
         if let Self::AuthorizationDecided { allowed: false, reason, .. } = self {
             return Some(Refusal::NotAuthorized(reason.clone()));
@@ -83,8 +83,8 @@ impl Event {
         None
     }
 
-    /// The node whose execution came to this.
-    pub fn outcome_of(&self) -> Option<&NodeId> {
+    /// Returns the node whose execution produced the event.
+    pub fn executed_node(&self) -> Option<&NodeId> {
         match self {
             Self::NodeCompleted { node, .. }
             | Self::NodeFailed { node, .. }

@@ -9,6 +9,7 @@ pub struct ChildResult {
     /// The variables of the child run that the parent asked for.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
+    /// The error of a child run that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
 }
@@ -23,7 +24,9 @@ const TIMEOUT: &str = "timeout";
 /// The error of a node or a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {
+    /// The error code.
     pub code: String,
+    /// The message for people.
     pub message: String,
     /// A retry may succeed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -34,6 +37,7 @@ pub struct RunError {
 }
 
 impl RunError {
+    /// Creates an error without details that is not retryable.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), retryable: false, details: Map::new() }
     }
@@ -44,6 +48,7 @@ impl RunError {
         Self { details, ..Self::new(code, message) }
     }
 
+    /// Returns true if a deadline that passed caused the error.
     pub fn is_timeout(&self) -> bool {
         self.details.get("reason").and_then(Value::as_str) == Some(TIMEOUT)
     }

@@ -1,16 +1,20 @@
-//! Approvals: which actions a gate offers, what each needs to count, and the older words for them.
+//! Approvals: the actions that a gate offers, the members that each action requires, and the form of answers of older
+//! clients.
 
 use serde_json::{Map, Value, json};
 
 use super::quorum::{Quorum, Vote};
-use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, grant, members, people, quorum};
+use super::{
+    Answer, AnswerAuthor, AnswerResult, BadRequest, Interrupt, answer_members, assignee_rules, governance,
+    grant, quorum,
+};
 use crate::Timestamp;
 use crate::agent::edited_arguments;
 use crate::limits;
 use crate::refusal::Refusal;
 
-/// What a definition may offer; `edit` and `edit-accept` are two spellings of one offer.
-const OFFERS: [&str; 6] = ["accept", "reject", "refine", "edit", "edit-accept", "ask"];
+/// The actions that a definition may offer. `edit` and `edit-accept` are the same action.
+const ACTIONS: [&str; 6] = ["accept", "reject", "refine", "edit", "edit-accept", "ask"];
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     for field in ["artifactId", "artifactType", "title"] {
@@ -29,32 +33,32 @@ fn check_actions(actions: Option<&Value>) -> Result<(), BadRequest> {
         return Err(BadRequest::new("data.actions", "must be a non-empty array"));
     };
     for (index, action) in actions.iter().enumerate() {
-        let known = action.as_str().is_some_and(|name| OFFERS.contains(&name));
+        let known = action.as_str().is_some_and(|name| ACTIONS.contains(&name));
         if !known {
-            let message = format!("{action} is not one of {}", OFFERS.join(", "));
+            let message = format!("{action} is not one of {}", ACTIONS.join(", "));
             return Err(BadRequest::new(&format!("data.actions[{index}]"), message));
         }
     }
     if actions.iter().all(|action| action == "ask") {
-        return Err(BadRequest::new("data.actions", "must offer something that decides, besides ask"));
+        return Err(BadRequest::new("data.actions", "must offer an action that decides, in addition to ask"));
     }
     Ok(())
 }
 
-/// Judges one approver's answer. What is recorded always names the action, who decided and when.
-pub(super) fn judge(
+/// Evaluates the answer of an approver. The recorded answer always contains the action, the decider and the time.
+pub(super) fn evaluate(
     interrupt: &Interrupt,
     answer: &Answer,
     decider: &str,
     now: Timestamp,
-) -> Result<Judged, Refusal> {
+) -> Result<AnswerResult, Refusal> {
     let Value::Object(given) = &answer.value else {
         return Err(Refusal::invalid("resumeValue", "must be an object with an action"));
     };
-    let offered = offered(&interrupt.data);
+    let offered = offered_actions(&interrupt.data);
     let mut decided = match interrupt.is_governed() {
-        true => governance::in_actions(given)?,
-        false => in_todays_words(given, &offered)?,
+        true => governance::normalize_answer(given)?,
+        false => with_action(given, &offered)?,
     };
     let Some(action) = decided.get("action").and_then(Value::as_str).map(str::to_owned) else {
         return Err(Refusal::invalid("resumeValue.action", "must name one of the offered actions"));
@@ -63,65 +67,69 @@ pub(super) fn judge(
         let message = format!("{action:?} is not offered here; offered: {}", offered.join(", "));
         return Err(Refusal::invalid("resumeValue.action", message));
     }
-    check_extras(&action, &decided)?;
-    members::check_claimed_instant(&decided)?;
+    check_action_members(&action, &decided)?;
+    answer_members::check_claimed_instant(&decided)?;
     check_edit(interrupt, &action, &decided)?;
-    let acted_by = people::speaker(answer, decider).map(str::to_owned);
-    let who = Who { by: decider.to_owned(), acted_by };
+    let acted_by = assignee_rules::acting_principal(answer, decider).map(str::to_owned);
+    let who = AnswerAuthor { by: decider.to_owned(), acted_by };
     if action == "ask" {
         let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();
-        return Ok(Judged::Asked { question: question.to_owned(), who });
+        return Ok(AnswerResult::Asked { question: question.to_owned(), who });
     }
-    members::set_aside_unknown(&mut decided, interrupt.resume_schema.as_ref());
+    answer_members::move_unknown_to_ignored(&mut decided, interrupt.resume_schema.as_ref());
     decided.insert("decidedBy".to_owned(), json!(decider));
     decided.insert("decidedAt".to_owned(), json!(now.to_string()));
     if let Some(acting) = &who.acted_by {
         decided.insert("actedBy".to_owned(), json!(acting));
     }
-    count(interrupt, who, &action, decided, answer.copied)
+    count_vote(interrupt, who, &action, decided, answer.copied)
 }
 
 /// Counts an answer. If one approval is enough, the answer is the decision; otherwise it is a vote, and the last vote
 /// that is needed ends the interrupt with the outcome of all votes.
-fn count(
+fn count_vote(
     interrupt: &Interrupt,
-    who: Who,
+    who: AnswerAuthor,
     action: &str,
     decided: Map<String, Value>,
     copied: bool,
-) -> Result<Judged, Refusal> {
+) -> Result<AnswerResult, Refusal> {
     let quorum = Quorum::of(&interrupt.data);
     if quorum.required == 1 {
-        return Ok(Judged::Decided { value: Value::Object(decided), by: who.by, vote: None });
+        return Ok(AnswerResult::Decided { value: Value::Object(decided), by: who.by, vote: None });
     }
     let votes: Vec<&Vote> = interrupt.votes.iter().filter(|vote| vote.copied == copied).collect();
     if let Some(earlier) = votes.iter().find(|vote| vote.by == who.by) {
         let same = earlier.action() == action && interrupt.repeated < limits::REPEATED_VOTES_MAX;
         let action = action.to_owned();
-        return if same { Ok(Judged::Repeated { who, action }) } else { Err(Refusal::AlreadyVoted(who.by)) };
+        return if same {
+            Ok(AnswerResult::Repeated { who, action })
+        } else {
+            Err(Refusal::AlreadyVoted(who.by))
+        };
     }
     let by = who.by;
     match quorum.outcome(&votes, &decided) {
         Some((mut value, count)) => {
             let vote = (value != decided).then_some(Value::Object(decided));
             value.insert("quorum".to_owned(), count);
-            Ok(Judged::Decided { value: Value::Object(value), by, vote })
+            Ok(AnswerResult::Decided { value: Value::Object(value), by, vote })
         }
-        None => Ok(Judged::Voted { value: Value::Object(decided), by }),
+        None => Ok(AnswerResult::Voted { value: Value::Object(decided), by }),
     }
 }
 
-/// The actions a caller may submit.
-fn offered(data: &Value) -> Vec<&str> {
+/// Returns the actions that an answer may contain.
+fn offered_actions(data: &Value) -> Vec<&str> {
     let actions = data.get("actions").and_then(Value::as_array);
     let names = actions.into_iter().flatten().filter_map(Value::as_str);
     let names = names.map(|name| if name == "edit" { "edit-accept" } else { name });
     names.chain(governance::offers_override(data).then_some("override")).collect()
 }
 
-/// Older clients send a `decision` instead of an action. A refusal with a reason asks for a better version where
-/// that is offered; where it is not, it is a refusal that keeps its reason.
-fn in_todays_words(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<String, Value>, Refusal> {
+/// Returns the answer with an action. Older clients send a `decision` instead: a rejection with feedback becomes
+/// `refine` if that is offered, otherwise it stays a rejection with its feedback.
+fn with_action(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<String, Value>, Refusal> {
     let mut words = given.clone();
     if given.contains_key("action") {
         return Ok(words);
@@ -137,14 +145,13 @@ fn in_todays_words(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<S
             "refine"
         }
         Some("rejected") => "reject",
-        // Those two are what becomes of a gate, and nobody's to say.
         _ => return Err(Refusal::invalid("resumeValue.decision", "must be approved or rejected")),
     };
     words.insert("action".to_owned(), json!(action));
     Ok(words)
 }
 
-fn check_extras(action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {
+fn check_action_members(action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {
     if value.get("feedback").is_some_and(|text| !text.is_string()) {
         return Err(Refusal::invalid("resumeValue.feedback", "must be a string"));
     }
@@ -158,7 +165,7 @@ fn check_extras(action: &str, value: &Map<String, Value>) -> Result<(), Refusal>
     }
 }
 
-/// Rejects an edit of a call that its tool does not take, so that the approval can still be given.
+/// Rejects edited arguments that the tool does not accept, so that the approver can correct them.
 fn check_edit(interrupt: &Interrupt, action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {
     let edited = value.get("editedArtifactData").filter(|_| action == "edit-accept");
     match edited.and_then(edited_arguments) {
@@ -186,14 +193,14 @@ fn check_refinement(feedback: Option<&Value>) -> Result<(), Refusal> {
     if feedback.get("text").is_some_and(|text| !text.is_string()) {
         return Err(Refusal::invalid(field(".text"), "must be a string"));
     }
-    if feedback.get("tags").is_some_and(|tags| !people::is_string_array(tags)) {
+    if feedback.get("tags").is_some_and(|tags| !assignee_rules::is_string_array(tags)) {
         return Err(Refusal::invalid(field(".tags"), "must be an array of strings"));
     }
     match feedback.get("scope").and_then(Value::as_str) {
         Some("whole") => Ok(()),
         Some("section") if feedback.get("sectionPath").is_some_and(Value::is_string) => Ok(()),
         Some("section") => Err(Refusal::invalid(field(".sectionPath"), "is required by the scope section")),
-        Some("items") if feedback.get("itemIds").is_some_and(people::is_string_array) => Ok(()),
+        Some("items") if feedback.get("itemIds").is_some_and(assignee_rules::is_string_array) => Ok(()),
         Some("items") => Err(Refusal::invalid(field(".itemIds"), "is required by the scope items")),
         _ => Err(Refusal::invalid(field(".scope"), "must be whole, section or items")),
     }

@@ -1,79 +1,86 @@
-//! Whom an open interrupt is for, as lists show it: the rules by which answers are judged, asked beforehand. Decides
-//! nothing: an answer is judged when it comes.
+//! The assignees of an open interrupt, for lists. They follow from the same rules as the evaluation of answers, which
+//! happens when an answer arrives.
 
 use serde_json::{Map, Value};
 
-use super::{AudienceRule, Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, people};
+use super::{ASSIGNEE_MEMBERS, AudienceRule, Interrupt, Kind, OPERATOR_APPROVAL, assignee_rules};
 use crate::Principal;
 
-/// What an approval may say about people besides [`PEOPLE`]: what a governed gate requires.
-const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "override"];
+/// The members of a governed gate that restrict its assignees, in addition to [`ASSIGNEE_MEMBERS`].
+const GOVERNED_MEMBERS: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "override"];
 
 /// The principals that may decide one interrupt, and those it is shown to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignees {
-    /// The rules about people, as the gate has them. None if it names no principal. An audience that informs is named
-    /// `informedAudience`; one that restricts, in rows of earlier versions, keeps its name.
-    pub said: Option<Value>,
-    /// Those whose wish the run is, where nobody may grant their own.
-    pub barred: Vec<String>,
+    /// The assignee members of the gate. None if it names no principal. An audience that informs is stored as
+    /// `informedAudience`; an audience that restricts, in rows of earlier versions, keeps its name.
+    pub rules: Option<Value>,
+    /// The requesters of the run, if they may not approve their own request.
+    pub excluded: Vec<String>,
 }
 
 impl Assignees {
-    /// What is listed, each once: `name`, `role:x`, `group:y`, and of governed gates `scope:z`.
+    /// Returns the listed entries without duplicates: `name`, `role:x`, `group:y`, and for governed gates `scope:z`.
     pub fn entries(&self) -> Vec<String> {
-        self.said.as_ref().map(people::entries).unwrap_or_default()
+        self.rules.as_ref().map(assignee_rules::entries).unwrap_or_default()
     }
 
-    /// Whether an answer of `who`, in their own name, would be heard.
-    pub fn admit(&self, who: &Principal) -> bool {
-        self.said.as_ref().is_none_or(|said| people::may_decide(said, who, AudienceRule::Restricts))
-            && !self.barred.contains(&who.name)
+    /// Returns whether `who` may answer in its own name.
+    pub fn admits(&self, who: &Principal) -> bool {
+        self.rules
+            .as_ref()
+            .is_none_or(|rules| assignee_rules::may_decide(rules, who, AudienceRule::Restricts))
+            && !self.excluded.contains(&who.name)
     }
 }
 
 impl Interrupt {
-    /// Returns whether the rules about people apply: to approvals, to questions about tool calls, and to every
-    /// interrupt that names people.
-    pub(crate) fn heeds_people(&self) -> bool {
+    /// Returns whether answers are checked against the assignees: for approvals, for interrupts of tool calls, and for
+    /// every interrupt that names assignees.
+    pub(crate) fn checks_assignees(&self) -> bool {
         self.kind == Kind::Approval
             || self.data.get("toolCall").is_some()
-            || people::names_anybody(&self.data, self.audience)
+            || assignee_rules::restricts_deciders(&self.data, self.audience)
     }
 
-    /// Whom it is for; the run is the wish of `requesters`.
+    /// Returns the assignees. `requesters` are the principals that requested the run.
     pub fn assignees(&self, requesters: &[&str]) -> Assignees {
-        if !self.heeds_people() && !people::names_audience(&self.data) {
+        if !self.checks_assignees() && !assignee_rules::names_audience(&self.data) {
             return Assignees::default();
         }
         let member = |name: &&str| {
             let informs = **name == *"audience" && self.audience == AudienceRule::Informs;
-            let shown_as = if informs { people::INFORMED } else { name };
+            let shown_as = if informs { assignee_rules::INFORMED_AUDIENCE } else { name };
             Some((shown_as.to_owned(), self.data.get(*name)?.clone()))
         };
-        let governed = GOVERNED.iter().filter(|_| self.kind == Kind::Approval);
-        let members = PEOPLE.iter().chain([&OPERATOR_APPROVAL]).chain(governed);
-        let said = Value::Object(members.filter_map(member).collect::<Map<_, _>>());
-        let said = (!people::entries(&said).is_empty()).then_some(said);
-        let barred = if people::is_separated(&self.data) { requesters } else { &[] };
-        let barred = barred.iter().map(ToString::to_string).collect();
-        Assignees { said, barred }
+        let governed = GOVERNED_MEMBERS.iter().filter(|_| self.kind == Kind::Approval);
+        let members = ASSIGNEE_MEMBERS.iter().chain([&OPERATOR_APPROVAL]).chain(governed);
+        let rules = Value::Object(members.filter_map(member).collect::<Map<_, _>>());
+        let rules = (!assignee_rules::entries(&rules).is_empty()).then_some(rules);
+        let excluded = if assignee_rules::excludes_requesters(&self.data) { requesters } else { &[] };
+        let excluded = excluded.iter().map(ToString::to_string).collect();
+        Assignees { rules, excluded }
     }
 
-    /// Whether `who` may answer a question of an approver: those whose wish the run is, and others who may decide, unless
-    /// the question is their own; and the host.
-    pub fn may_reply(&self, requesters: &[&str], ask: &super::Ask, who: &Principal) -> bool {
+    /// Returns whether `who` may answer a side question. The requesters and the host may. The other assignees may, too,
+    /// unless they asked the question.
+    pub fn may_answer_side_question(
+        &self,
+        requesters: &[&str],
+        ask: &super::SideQuestion,
+        who: &Principal,
+    ) -> bool {
         let name = who.name.as_str();
-        if requesters.contains(&name) || people::is_host_name(name) {
+        if requesters.contains(&name) || assignee_rules::is_host_name(name) {
             return true;
         }
         let own = ask.by == name || ask.acted_by.as_deref() == Some(name);
-        !own && people::may_decide(&self.data, who, self.audience)
+        !own && assignee_rules::may_decide(&self.data, who, self.audience)
     }
 
-    /// Questions of approvers that nobody has answered.
-    pub fn open_asks(&self) -> impl Iterator<Item = &super::Ask> {
-        self.asks.iter().filter(|ask| ask.reply.is_none())
+    /// Returns the side questions without an answer.
+    pub fn open_side_questions(&self) -> impl Iterator<Item = &super::SideQuestion> {
+        self.side_questions.iter().filter(|ask| ask.answer.is_none())
     }
 }
 
@@ -82,12 +89,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn assignees(said: Value) -> Assignees {
-        Assignees { said: Some(said), barred: Vec::new() }
+    fn assignees(rules: Value) -> Assignees {
+        Assignees { rules: Some(rules), excluded: Vec::new() }
     }
 
     #[test]
-    fn every_list_is_read_in_the_same_words() {
+    fn entries_of_all_lists_have_the_same_form_and_no_duplicates() {
         let listed = assignees(json!({
             "approversList": ["ann", "role:lead", "ann"], "approverRoleRefs": ["boss", "role:lead"],
             "approverGroupRefs": ["ops"], "audience": {"subjects": ["bob"], "groups": ["ops"], "roles": ["boss"]},
@@ -97,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_governed_gate_is_for_whoever_holds_what_it_requires_or_may_override_it() {
+    fn a_governed_gate_admits_principals_with_the_required_or_the_override_role() {
         let governed = assignees(json!({
             "gateId": "g", "requiredRole": "lead", "requiredScope": "pay", "override": {"requiredRole": "boss"},
         }));
@@ -107,32 +114,32 @@ mod tests {
             scopes: scopes.iter().map(ToString::to_string).collect(),
             ..Principal::named("ann")
         };
-        assert!(governed.admit(&with(&["lead"], &["pay"])) && governed.admit(&with(&["boss"], &[])));
-        assert!(!governed.admit(&with(&["lead"], &[])) && !governed.admit(&with(&[], &["pay"])));
+        assert!(governed.admits(&with(&["lead"], &["pay"])) && governed.admits(&with(&["boss"], &[])));
+        assert!(!governed.admits(&with(&["lead"], &[])) && !governed.admits(&with(&[], &["pay"])));
     }
 
     #[test]
-    fn those_are_admitted_whose_answers_would_be_heard() {
+    fn only_principals_that_may_answer_are_admitted() {
         let ann = Principal::named("ann");
         let lead = Principal { roles: vec!["lead".to_owned()], ..Principal::named("bob") };
-        assert!(Assignees::default().admit(&ann));
+        assert!(Assignees::default().admits(&ann));
         let leads = assignees(json!({"approverRoleRefs": ["lead"]}));
-        assert!(leads.admit(&lead) && !leads.admit(&ann));
+        assert!(leads.admits(&lead) && !leads.admits(&ann));
         let both = assignees(json!({"approversList": ["ann", "bob"], "audience": {"roles": ["lead"]}}));
-        assert!(both.admit(&lead), "in the list and in the audience");
-        assert!(!both.admit(&ann), "in the list alone, in a row of an earlier version");
+        assert!(both.admits(&lead), "in the list and in the audience");
+        assert!(!both.admits(&ann), "in the list alone, in a row of an earlier version");
         let told = assignees(json!({"approversList": ["ann"], "informedAudience": {"roles": ["lead"]}}));
-        assert!(told.admit(&ann) && !told.admit(&lead), "an audience that informs lets nobody in or out");
+        assert!(told.admits(&ann) && !told.admits(&lead), "an audience that informs does not restrict");
         assert_eq!(told.entries(), ["ann", "role:lead"]);
         let informed = assignees(json!({"informedAudience": {"roles": ["lead"]}}));
-        assert!(informed.admit(&ann) && informed.admit(&lead));
+        assert!(informed.admits(&ann) && informed.admits(&lead));
         let operator =
             assignees(json!({"approversList": ["ann"], "operatorApproval": {"approverRoleRefs": ["lead"]}}));
-        assert!(!operator.admit(&ann) && !operator.admit(&lead), "each is in one of both lists");
+        assert!(!operator.admits(&ann) && !operator.admits(&lead), "each is in only one of the two lists");
         let ann_leads = Principal { roles: vec!["lead".to_owned()], ..ann.clone() };
-        assert!(operator.admit(&ann_leads));
+        assert!(operator.admits(&ann_leads));
         assert_eq!(operator.entries(), ["ann", "role:lead"]);
-        let own = Assignees { said: None, barred: vec!["ann".to_owned()] };
-        assert!(own.admit(&lead) && !own.admit(&ann));
+        let own = Assignees { rules: None, excluded: vec!["ann".to_owned()] };
+        assert!(own.admits(&lead) && !own.admits(&ann));
     }
 }

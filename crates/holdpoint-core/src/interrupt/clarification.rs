@@ -1,10 +1,10 @@
-//! Clarifications: questions with ids, and answers that must cover every one of them.
+//! Clarifications: questions with ids, and answers that must contain all of them.
 
 use serde_json::{Map, Value};
 
 use super::BadRequest;
-use super::compiled::Schemas;
-use super::members;
+use super::answer_members;
+use super::compiled_schemas::InterruptSchemas;
 use crate::refusal::Refusal;
 use crate::schema::Schema;
 
@@ -35,7 +35,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
 }
 
 /// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form.
-pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Value, Refusal> {
+pub(super) fn evaluate(data: &Value, value: &Value, schemas: &InterruptSchemas) -> Result<Value, Refusal> {
     let answers = read_answers(value.get("answers"))?;
     let questions = data.get("questions").and_then(Value::as_array);
     let mut open: Vec<&str> = Vec::new();
@@ -52,11 +52,11 @@ pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Va
         return Err(Refusal::invalid("resumeValue.answers", format!("no answer for {}", open.join(", "))));
     }
     if let Some(stray) = answers.keys().find(|id| !known.contains(&id.as_str())) {
-        let message = format!("{stray:?} was not asked; asked: {}", known.join(", "));
+        let message = format!("{stray:?} is not the id of a question; known ids: {}", known.join(", "));
         return Err(Refusal::invalid("resumeValue.answers", message));
     }
     let mut recorded = Map::from_iter([("answers".to_owned(), Value::Object(answers))]);
-    members::record(&mut recorded, members::ignored_by_clarification(value));
+    answer_members::record_ignored(&mut recorded, answer_members::ignored_by_clarification(value));
     Ok(Value::Object(recorded))
 }
 

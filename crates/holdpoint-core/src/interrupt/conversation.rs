@@ -1,4 +1,4 @@
-//! Conversations: what their three requests must carry. Which conversation is open is the run's business.
+//! Conversations: checks the data of their three kinds of requests. The run knows which conversation is open.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::BadRequest;
 use crate::limits;
 use crate::schema::Schema;
 
-/// The id may be left out; the run then knows which conversation is meant.
+/// Checks the data. Without an id, the run selects the conversation.
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     if !data.is_object() {
         return Err(BadRequest::new("data", "must be an object"));

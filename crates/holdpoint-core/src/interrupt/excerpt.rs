@@ -1,4 +1,4 @@
-//! A line of what is asked, for lists: enough to tell one question from the next with the same title.
+//! A one-line excerpt of the data of an interrupt, for lists: it distinguishes interrupts with the same title.
 
 use std::fmt::{self, Write};
 
@@ -8,8 +8,8 @@ use super::Interrupt;
 
 const CHARS_MAX: usize = 160;
 
-/// Where what is asked says most about itself, the best first.
-const PLACES: [&str; 8] = [
+/// JSON pointers to the most informative parts of the data, in order of preference.
+const POINTERS: [&str; 8] = [
     "/toolCall/arguments",
     "/artifactData",
     "/data",
@@ -19,21 +19,21 @@ const PLACES: [&str; 8] = [
     "/description",
     "/questions/1/question",
 ];
-/// The same of calls that an approval shows as its artifact.
-const OF_CALLS: [&str; 2] = ["/artifactData/arguments", "/artifactData/input"];
+/// JSON pointers for a tool call that is the artifact of an approval.
+const CALL_POINTERS: [&str; 2] = ["/artifactData/arguments", "/artifactData/input"];
 
 impl Interrupt {
-    /// What a person would read beside the title. Nothing where there is nothing more.
+    /// Returns the excerpt that lists show beside the title, if the data contains more than the title.
     pub fn excerpt(&self) -> Option<String> {
         let is_call = self.data.get("artifactType").and_then(Value::as_str) == Some("tool.call");
-        let of_calls = OF_CALLS.iter().filter(|_| is_call);
-        of_calls.chain(&PLACES).find_map(|place| line(self.data.pointer(place)?))
+        let of_calls = CALL_POINTERS.iter().filter(|_| is_call);
+        of_calls.chain(&POINTERS).find_map(|place| excerpt_of(self.data.pointer(place)?))
     }
 }
 
-fn line(value: &Value) -> Option<String> {
-    let mut line = Line::default();
-    // The only thing that can go wrong is that it is full.
+fn excerpt_of(value: &Value) -> Option<String> {
+    let mut line = ExcerptWriter::default();
+    // The writer fails only if the excerpt has reached its maximum length.
     let is_whole = match value {
         Value::String(text) => line.write_str(text),
         Value::Object(members) => line.members(members),
@@ -45,16 +45,16 @@ fn line(value: &Value) -> Option<String> {
     (!text.is_empty()).then(|| if is_whole { text } else { text + "…" })
 }
 
-/// Takes what fits on it. What is not shown as a letter is a blank, and blanks are one.
+/// Writes text up to the maximum length. Whitespace and control characters become one space.
 #[derive(Default)]
-struct Line {
+struct ExcerptWriter {
     text: String,
     chars: usize,
-    /// Is written when something comes behind it.
+    /// A space that is written before the next character.
     blank: bool,
 }
 
-impl Line {
+impl ExcerptWriter {
     fn members(&mut self, members: &Map<String, Value>) -> fmt::Result {
         members.iter().enumerate().try_for_each(|(index, (name, value))| {
             self.write_str(if index == 0 { "" } else { ", " })?;
@@ -74,7 +74,7 @@ impl Line {
         })
     }
 
-    /// What somebody wrote must not read as a part beside it.
+    /// Quotes a text, so that it cannot be mistaken for the structure around it.
     fn quoted(&mut self, text: &str) -> fmt::Result {
         let head: String = text.chars().take(CHARS_MAX + 1).collect();
         write!(self, "{}", Value::String(head))
@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-impl fmt::Write for Line {
+impl fmt::Write for ExcerptWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for letter in text.chars() {
             if letter.is_whitespace() || letter.is_control() {
@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_line_is_read_as_a_person_reads() {
+    fn an_excerpt_shows_members_items_and_quoted_texts() {
         for (value, text) in [
             (json!("  Two\n\n words\u{7} "), Some("Two words")),
             (
@@ -143,18 +143,18 @@ mod tests {
             (json!(""), None),
             (json!({}), None),
         ] {
-            assert_eq!(line(&value).as_deref(), text, "{value}");
+            assert_eq!(excerpt_of(&value).as_deref(), text, "{value}");
         }
     }
 
     #[test]
-    fn it_is_never_long_and_says_when_there_is_more() {
+    fn a_long_excerpt_is_cut_and_ends_with_an_ellipsis() {
         for long in [json!("é".repeat(161)), json!({ "a": vec!["é"; 100_000] })] {
-            let text = line(&long).unwrap();
+            let text = excerpt_of(&long).unwrap();
             assert_eq!((text.chars().count(), text.chars().last()), (CHARS_MAX + 1, Some('…')));
         }
         let whole = "é".repeat(CHARS_MAX);
-        assert_eq!(line(&json!(whole)), Some(whole.clone()));
-        assert_eq!(line(&json!(format!("{whole} \n"))), Some(whole), "blanks at the end are nothing");
+        assert_eq!(excerpt_of(&json!(whole)), Some(whole.clone()));
+        assert_eq!(excerpt_of(&json!(format!("{whole} \n"))), Some(whole), "trailing whitespace is dropped");
     }
 }

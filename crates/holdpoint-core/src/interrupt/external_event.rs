@@ -1,28 +1,31 @@
-//! External events: what a run waits for, which event is the one, and under which names the two find each other.
+//! External events: the match of events with the interrupts that wait for them, and the topics by which both are found.
 
 use holdpoint_ids::digest;
 use serde_json::{Map, Value, json};
 
 use super::{BadRequest, Interrupt, Kind};
-use crate::equality::same;
+use crate::equality::json_equal;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 
-/// Hex digits of a topic: 128 bits, so that two do not meet by chance.
+/// The number of hex digits of a topic: 128 bits, so that collisions are unlikely.
 const TOPIC_DIGITS: usize = 32;
 
-/// Something that happened outside, as it was told to us.
+/// An event that an external system has sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalEvent {
+    /// The type of the event.
     pub event_type: String,
-    /// Names it in its tenant; the same one again is the same event.
+    /// The id of the event, unique in its tenant. An event with the same id is a repetition.
     pub event_id: String,
+    /// The members by which the event is matched with interrupts.
     pub correlation: Map<String, Value>,
+    /// The content of the event.
     pub payload: Value,
 }
 
 impl ExternalEvent {
-    /// Whether it can be an event at all. Names the field that is wrong.
+    /// Rejects an invalid event and names the invalid field.
     pub fn check(&self) -> Result<(), Refusal> {
         check_name("eventType", &self.event_type, limits::EVENT_TYPE_CHARS_MAX)?;
         check_name("eventId", &self.event_id, limits::EVENT_ID_CHARS_MAX)?;
@@ -35,29 +38,29 @@ impl ExternalEvent {
         within("payload", &self.payload, limits::EVENT_PAYLOAD_BYTES_MAX)
     }
 
-    /// The digest of everything but its id: whether the same event was sent again.
+    /// Returns the digest of the event without its id, to detect repetitions.
     pub fn digest(&self) -> String {
         digest(&json!([self.event_type, self.correlation, self.payload]))
     }
 
-    /// The names under which interrupts that wait for it can be found.
+    /// Returns the topics of the interrupts that may wait for the event.
     pub fn topics(&self) -> Vec<String> {
         topics(&self.event_type, &self.correlation)
     }
 
-    /// What an interrupt's `resumeSchema` is about.
+    /// Returns the value that the `resumeSchema` of an interrupt checks.
     pub(crate) fn resume_value(&self) -> Value {
         json!({"eventPayload": self.payload})
     }
 
-    /// What goes into the log.
+    /// Returns the value that the log records.
     pub(crate) fn recorded_value(&self) -> Value {
         json!({"eventPayload": self.payload, "eventId": self.event_id})
     }
 }
 
 impl Interrupt {
-    /// The names under which events that it waits for can be found; nothing for interrupts of other kinds.
+    /// Returns the topics of the events that the interrupt may wait for. Interrupts of other kinds have none.
     pub fn topics(&self) -> Vec<String> {
         match self.awaited() {
             Some((event_type, correlation)) => topics(event_type, correlation),
@@ -65,8 +68,8 @@ impl Interrupt {
         }
     }
 
-    /// Whether the event is one that it waits for: of its type, with a correlation all of whose members it has, too.
-    /// An event without any is for interrupts without any.
+    /// Returns whether the interrupt waits for the event: the types are equal, and the interrupt has each member of the
+    /// event's correlation. An event without correlation matches only interrupts without correlation.
     pub fn awaits(&self, event: &ExternalEvent) -> bool {
         self.check_awaits(event).is_ok()
     }
@@ -81,7 +84,7 @@ impl Interrupt {
             return mismatch("correlation");
         }
         let differs = |(name, found): &(&String, &Value)| {
-            expected.get(name.as_str()).is_none_or(|wanted| !same(wanted, found))
+            expected.get(name.as_str()).is_none_or(|wanted| !json_equal(wanted, found))
         };
         match event.correlation.iter().find(differs) {
             Some((name, _)) => mismatch(name),
@@ -107,13 +110,13 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
 }
 
-/// The event is `eventPayload` when the value has one, else the value itself. A correlation member that the event
-/// carries must be equal; one that it does not carry says nothing.
-pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
+/// Evaluates an answer. The event is `eventPayload` if the value has that member, otherwise the value itself.
+/// Correlation members that the event contains must be equal; missing members are not checked.
+pub(super) fn evaluate(data: &Value, value: &Value) -> Result<Value, Refusal> {
     let event = value.get("eventPayload").unwrap_or(value);
     let correlation = data.get("correlation").and_then(Value::as_object);
     for (name, expected) in correlation.into_iter().flatten() {
-        if event.get(name).is_some_and(|found| !same(expected, found)) {
+        if event.get(name).is_some_and(|found| !json_equal(expected, found)) {
             return Err(Refusal::CorrelationMismatch(name.clone()));
         }
     }
@@ -143,8 +146,8 @@ fn check_name(field: &str, name: &str, max: usize) -> Result<(), Refusal> {
     }
 }
 
-/// One for each member, or one that says there is none. Values that are the same have the same topic; the reverse is
-/// true but for integers that no double can tell apart.
+/// Returns one topic for each correlation member, or one topic if there are no members. Equal values have the same
+/// topic. Different values have different topics, except integers that are equal as doubles.
 fn topics(event_type: &str, correlation: &Map<String, Value>) -> Vec<String> {
     let topic = |of: Value| digest(&of).chars().skip("sha256:".len()).take(TOPIC_DIGITS).collect::<String>();
     if correlation.is_empty() {
@@ -161,10 +164,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_same_when_they_are_equal_however_they_are_written() {
+    fn equal_numbers_match_in_every_notation() {
         let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         for (one, other) in [("1", "1.0"), ("100", "1e2"), ("-0.0", "0"), ("0.5", "5e-1")] {
-            assert!(same(&read(one), &read(other)), "{one} and {other}");
+            assert!(json_equal(&read(one), &read(other)), "{one} and {other}");
         }
         for (one, other) in [
             ("1", "\"1\""),
@@ -175,13 +178,13 @@ mod tests {
             ("[1,2]", "[2,1]"),
             ("{\"a\":1}", "{\"a\":1,\"b\":1}"),
         ] {
-            assert!(!same(&read(one), &read(other)), "{one} and {other}");
+            assert!(!json_equal(&read(one), &read(other)), "{one} and {other}");
         }
-        assert!(same(&read("{\"a\":[1],\"b\":2}"), &read("{\"b\":2.0,\"a\":[1.0]}")));
+        assert!(json_equal(&read("{\"a\":[1],\"b\":2}"), &read("{\"b\":2.0,\"a\":[1.0]}")));
     }
 
     #[test]
-    fn what_is_the_same_has_the_same_topics() {
+    fn equal_correlations_have_the_same_topics() {
         let of =
             |text: &str| topics("paid", serde_json::from_str::<Value>(text).unwrap().as_object().unwrap());
         assert_eq!(of("{\"n\":1,\"o\":{\"a\":1,\"b\":2}}"), of("{\"o\":{\"b\":2,\"a\":1.0},\"n\":1e0}"));

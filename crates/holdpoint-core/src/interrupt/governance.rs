@@ -1,5 +1,5 @@
-//! Governed gates: approvals that require a role or a scope, in words of their own, with a way past them for whoever holds
-//! another role. Whoever is turned away is written down. Everything else about them is as in every approval.
+//! Governed gates: approvals that require a role or a scope, have their own decisions, and permit an override with
+//! another role. They record denials. The other rules of approvals apply to them, too.
 
 use serde_json::{Map, Value, json};
 
@@ -8,11 +8,11 @@ use crate::Principal;
 use crate::limits;
 use crate::refusal::Refusal;
 
-/// Members of the data that make a gate a governed one: a gate that names any of them is held to all of them.
-const MARKS: [&str; 3] = ["gateId", "requiredRole", "requiredScope"];
+/// The members that make a gate a governed gate. A gate with one of them must satisfy the rules for all of them.
+const GOVERNING_MEMBERS: [&str; 3] = ["gateId", "requiredRole", "requiredScope"];
 
 pub(crate) fn is_governed(data: &Value) -> bool {
-    MARKS.iter().any(|mark| data.get(mark).is_some())
+    GOVERNING_MEMBERS.iter().any(|mark| data.get(mark).is_some())
 }
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
@@ -20,22 +20,25 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         return Ok(());
     }
     if data.get("gateId").is_none() {
-        return Err(BadRequest::new("data.gateId", "is missing: this gate requires a role or a scope"));
+        return Err(BadRequest::new(
+            "data.gateId",
+            "is missing; a gate with requiredRole or requiredScope needs a gateId",
+        ));
     }
-    for mark in MARKS {
+    for mark in GOVERNING_MEMBERS {
         check_name(data.get(mark), &format!("data.{mark}"))?;
     }
     if data.get("requiredRole").is_none() && data.get("requiredScope").is_none() {
-        return Err(BadRequest::new("data.requiredRole", "is missing, and so is requiredScope: give one"));
+        return Err(BadRequest::new("data.requiredRole", "is missing; give requiredRole or requiredScope"));
     }
     let actions = data.get("actions").and_then(Value::as_array).into_iter().flatten();
     let strange = |action: &Value| !matches!(action.as_str(), Some("accept" | "reject" | "ask"));
     if let Some(place) = actions.into_iter().position(strange) {
-        let message = "cannot be offered by a gate that requires a role or a scope";
+        let message = "cannot be offered by a governed gate; use accept, reject or ask";
         return Err(BadRequest::new(&format!("data.actions[{place}]"), message));
     }
     if data.get("quorum").is_some() && data.get("quorum") != data.get("requiredApprovals") {
-        return Err(BadRequest::new("data.quorum", "says something else than requiredApprovals"));
+        return Err(BadRequest::new("data.quorum", "differs from requiredApprovals"));
     }
     check_override(data)
 }
@@ -56,7 +59,7 @@ fn check_override(data: &Value) -> Result<(), BadRequest> {
         Some(_) => return Err(BadRequest::new("data.overrideBypassesQuorum", "must be true or false")),
     };
     let Some(given) = data.get("override") else {
-        let message = "makes no sense without an override";
+        let message = "requires override";
         return if bypasses { Err(BadRequest::new("data.overrideBypassesQuorum", message)) } else { Ok(()) };
     };
     let members = given.as_object().filter(|members| members.contains_key("requiredRole"));
@@ -65,10 +68,7 @@ fn check_override(data: &Value) -> Result<(), BadRequest> {
     };
     check_name(members.get("requiredRole"), "data.override.requiredRole")?;
     if members.get("audited").is_some_and(|audited| *audited != json!(true)) {
-        return Err(BadRequest::new(
-            "data.override.audited",
-            "must be true: an override is always on record",
-        ));
+        return Err(BadRequest::new("data.override.audited", "must be true; overrides are always recorded"));
     }
     match members.keys().find(|name| !["requiredRole", "audited"].contains(&name.as_str())) {
         Some(name) => {
@@ -78,7 +78,7 @@ fn check_override(data: &Value) -> Result<(), BadRequest> {
     }
 }
 
-/// Whether somebody holds what their answer needs. What nobody vouches for they do not hold.
+/// Rejects an answer of a principal without the required role or scope. Only roles and scopes of the credential count.
 pub(super) fn check(data: &Value, who: &Principal, answer: &Value) -> Result<(), Refusal> {
     let overriding = data.get("override").filter(|_| is_override(answer));
     let needed = match overriding {
@@ -93,24 +93,24 @@ pub(super) fn check(data: &Value, who: &Principal, answer: &Value) -> Result<(),
         Some((what, _, wanted)) => {
             let name = &who.name;
             Err(Refusal::NotAuthorized(format!(
-                "{name} may not decide here, which takes the {what} {wanted}"
+                "{name} may not decide this interrupt: it requires the {what} {wanted}"
             )))
         }
-        // Nothing is needed only where the data was never checked.
-        None if needed.is_empty() => {
-            Err(Refusal::NotAuthorized("this gate does not say who may decide".to_owned()))
-        }
+        // This happens only if the data was not checked at the request.
+        None if needed.is_empty() => Err(Refusal::NotAuthorized(
+            "the gate has no requiredRole and no requiredScope; set one of them".to_owned(),
+        )),
         None => Ok(()),
     }
 }
 
-/// Whether somebody could decide here at all, be it by an override.
+/// Returns whether the principal could decide, at least by an override.
 pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
     let ways = [json!({}), json!({"override": true})];
     !is_governed(data) || ways.iter().any(|answer| check(data, who, answer).is_ok())
 }
 
-/// Whom a governed gate is for, as lists of people would say it.
+/// Returns the required roles and scopes as entries of an assignee list.
 pub(super) fn entries(data: &Value) -> Vec<String> {
     let places = [
         ("role", data.get("requiredRole")),
@@ -121,8 +121,8 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
     named.collect()
 }
 
-/// What an answer to a governed gate attempts, as a scope would be called.
-pub(super) fn attempted(answer: &Value) -> &'static str {
+/// Returns the name of the action that an answer attempts, in the form of a scope.
+pub(super) fn attempted_action(answer: &Value) -> &'static str {
     if is_override(answer) { "approvals:override" } else { "approvals:respond" }
 }
 
@@ -133,13 +133,13 @@ fn is_override(answer: &Value) -> bool {
         || answer.get("override") == Some(&json!(true))
 }
 
-/// Whether the data of a gate names a way past it.
+/// Returns whether the gate permits an override.
 pub(super) fn offers_override(data: &Value) -> bool {
     is_governed(data) && data.get("override").is_some()
 }
 
-/// An answer with its action, whatever word it came with, and with its decision and reason under the gate's own names.
-pub(super) fn in_actions(given: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
+/// Returns the answer with `action`, `decision` and `reason`, also if the client used other members for them.
+pub(super) fn normalize_answer(given: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     let action = action_of(given)?.to_owned();
     let mut words = given.clone();
     words.shift_remove("override");
@@ -182,21 +182,24 @@ fn action_of(given: &Map<String, Value>) -> Result<&str, Refusal> {
     let said = match (decision, action) {
         (None, None) => return Err(Refusal::invalid("resumeValue.decision", "must be granted or rejected")),
         (Some(decision), Some(action)) if decision != action => {
-            return Err(Refusal::invalid("resumeValue.action", "says something else than decision"));
+            return Err(Refusal::invalid("resumeValue.action", "differs from decision"));
         }
         (Some(said), _) | (None, Some(said)) => said,
     };
     match given.get("override") {
         None | Some(Value::Bool(false)) => Ok(said),
         Some(Value::Bool(true)) if ["accept", "override"].contains(&said) => Ok("override"),
-        Some(Value::Bool(true)) => Err(Refusal::invalid("resumeValue.override", "goes with granted only")),
+        Some(Value::Bool(true)) => {
+            Err(Refusal::invalid("resumeValue.override", "is allowed only with the decision granted"))
+        }
         Some(_) => Err(Refusal::invalid("resumeValue.override", "must be true or false")),
     }
 }
 
-/// An answer as a resume schema sees it: a grant or a rejection. That a grant overrides the rules is the host's matter.
-pub(super) fn in_decisions(answer: &Value) -> Value {
-    let Some(Ok(mut words)) = answer.as_object().map(in_actions) else { return answer.clone() };
+/// Returns the answer that the resume schema checks: its decision is granted or rejected. An override counts as
+/// granted.
+pub(super) fn as_decision(answer: &Value) -> Value {
+    let Some(Ok(mut words)) = answer.as_object().map(normalize_answer) else { return answer.clone() };
     words.shift_remove("action");
     if words.get("decision") == Some(&json!("overridden")) {
         words.insert("decision".to_owned(), json!("granted"));

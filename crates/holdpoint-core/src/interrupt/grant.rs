@@ -12,10 +12,13 @@ const CONTENT_REVIEW: &str = "content_review";
 /// One effect that a grant was used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantUse {
+    /// The node of the effect.
     pub node: NodeId,
+    /// The visit of the node.
     pub visit: u32,
     /// The tool call, for a call of an agent.
     pub call: Option<String>,
+    /// The time of the use.
     pub at: Timestamp,
 }
 
@@ -42,7 +45,8 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether the decision lets a tool call continue: a grant, or an answer to what the tool asked for itself.
+    /// Returns whether the decision lets a tool call continue: a grant, or an answer to an interrupt that the tool
+    /// requested itself.
     pub fn allows_call(&self) -> bool {
         let resumed = || match &self.resolution {
             Some(Resolution::Answered { value, .. }) => {

@@ -1,39 +1,41 @@
-//! Decisions of agents that are not sure enough: when somebody must ratify them, and what that request needs.
+//! Low confidence: the decisions of agents that must be ratified, and the requests for it.
 
 use serde_json::{Map, Value, json};
 
-use super::{BadRequest, Kind, Request};
+use super::{BadRequest, InterruptRequest, Kind};
 use crate::limits;
 
-/// Where nobody says how sure an agent must be.
+/// The default confidence below which a decision must be ratified.
 pub const ESCALATION_THRESHOLD_DEFAULT: f64 = 0.7;
 
-/// What an agent decided, and how sure it says it is.
+/// A decision of an agent with its confidence.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
+pub struct AgentDecision {
+    /// The id of the agent.
     pub agent: String,
+    /// The decision.
     pub decision: Value,
-    /// Nothing is no signal, and so is what is not a finite number; the latter is on record as a flaw.
+    /// The confidence. None and numbers that are not finite never escalate; the event records the latter as a flaw.
     pub confidence: Option<f64>,
 }
 
-impl Decision {
-    /// The request to ratify the decision, when the agent is less sure than the run's options demand.
-    pub fn escalation(&self, configurable: Option<&Map<String, Value>>) -> Option<Request> {
+impl AgentDecision {
+    /// Returns the request to ratify the decision, if the confidence is below the threshold of the run.
+    pub fn escalation(&self, configurable: Option<&Map<String, Value>>) -> Option<InterruptRequest> {
         self.escalation_below(escalation_threshold(configurable))
     }
 
-    /// The request to ratify it, when the agent is less sure than this.
-    pub fn escalation_below(&self, threshold: f64) -> Option<Request> {
+    /// Returns the request to ratify the decision, if the confidence is below this threshold.
+    pub fn escalation_below(&self, threshold: f64) -> Option<InterruptRequest> {
         let observed = self.confidence.filter(|confidence| confidence.is_finite())?;
         let data = json!({
             "agentId": self.agent, "threshold": threshold, "observed": observed, "decision": self.decision,
         });
-        (observed < threshold).then(|| Request::new(Kind::LowConfidence, data))
+        (observed < threshold).then(|| InterruptRequest::new(Kind::LowConfidence, data))
     }
 }
 
-/// How sure agents of a run must be.
+/// Returns the threshold of confidence of a run.
 pub fn escalation_threshold(configurable: Option<&Map<String, Value>>) -> f64 {
     let given = configurable.and_then(|options| options.get("escalationThreshold")).and_then(Value::as_f64);
     given.unwrap_or(ESCALATION_THRESHOLD_DEFAULT)

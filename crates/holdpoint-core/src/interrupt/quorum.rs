@@ -1,4 +1,4 @@
-//! How many must agree, and when enough have spoken.
+//! Quorums: the number of required approvals, and the outcome of the votes.
 
 use serde_json::{Map, Value, json};
 
@@ -7,26 +7,30 @@ use crate::Timestamp;
 use crate::Via;
 use crate::limits;
 
-/// One approver's voice in a gate that needs several.
+/// A vote of an approver in an approval that requires several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote {
+    /// The principal in whose name the vote counts.
     pub by: String,
-    /// The answer as it counted: action, who and when.
+    /// The recorded answer: the action, the decider and the time.
     pub value: Value,
+    /// The time of the vote.
     pub at: Timestamp,
-    /// What they call it themselves.
+    /// The decision id that the client chose.
     pub decision: Option<String>,
-    /// The vote was cast in the run that this one was copied from: it is shown and does not count.
+    /// The vote was cast in the run that this one was copied from. It is shown and does not count.
     pub copied: bool,
+    /// The credential that the vote was sent with.
     pub via: Option<Via>,
 }
 
 impl Vote {
+    /// Returns the action of the vote.
     pub fn action(&self) -> &str {
         self.value.as_object().map_or("", action)
     }
 
-    /// Whether it is one of the approvals that are needed.
+    /// Returns whether the vote is an approval.
     pub fn grants(&self) -> bool {
         grants(self.action())
     }
@@ -40,20 +44,20 @@ fn action(vote: &Map<String, Value>) -> &str {
     vote.get("action").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What an approval says about how many must agree.
+/// The quorum rules of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quorum {
     pub required: u64,
-    policy: Policy,
-    /// An override decides alone, whatever is still missing; else it is one vote.
+    policy: RejectionPolicy,
+    /// An override decides alone. Otherwise it is one vote.
     override_decides: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
-    /// The first refusal decides.
+enum RejectionPolicy {
+    /// The first rejection decides.
     SingleVeto,
-    /// More than half of those required must refuse.
+    /// Rejections decide if they are more than half of the required approvals.
     Majority,
 }
 
@@ -61,8 +65,8 @@ impl Quorum {
     pub(super) fn of(data: &Value) -> Self {
         let required = data.get("requiredApprovals").and_then(Value::as_u64).unwrap_or(1);
         let policy = match data.get("rejectionPolicy").and_then(Value::as_str) {
-            Some("majority") => Policy::Majority,
-            _ => Policy::SingleVeto,
+            Some("majority") => RejectionPolicy::Majority,
+            _ => RejectionPolicy::SingleVeto,
         };
         let override_decides = data.get("overrideBypassesQuorum") == Some(&Value::Bool(true));
         Self { required, policy, override_decides }
@@ -87,13 +91,13 @@ impl Quorum {
             }
         }
         let refused = match self.policy {
-            Policy::SingleVeto => rejections > 0,
-            Policy::Majority => rejections > self.required / 2,
+            RejectionPolicy::SingleVeto => rejections > 0,
+            RejectionPolicy::Majority => rejections > self.required / 2,
         };
         let overridden = self.override_decides && action(last) == "override";
         let granted = overridden || approvals >= self.required;
         (refused || granted).then(|| {
-            let shown = |vote: &&Map<String, Value>| Value::Object(members(vote, &WHO_AND_WHEN));
+            let shown = |vote: &&Map<String, Value>| Value::Object(members(vote, &VOTE_MEMBERS));
             let count = json!({
                 "required": self.required, "policy": self.policy.as_str(), "approvals": approvals,
                 "rejections": rejections, "votes": votes.iter().map(shown).collect::<Vec<_>>(),
@@ -103,22 +107,26 @@ impl Quorum {
                 (false, true) => "override",
                 (false, false) => "accept",
             };
-            (decided(&votes, last, preferred), count)
+            (quorum_decision(&votes, last, preferred), count)
         })
     }
 }
 
 /// The members of each vote in the `votes` of a quorum.
-const WHO_AND_WHEN: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
+const VOTE_MEMBERS: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
 /// The members in which a vote may give its reason.
 const REASONS: [&str; 4] = ["feedback", "comment", "reason", "refineFeedback"];
 
 /// Returns the decision of a quorum: the `preferred` action if a vote has it, otherwise the action of the last vote.
 /// Reasons stay in their votes, unless exactly one vote has that action and it is not `accept`.
-fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, preferred: &str) -> Map<String, Value> {
+fn quorum_decision(
+    votes: &[&Map<String, Value>],
+    last: &Map<String, Value>,
+    preferred: &str,
+) -> Map<String, Value> {
     let preferred = votes.iter().map(|vote| action(vote)).find(|name| *name == preferred);
     let chosen = preferred.unwrap_or(action(last));
-    let mut outcome = members(last, &WHO_AND_WHEN);
+    let mut outcome = members(last, &VOTE_MEMBERS);
     outcome.insert("action".to_owned(), json!(chosen));
     let alike: Vec<_> = votes.iter().filter(|vote| action(vote) == chosen).collect();
     if let Some(vote) = alike.first() {
@@ -134,7 +142,7 @@ fn members(vote: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), vote.get(*name)?.clone()))).collect()
 }
 
-impl Policy {
+impl RejectionPolicy {
     fn as_str(self) -> &'static str {
         match self {
             Self::SingleVeto => "single-veto",
@@ -150,11 +158,11 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
             let message = format!("must be a whole number from 1 to {max}");
             return Err(BadRequest::new("data.requiredApprovals", message));
         };
-        // What is edited after somebody agreed is not what they agreed to.
+        // After an edit, earlier approvals would not be approvals of the same content.
         let edits = |action: &Value| matches!(action.as_str(), Some("edit" | "edit-accept"));
         let actions = data.get("actions").and_then(Value::as_array);
         if let Some(place) = actions.filter(|_| required > 1).and_then(|list| list.iter().position(edits)) {
-            let message = "cannot be offered where several must agree: each would agree to something else";
+            let message = "cannot be offered if requiredApprovals is greater than 1";
             return Err(BadRequest::new(&format!("data.actions[{place}]"), message));
         }
     }

@@ -1,29 +1,38 @@
-//! What node code hands to `interrupt(…)`, also by its other name and in its other spelling.
+//! Requests of interrupts, as node code passes them to `interrupt(…)` or `suspend(…)`, in both spellings.
 
 use serde_json::{Map, Value};
 
-use super::{Kind, approval, clarification, conversation, external_event, low_confidence, people};
+use super::{Kind, approval, assignee_rules, clarification, conversation, external_event, low_confidence};
 use crate::limits;
 use crate::refusal::check_size;
 use crate::schema::Schema;
 
+/// A request to open an interrupt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct InterruptRequest {
+    /// The kind of the interrupt.
     pub kind: Kind,
-    /// Asked at most once per run. Left out, it is derived from run, node and count.
+    /// The key, which opens at most one interrupt of a run. Without it, the key is derived from the run, the node and a
+    /// count.
     pub key: Option<String>,
+    /// The payload to show.
     pub data: Value,
+    /// The JSON Schema of the answer.
     pub resume_schema: Option<Value>,
+    /// The time until the deadline.
     pub timeout_ms: Option<u64>,
-    /// An answer that the host gives itself, at once: only to turns of a conversation, and only for trying out.
-    pub rehearsed: Option<Value>,
+    /// An answer that the host gives immediately. Only for tests of workflows, and only for exchanges of a
+    /// conversation.
+    pub simulated_answer: Option<Value>,
 }
 
-/// Why a request cannot be asked; the field is relative to the request.
+/// An error of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct BadRequest {
+    /// The field, relative to the request.
     pub field: String,
+    /// The message.
     pub message: String,
 }
 
@@ -33,17 +42,18 @@ impl BadRequest {
     }
 }
 
-/// The members of a request, and what `suspend` calls them.
+/// The members of a request, and their names in `suspend`.
 const SPELLINGS: [(&str, &str); 3] =
     [("kind", "reason"), ("key", "resumeKey"), ("resumeSchema", "answerSchema")];
 
-impl Request {
-    /// Every member that [`Self::from_json`] understands.
+impl InterruptRequest {
+    /// The members that [`Self::from_json`] accepts.
     pub const MEMBERS: [&'static str; 8] =
         ["kind", "reason", "key", "resumeKey", "data", "resumeSchema", "answerSchema", "timeoutMs"];
 
+    /// Creates a request with only a kind and data.
     pub fn new(kind: Kind, data: Value) -> Self {
-        Self { kind, key: None, data, resume_schema: None, timeout_ms: None, rehearsed: None }
+        Self { kind, key: None, data, resume_schema: None, timeout_ms: None, simulated_answer: None }
     }
 
     /// Reads `{kind, key, data, resumeSchema, timeoutMs}`, or `{reason, resumeKey, data, answerSchema, timeoutMs}`.
@@ -87,8 +97,8 @@ impl Request {
         if let Some(wanted) = &self.resume_schema {
             Schema::register(wanted).map_err(|why| BadRequest::new("resumeSchema", why))?;
         }
-        if let Some(answer) = &self.rehearsed {
-            self.check_rehearsal(answer)?;
+        if let Some(answer) = &self.simulated_answer {
+            self.check_simulated_answer(answer)?;
         }
         match self.kind {
             Kind::Approval => approval::check_data(&self.data),
@@ -99,18 +109,21 @@ impl Request {
             Kind::ConversationExchange => conversation::check_exchange(&self.data),
             Kind::LowConfidence => low_confidence::check_data(&self.data),
         }?;
-        match self.kind.returns_at_once() || self.rehearsed.is_some() {
-            true => people::check_unnamed(&self.data),
-            false => people::check_data(&self.data),
+        match self.kind.returns_at_once() || self.simulated_answer.is_some() {
+            true => assignee_rules::check_no_assignees(&self.data),
+            false => assignee_rules::check_data(&self.data),
         }
     }
 }
 
-impl Request {
-    /// The host's own answer is held to what everybody's is.
-    fn check_rehearsal(&self, answer: &Value) -> Result<(), BadRequest> {
+impl InterruptRequest {
+    /// Checks a simulated answer with the schemas that apply to every answer.
+    fn check_simulated_answer(&self, answer: &Value) -> Result<(), BadRequest> {
         if self.kind != Kind::ConversationExchange {
-            return Err(BadRequest::new("kind", "only turns of a conversation can be rehearsed"));
+            return Err(BadRequest::new(
+                "kind",
+                "a simulated answer is allowed only for an exchange of a conversation",
+            ));
         }
         let schemas = [
             ("resumeSchema", self.resume_schema.as_ref()),
@@ -125,7 +138,7 @@ impl Request {
     }
 }
 
-/// A member under one of its two names, and under which.
+/// Returns a member with the name under which it was given.
 fn either<'a>(
     members: &'a Map<String, Value>,
     name: &'static str,
@@ -133,7 +146,7 @@ fn either<'a>(
 ) -> Result<Option<(&'static str, &'a Value)>, BadRequest> {
     match (members.get(name), members.get(alias)) {
         (Some(one), Some(other)) if one != other => {
-            Err(BadRequest::new(alias, format!("says something else than {name}")))
+            Err(BadRequest::new(alias, format!("differs from {name}")))
         }
         (Some(value), _) => Ok(Some((name, value))),
         (None, Some(value)) => Ok(Some((alias, value))),

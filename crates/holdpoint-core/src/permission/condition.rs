@@ -1,63 +1,71 @@
-//! What a rule wants of the arguments of a call. Read strictly for an `allow`, broadly for an `ask` and a `deny`.
+//! Conditions of a rule on the arguments of a call. They match strictly for an `allow`, broadly for an `ask` and a
+//! `deny`.
 
 use std::fmt;
 
 use serde_json::Value;
 
-use super::Reading;
-use super::path::Path;
-use super::pattern::{Expression, Glob};
-use super::text;
-use crate::equality::same;
+use super::MatchMode;
+use super::argument_path::ArgumentPath;
+use super::pattern::{Glob, RegexPattern};
+use super::short_form;
+use crate::equality::json_equal;
 
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
-    /// The argument that a tool is mostly about: a command, a path, an address.
+    /// A pattern for the primary argument of the tool: a command, a path, an address.
     Primary(Glob),
-    Field(Path, Test),
+    Field(ArgumentPath, FieldTest),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Test {
+pub(super) enum FieldTest {
     Glob(Glob),
-    Regex(Expression),
+    Regex(RegexPattern),
     Equals(Value),
 }
 
 impl Condition {
-    pub(super) fn holds(&self, primary: Option<&str>, arguments: &Value, reading: Reading) -> bool {
-        match (self, reading) {
-            (Self::Primary(glob), Reading::Strict) => {
+    pub(super) fn holds(&self, primary: Option<&str>, arguments: &Value, mode: MatchMode) -> bool {
+        match (self, mode) {
+            (Self::Primary(glob), MatchMode::Strict) => {
                 let argument = primary_argument(primary, arguments);
                 argument.and_then(Value::as_str).is_some_and(|text| glob.matches(text))
             }
-            // An agent must not get around a rule by one more argument that makes it unclear which one is meant.
-            (Self::Primary(glob), Reading::Broad) => {
+            // An agent must not avoid a rule by an additional argument that makes the primary one ambiguous.
+            (Self::Primary(glob), MatchMode::Broad) => {
                 let declared = primary.and_then(|name| arguments.get(name));
-                within(declared.unwrap_or(arguments), &|value| like(value, |text| glob.matches(text)))
+                any_within(declared.unwrap_or(arguments), &|value| {
+                    matches_as_text(value, |text| glob.matches(text))
+                })
             }
-            (Self::Field(path, test), Reading::Strict) => path.every(arguments, &|value| test.surely(value)),
-            (Self::Field(path, test), Reading::Broad) => path.any(arguments, &|value| test.possibly(value)),
+            (Self::Field(path, test), MatchMode::Strict) => {
+                path.every(arguments, &|value| test.matches_strictly(value))
+            }
+            (Self::Field(path, test), MatchMode::Broad) => {
+                path.any(arguments, &|value| test.matches_broadly(value))
+            }
         }
     }
 
     pub(super) fn is_equality(&self) -> bool {
-        matches!(self, Self::Field(_, Test::Equals(_)))
+        matches!(self, Self::Field(_, FieldTest::Equals(_)))
     }
 
     pub(super) fn is_regex(&self) -> bool {
-        matches!(self, Self::Field(_, Test::Regex(_)))
+        matches!(self, Self::Field(_, FieldTest::Regex(_)))
     }
 
     pub(super) fn literal_chars(&self) -> usize {
         match self {
-            Self::Primary(glob) | Self::Field(_, Test::Glob(glob)) => glob.literal_chars(),
-            Self::Field(_, Test::Regex(_) | Test::Equals(_)) => 0,
+            Self::Primary(glob) | Self::Field(_, FieldTest::Glob(glob)) => glob.literal_chars(),
+            Self::Field(_, FieldTest::Regex(_) | FieldTest::Equals(_)) => 0,
         }
     }
 }
 
-/// The declared one; without a declaration the only string among the arguments, or the arguments where they are one.
+/// Returns the declared primary argument. Without a declaration, returns the only string argument, or the arguments if
+/// they are a string.
 fn primary_argument<'v>(declared: Option<&str>, arguments: &'v Value) -> Option<&'v Value> {
     if let Some(name) = declared {
         return arguments.as_object()?.get(name);
@@ -69,27 +77,29 @@ fn primary_argument<'v>(declared: Option<&str>, arguments: &'v Value) -> Option<
     strings.next().filter(|_| strings.next().is_none())
 }
 
-impl Test {
-    fn surely(&self, value: &Value) -> bool {
+impl FieldTest {
+    fn matches_strictly(&self, value: &Value) -> bool {
         match self {
             Self::Glob(glob) => value.as_str().is_some_and(|text| glob.matches(text)),
             Self::Regex(expression) => value.as_str().is_some_and(|text| expression.matches(text)),
-            Self::Equals(wanted) => same(value, wanted),
+            Self::Equals(wanted) => json_equal(value, wanted),
         }
     }
 
-    /// The value itself, or anything in it. What is not there is null, and no text.
-    fn possibly(&self, value: Option<&Value>) -> bool {
+    /// Returns true if the value or any value inside it matches. A missing value counts as null.
+    fn matches_broadly(&self, value: Option<&Value>) -> bool {
         let value = value.unwrap_or(&Value::Null);
         match self {
-            Self::Glob(glob) => within(value, &|inner| like(inner, |text| glob.matches(text))),
-            Self::Regex(expression) => within(value, &|inner| like(inner, |text| expression.matches(text))),
-            Self::Equals(wanted) => within(value, &|inner| same(inner, wanted)),
+            Self::Glob(glob) => any_within(value, &|inner| matches_as_text(inner, |text| glob.matches(text))),
+            Self::Regex(expression) => {
+                any_within(value, &|inner| matches_as_text(inner, |text| expression.matches(text)))
+            }
+            Self::Equals(wanted) => any_within(value, &|inner| json_equal(inner, wanted)),
         }
     }
 }
 
-fn within(value: &Value, holds: &impl Fn(&Value) -> bool) -> bool {
+fn any_within(value: &Value, holds: &impl Fn(&Value) -> bool) -> bool {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         if holds(value) {
@@ -104,8 +114,8 @@ fn within(value: &Value, holds: &impl Fn(&Value) -> bool) -> bool {
     false
 }
 
-/// A number or a flag is looked at as it is written in JSON.
-fn like(value: &Value, matches: impl Fn(&str) -> bool) -> bool {
+/// Returns true if the text of a value matches. The text of a number or a boolean is its JSON.
+fn matches_as_text(value: &Value, matches: impl Fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => matches(text),
         Value::Number(_) | Value::Bool(_) => matches(&value.to_string()),
@@ -116,12 +126,14 @@ fn like(value: &Value, matches: impl Fn(&str) -> bool) -> bool {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Primary(glob) => f.write_str(&text::written_primary(glob.text())),
-            Self::Field(path, Test::Glob(glob)) => write!(f, "{path} ~ {}", text::written_glob(glob.text())),
-            Self::Field(path, Test::Regex(expression)) => {
-                write!(f, "{path} =~ {}", text::written_regex(expression.source()))
+            Self::Primary(glob) => f.write_str(&short_form::format_primary(glob.text())),
+            Self::Field(path, FieldTest::Glob(glob)) => {
+                write!(f, "{path} ~ {}", short_form::format_glob(glob.text()))
             }
-            Self::Field(path, Test::Equals(value)) => write!(f, "{path} = {value}"),
+            Self::Field(path, FieldTest::Regex(expression)) => {
+                write!(f, "{path} =~ {}", short_form::format_regex(expression.source()))
+            }
+            Self::Field(path, FieldTest::Equals(value)) => write!(f, "{path} = {value}"),
         }
     }
 }

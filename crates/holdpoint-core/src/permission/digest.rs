@@ -1,12 +1,12 @@
-//! What an approval of a call is bound to: the tool's name and its arguments, to the last digit.
+//! The digest that binds an approval to a call: its tool and its exact arguments.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// The digest of `{"tool": name, "arguments": arguments}`. To RFC 8785 every number is a double, so that two large
-/// integers can be one; each integer that a double may not tell from its neighbours is therefore named once more, as
-/// text under its JSON pointer, in a third member `exact`.
+/// Returns the digest of `{"tool": name, "arguments": arguments}`. RFC 8785 treats every number as a double, so two
+/// large integers can have the same canonical form. Each integer that a double cannot represent exactly is therefore
+/// added as text, by its JSON pointer, in a third member `exact`.
 pub fn call_digest(name: &str, arguments: &Value) -> String {
     let mut call = json!({"tool": name, "arguments": arguments});
     let exact = large_integers(arguments);

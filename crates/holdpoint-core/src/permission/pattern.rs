@@ -1,5 +1,4 @@
-//! Patterns of text: globs, regular expressions, and names of tools that are either or neither. Case and bytes count as
-//! they are; nothing is normalised, and the text that is looked at is never read as a pattern.
+//! Patterns: globs, regular expressions and tool names. Matching is case-sensitive and does not normalize text.
 
 use std::fmt;
 
@@ -7,16 +6,16 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::specificity::ToolRank;
-use super::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX, Reading};
+use super::{MatchMode, PATTERN_CHARS_MAX, REGEX_BYTES_MAX};
 
-/// `*` stands for any characters or none, `?` for one; every other character for itself. There is no escape: what
-/// has a star in it can be written as an equality or a regular expression.
+/// A pattern in which `*` matches any number of characters and `?` matches one. There is no escape: use an equality or
+/// a regular expression for a literal star.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Glob(String);
 
 impl Glob {
-    /// Makes a glob of any length. Rules limit theirs.
+    /// Creates a glob of any length. The parser of rules limits the length.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -30,7 +29,8 @@ impl Glob {
         &self.0
     }
 
-    /// Each piece between stars is taken where it first fits: a later place could only leave less for the others.
+    /// Returns true if the whole text matches. Each part between stars is matched at its first position: a later
+    /// position leaves less text for the other parts.
     pub fn matches(&self, text: &str) -> bool {
         let mut pieces = self.0.split('*');
         let Some(mut rest) = pieces.next().and_then(|first| without_start(text, first)) else { return false };
@@ -71,24 +71,24 @@ fn after_first<'t>(text: &'t str, piece: &str) -> Option<&'t str> {
     starts.into_iter().find_map(|at| without_start(&text[at..], piece))
 }
 
-/// A regular expression in linear time. Read strictly the whole text must match, else any part of it.
+/// A regular expression that matches in linear time. In strict mode the whole text must match, in broad mode any part.
 #[derive(Clone, Debug)]
-pub(super) struct Expression {
+pub(super) struct RegexPattern {
     source: String,
     compiled: Regex,
 }
 
-impl Expression {
-    pub(super) fn parse(source: &str, reading: Reading) -> Result<Self, String> {
+impl RegexPattern {
+    pub(super) fn parse(source: &str, mode: MatchMode) -> Result<Self, String> {
         check_length(source)?;
         if source.is_empty() {
-            return Err("an empty regular expression says nothing".to_owned());
+            return Err("the regular expression is empty".to_owned());
         }
-        // By itself first: a source such as `a)|(b` is whole only between our own brackets.
+        // Compiled without the anchors first: a source such as `a)|(b` is valid only inside the added group.
         let alone = compile(source)?;
-        let compiled = match reading {
-            Reading::Broad => alone,
-            Reading::Strict => compile(&format!(r"\A(?:{source})\z"))?,
+        let compiled = match mode {
+            MatchMode::Broad => alone,
+            MatchMode::Strict => compile(&format!(r"\A(?:{source})\z"))?,
         };
         Ok(Self { source: source.to_owned(), compiled })
     }
@@ -105,14 +105,14 @@ impl Expression {
 fn compile(source: &str) -> Result<Regex, String> {
     RegexBuilder::new(source).size_limit(REGEX_BYTES_MAX).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => format!(
-            "the compiled regular expression is larger than {REGEX_BYTES_MAX} bytes; a class such as \\w means \
-             every alphabet of the world, (?-u:\\w) only ASCII"
+            "the compiled regular expression is larger than {REGEX_BYTES_MAX} bytes; a class such as \\w contains \
+             all of Unicode, use (?-u:\\w) for ASCII"
         ),
         other => {
             let text = other.to_string();
-            // The last line tells what; the ones before it draw where.
+            // The last line is the message; the lines before it show the position.
             let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            format!("is not a regular expression: {what}")
+            format!("is not a valid regular expression: {what}")
         }
     })
 }
@@ -125,32 +125,32 @@ fn check_length(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Which tools a rule is about.
+/// The tools that a rule applies to.
 #[derive(Clone, Debug)]
 pub(super) enum ToolPattern {
     Exact(String),
     Glob(Glob),
-    Regex(Expression),
+    Regex(RegexPattern),
 }
 
 impl ToolPattern {
-    pub(super) fn parse(text: &str, reading: Reading) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, mode: MatchMode) -> Result<Self, String> {
         if text.is_empty() {
             return Err("is empty; write * for every tool".to_owned());
         }
         if let Some(source) = text.strip_prefix('/') {
-            return match slash(source) {
+            return match find_closing_slash(source) {
                 Some(end) if end + 1 == source.len() => {
-                    Ok(Self::Regex(Expression::parse(&source[..end], reading)?))
+                    Ok(Self::Regex(RegexPattern::parse(&source[..end], mode)?))
                 }
                 Some(_) => Err("a regular expression ends at the first / that is not written \\/".to_owned()),
-                None => Err("a regular expression stands between slashes: /^read_/".to_owned()),
+                None => Err("a regular expression must be enclosed in slashes: /^read_/".to_owned()),
             };
         }
         if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control() || "(),\"".contains(*c))
         {
             return Err(format!(
-                "no tool's name has {odd:?} in it; conditions stand in `when`, or in the short form in brackets"
+                "a tool name cannot contain {odd:?}; put conditions into `when`, or into brackets in the short form"
             ));
         }
         if text.contains(['*', '?']) {
@@ -168,7 +168,7 @@ impl ToolPattern {
         }
     }
 
-    /// How narrow it is, and how many characters it fixes.
+    /// Returns the rank of the pattern and the number of its literal characters.
     pub(super) fn rank(&self) -> (ToolRank, usize) {
         match self {
             Self::Exact(_) => (ToolRank::Exact, 0),
@@ -193,8 +193,8 @@ impl fmt::Display for ToolPattern {
     }
 }
 
-/// Where the first slash stands that no backslash is before.
-pub(super) fn slash(text: &str) -> Option<usize> {
+/// Returns the position of the first slash that is not escaped with a backslash.
+pub(super) fn find_closing_slash(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
         match c {

@@ -1,11 +1,11 @@
-//! A set of rules and the default: read from JSON with every flaw, and put together with rules given at run time.
+//! Sets of rules with a default behaviour, parsed from JSON and extended at run time. The parser reports all errors.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{Behaviour, Flaw, REGEXES_MAX, RULES_MAX, Rule};
+use super::{Behaviour, REGEXES_MAX, RULES_MAX, Rule, RuleError};
 
-/// Compiled once, judged by often. The empty set asks about everything.
+/// A compiled set of rules. The empty set asks about every call.
 #[derive(Clone, Debug)]
 pub struct PermissionSet {
     default: Behaviour,
@@ -19,56 +19,59 @@ impl Default for PermissionSet {
 }
 
 impl PermissionSet {
-    /// From `{"default": …, "rules": […]}`, or from the array of rules alone. Every flaw is reported, not only the first.
-    pub fn parse(value: &Value) -> Result<Self, Vec<Flaw>> {
-        let mut flaws = Vec::new();
+    /// Parses `{"default": …, "rules": […]}` or an array of rules. Reports all errors, not only the first.
+    pub fn parse(value: &Value) -> Result<Self, Vec<RuleError>> {
+        let mut errors = Vec::new();
         let set = match value {
-            Value::Array(rules) => Self { default: Behaviour::Ask, rules: read_rules(rules, &mut flaws) },
-            Value::Object(members) => read_members(members, &mut flaws),
+            Value::Array(rules) => Self { default: Behaviour::Ask, rules: read_rules(rules, &mut errors) },
+            Value::Object(members) => read_members(members, &mut errors),
             _ => {
-                let message = "must be an array of rules, or an object with `rules` and perhaps a `default`";
-                return Err(vec![Flaw::new("(document)", message)]);
+                let message =
+                    "must be an array of rules, or an object with `rules` and an optional `default`";
+                return Err(vec![RuleError::new("(document)", message)]);
             }
         };
-        if flaws.is_empty()
-            && let Err(flaw) = set.check_size()
+        if errors.is_empty()
+            && let Err(error) = set.check_size()
         {
-            flaws.push(flaw);
+            errors.push(error);
         }
-        if flaws.is_empty() { Ok(set) } else { Err(flaws) }
+        if errors.is_empty() { Ok(set) } else { Err(errors) }
     }
 
-    /// This set and more rules, as they are given with an approval. They come after its own and count no more and no
-    /// less: a deny still wins. Refused where the set grows too large.
-    pub fn with(&self, more: &[Rule]) -> Result<Self, Flaw> {
+    /// Returns the set extended by rules that were given with an approval. They have the same precedence as the others:
+    /// a deny still wins. Rejects a set that becomes too large.
+    pub fn with_rules(&self, more: &[Rule]) -> Result<Self, RuleError> {
         let set = Self { default: self.default, rules: [self.rules.as_slice(), more].concat() };
         set.check_size().map(|()| set)
     }
 
+    /// Returns the behaviour for calls that no rule matches.
     pub fn default_behaviour(&self) -> Behaviour {
         self.default
     }
 
+    /// Returns the rules in their order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Whether every call of this tool is denied, whatever its arguments: the model need not know of it.
-    pub fn hidden(&self, tool: &str) -> bool {
+    /// Returns true if every call of this tool is denied, for all arguments. The tool is then not offered to the model.
+    pub fn always_denies(&self, tool: &str) -> bool {
         let mut about = self.rules.iter().filter(|rule| rule.is_about(tool));
         let denies = |rule: &Rule| rule.behaviour() == Behaviour::Deny;
         about.clone().any(|rule| denies(rule) && rule.is_unconditional())
             || (self.default == Behaviour::Deny && about.all(denies))
     }
 
-    fn check_size(&self) -> Result<(), Flaw> {
+    fn check_size(&self) -> Result<(), RuleError> {
         if self.rules.len() > RULES_MAX {
             return Err(too_many(self.rules.len()));
         }
         let regexes: usize = self.rules.iter().map(Rule::regexes).sum();
         if regexes > REGEXES_MAX {
             let message = format!("{regexes} regular expressions; a set has at most {REGEXES_MAX}");
-            return Err(Flaw::new("rules", message));
+            return Err(RuleError::new("rules", message));
         }
         Ok(())
     }
@@ -80,48 +83,48 @@ impl Serialize for PermissionSet {
     }
 }
 
-fn read_members(members: &Map<String, Value>, flaws: &mut Vec<Flaw>) -> PermissionSet {
+fn read_members(members: &Map<String, Value>, errors: &mut Vec<RuleError>) -> PermissionSet {
     for name in members.keys().filter(|name| !["default", "rules"].contains(&name.as_str())) {
-        flaws.push(Flaw::new(name, "is not a member of a set of permissions: default, rules"));
+        errors.push(RuleError::new(name, "is not a member of a set of permissions: default, rules"));
     }
     let default = match members.get("default") {
         None => Behaviour::Ask,
         Some(value) => value.as_str().and_then(Behaviour::parse).unwrap_or_else(|| {
-            flaws.push(Flaw::new("default", "must be allow, ask or deny"));
+            errors.push(RuleError::new("default", "must be allow, ask or deny"));
             Behaviour::Ask
         }),
     };
     let rules = match members.get("rules") {
-        Some(Value::Array(rules)) => read_rules(rules, flaws),
+        Some(Value::Array(rules)) => read_rules(rules, errors),
         Some(_) => {
-            flaws.push(Flaw::new("rules", "must be an array of rules"));
+            errors.push(RuleError::new("rules", "must be an array of rules"));
             Vec::new()
         }
         None if members.contains_key("default") => Vec::new(),
-        // An object with neither is mostly one rule, or something else altogether.
+        // An object with neither member is probably a single rule or a different document.
         None => {
-            flaws.push(Flaw::new("rules", "is missing; write [] for none"));
+            errors.push(RuleError::new("rules", "is missing; write [] for none"));
             Vec::new()
         }
     };
     PermissionSet { default, rules }
 }
 
-fn read_rules(rules: &[Value], flaws: &mut Vec<Flaw>) -> Vec<Rule> {
+fn read_rules(rules: &[Value], errors: &mut Vec<RuleError>) -> Vec<Rule> {
     if rules.len() > RULES_MAX {
-        flaws.push(too_many(rules.len()));
+        errors.push(too_many(rules.len()));
         return Vec::new();
     }
     let mut read = Vec::new();
     for (place, rule) in rules.iter().enumerate() {
         match Rule::parse_at(rule, &format!("rules[{place}]")) {
             Ok(rule) => read.push(rule),
-            Err(found) => flaws.extend(found),
+            Err(found) => errors.extend(found),
         }
     }
     read
 }
 
-fn too_many(rules: usize) -> Flaw {
-    Flaw::new("rules", format!("{rules} rules; a set has at most {RULES_MAX}"))
+fn too_many(rules: usize) -> RuleError {
+    RuleError::new("rules", format!("{rules} rules; a set has at most {RULES_MAX}"))
 }

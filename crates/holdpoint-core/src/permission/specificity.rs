@@ -1,8 +1,8 @@
-//! Which of two rules says more about a call: a total order that can be told in one sentence.
+//! The specificity of rules: a total order.
 
 use serde::Serialize;
 
-/// Compared member by member, from the first.
+/// The specificity of a rule. Fields are compared in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Specificity {
     tool: ToolRank,
@@ -14,11 +14,11 @@ pub struct Specificity {
     argument_chars: usize,
 }
 
-/// From broad to narrow.
+/// The kind of a tool pattern, from broad to narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ToolRank {
-    /// Nothing but `*` and `?`.
+    /// A glob that consists only of `*` and `?`.
     Any,
     Regex,
     Glob,
@@ -46,7 +46,7 @@ impl Specificity {
         Self { tool, tool_chars, conditions, equalities, argument_chars }
     }
 
-    /// Why the other is less specific; nothing where it is not.
+    /// Returns the reason why the other is less specific. None if it is not.
     pub(super) fn advantage_over(&self, other: &Self) -> Option<String> {
         if self <= other {
             return None;
@@ -55,10 +55,10 @@ impl Specificity {
             return Some(format!("{} is narrower than {}", self.tool.name(), other.tool.name()));
         }
         let steps = [
-            (self.tool_chars, other.tool_chars, "characters that are fixed in the tool's name"),
+            (self.tool_chars, other.tool_chars, "literal characters in the tool name"),
             (self.conditions, other.conditions, "conditions"),
-            (self.equalities, other.equalities, "conditions that are equalities"),
-            (self.argument_chars, other.argument_chars, "characters that are fixed in globs for arguments"),
+            (self.equalities, other.equalities, "equalities"),
+            (self.argument_chars, other.argument_chars, "literal characters in argument globs"),
         ];
         let (more, fewer, what) = steps.into_iter().find(|(one, two, _)| one != two)?;
         Some(format!("it has {fewer} {what}, the other {more}"))

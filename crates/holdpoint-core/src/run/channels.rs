@@ -1,4 +1,5 @@
-//! How writes to a channel come together. Never fails: what does not fit was refused before it was written.
+//! Folds writes to channels with their reducers. The fold never fails: invalid writes are rejected before they are
+//! recorded.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -6,9 +7,9 @@ use super::Run;
 use crate::Timestamp;
 use crate::event::{Event, Reducer};
 
-/// What is dropped with a write.
+/// The limits that a write applies to the older entries of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Limits {
+struct ChannelLimits {
     ttl_ms: Option<u64>,
     max_size: Option<u64>,
 }
@@ -17,26 +18,28 @@ impl Run {
     pub(super) fn write_channel(&mut self, event: &Event, at: Timestamp) {
         let Event::ChannelWritten { channel, value, reducer, ttl_ms, max_size, .. } = event else { return };
         self.channels.insert(channel.clone());
-        let limits = Limits { ttl_ms: *ttl_ms, max_size: *max_size };
+        let limits = ChannelLimits { ttl_ms: *ttl_ms, max_size: *max_size };
         let state = reduce(self.variables.get(channel), value, *reducer, limits, at);
         self.set_variable(channel, &state);
     }
 
-    /// The state of every channel, by its name.
+    /// Returns the values of the channels by name.
     pub fn channel_states(&self) -> Map<String, Value> {
         let written = |name: &String| Some((name.clone(), self.variables.get(name)?.clone()));
         self.channels.iter().filter_map(written).collect()
     }
 }
 
-/// Why a value cannot be written with a reducer.
+/// Rejects a value that does not have the type that the reducer requires.
 pub(crate) fn check_write(reducer: Reducer, value: &Value) -> Result<(), &'static str> {
     let names = |member: &str| value.get(member).is_some_and(Value::is_string);
     match reducer {
-        Reducer::Merge if !value.is_object() => Err("what is merged must be an object"),
-        Reducer::Counter if !value.is_number() => Err("what is counted must be a number"),
-        Reducer::Votes if !names("userId") => Err("a vote must be an object with a userId"),
-        Reducer::Message if !names("messageId") => Err("a message must be an object with a messageId"),
+        Reducer::Merge if !value.is_object() => Err("the reducer merge requires an object"),
+        Reducer::Counter if !value.is_number() => Err("the reducer counter requires a number"),
+        Reducer::Votes if !names("userId") => Err("the reducer votes requires an object with a userId"),
+        Reducer::Message if !names("messageId") => {
+            Err("the reducer message requires an object with a messageId")
+        }
         Reducer::Replace
         | Reducer::Append
         | Reducer::Merge
@@ -47,24 +50,30 @@ pub(crate) fn check_write(reducer: Reducer, value: &Value) -> Result<(), &'stati
     }
 }
 
-fn reduce(current: Option<&Value>, next: &Value, reducer: Reducer, limits: Limits, at: Timestamp) -> Value {
+fn reduce(
+    current: Option<&Value>,
+    next: &Value,
+    reducer: Reducer,
+    limits: ChannelLimits,
+    at: Timestamp,
+) -> Value {
     let mut entries = current.and_then(Value::as_array).cloned().unwrap_or_default();
     match reducer {
         Reducer::Replace => return next.clone(),
         Reducer::Merge => return merge(current, next),
         Reducer::Counter => return add(current, next),
         Reducer::Append => {
-            drop_old(&mut entries, limits.ttl_ms, at);
+            remove_expired(&mut entries, limits.ttl_ms, at);
             entries.push(json!({"value": next, "_ts": at.0}));
         }
         Reducer::Feedback => {
-            drop_old(&mut entries, limits.ttl_ms, at);
-            entries.push(stamped(next, at));
+            remove_expired(&mut entries, limits.ttl_ms, at);
+            entries.push(with_timestamp(next, at));
         }
         Reducer::Votes => {
-            drop_old(&mut entries, limits.ttl_ms, at);
+            remove_expired(&mut entries, limits.ttl_ms, at);
             entries.retain(|vote| vote.get("userId") != next.get("userId"));
-            entries.push(stamped(next, at));
+            entries.push(with_timestamp(next, at));
         }
         Reducer::Message => {
             let id = next.get("messageId");
@@ -89,7 +98,7 @@ fn merge(current: Option<&Value>, next: &Value) -> Value {
     }
 }
 
-/// Whole numbers stay exact for as long as they fit.
+/// Adds numbers. Integers are added exactly if the sum fits in 64 bits.
 fn add(current: Option<&Value>, next: &Value) -> Value {
     let whole = |value: Option<&Value>| value.map_or(Some(0), Value::as_i64);
     if let (Some(current), Some(next)) = (whole(current), next.as_i64())
@@ -102,13 +111,13 @@ fn add(current: Option<&Value>, next: &Value) -> Value {
     sum.map_or_else(|| current.cloned().unwrap_or_else(|| next.clone()), Value::Number)
 }
 
-fn drop_old(entries: &mut Vec<Value>, ttl_ms: Option<u64>, at: Timestamp) {
+fn remove_expired(entries: &mut Vec<Value>, ttl_ms: Option<u64>, at: Timestamp) {
     let Some(ttl_ms) = ttl_ms.and_then(|ms| i64::try_from(ms).ok()) else { return };
     let oldest = at.0.saturating_sub(ttl_ms);
     entries.retain(|entry| entry.get("_ts").and_then(Value::as_i64).is_none_or(|ts| ts >= oldest));
 }
 
-fn stamped(value: &Value, at: Timestamp) -> Value {
+fn with_timestamp(value: &Value, at: Timestamp) -> Value {
     match value {
         Value::Object(members) => {
             let mut members = members.clone();

@@ -1,4 +1,4 @@
-//! Folds conversations: which are open, and how many turns they have had.
+//! Folds the conversations of a run: their opening, their exchanges and their closing.
 
 use std::sync::Arc;
 
@@ -10,18 +10,20 @@ use crate::InterruptId;
 /// A conversation of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// Begins with the run's id, so that no other run has one of that name.
+    /// The id, which begins with the id of the run and is therefore unique across runs.
     pub id: String,
-    /// What the workflow calls it, if it calls it anything.
+    /// The name that the workflow gave to the conversation.
     pub name: Option<String>,
-    /// The number of the next turn, from 0.
+    /// The index of the next exchange, from 0.
     pub turns: u64,
+    /// The interrupt that opened the conversation.
     pub opened_by: InterruptId,
+    /// The interrupt that closed the conversation.
     pub closed_by: Option<InterruptId>,
 }
 
 impl Run {
-    /// By its id or by what the workflow calls it; without either, the last that is open.
+    /// Returns the conversation with this id or name, or the last open conversation if no name is given.
     pub fn conversation(&self, named: Option<&str>) -> Option<&Conversation> {
         let mut known = self.conversations.iter().rev().map(Arc::as_ref);
         match named {
@@ -38,15 +40,15 @@ impl Run {
 
     pub(super) fn close_conversation(&mut self, closed_by: InterruptId) {
         let id = self.interrupt(closed_by).and_then(|asked| id_in(&asked.data)).map(str::to_owned);
-        self.touch_conversation(id.as_deref(), |known| known.closed_by = Some(closed_by));
+        self.update_conversation(id.as_deref(), |known| known.closed_by = Some(closed_by));
     }
 
     pub(super) fn count_turn(&mut self, data: &Value) {
         let turn = data.get("turnIndex").and_then(Value::as_u64).unwrap_or_default();
-        self.touch_conversation(id_in(data), |known| known.turns = known.turns.max(turn.saturating_add(1)));
+        self.update_conversation(id_in(data), |known| known.turns = known.turns.max(turn.saturating_add(1)));
     }
 
-    fn touch_conversation(&mut self, id: Option<&str>, change: impl FnOnce(&mut Conversation)) {
+    fn update_conversation(&mut self, id: Option<&str>, change: impl FnOnce(&mut Conversation)) {
         if let Some(known) = self.conversations.iter_mut().find(|one| Some(one.id.as_str()) == id) {
             change(Arc::make_mut(known));
         }

@@ -5,7 +5,7 @@
 use holdpoint_ids::ErrorCode;
 
 use super::Run;
-use crate::event::{Event, ForkMode, RunError, Started};
+use crate::event::{Event, ForkMode, RunError, RunParameters};
 use crate::interrupt::{GrantUse, Interrupt, Kind};
 use crate::workflow::Node;
 use crate::{InterruptId, NodeId, RunId, Timestamp};
@@ -13,6 +13,7 @@ use crate::{InterruptId, NodeId, RunId, Timestamp};
 /// The reason why an effect cannot use the grants that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableGrant {
+    /// The grant belongs to the run that this run was copied from.
     #[error(
         "{gate}: the approval was given before this run was copied from {source_run}, and a copy cannot use it; branch \
          before the gate, so that the copy asks again"
@@ -23,32 +24,46 @@ pub enum UnusableGrant {
         /// The run that this one was copied from.
         source_run: RunId,
     },
+    /// Another visit of the node has used the grant.
     #[error(
         "gate {gate}: node {node} has used this approval in an earlier round of a loop; let every round pass the gate, or \
          list the node with \"repeat\": true in the gate's covers"
     )]
-    Used { gate: NodeId, node: NodeId },
+    Used {
+        /// The gate.
+        gate: NodeId,
+        /// The node of the effect.
+        node: NodeId,
+    },
+    /// The gate does not cover the node.
     #[error(
         "gate {gate}: its covers does not list node {node}, and no other gate before the node was granted; add the node to \
          covers, or set grant: \"none\" on it"
     )]
-    NotCovered { gate: NodeId, node: NodeId },
+    NotCovered {
+        /// The gate.
+        gate: NodeId,
+        /// The node of the effect.
+        node: NodeId,
+    },
 }
 
-/// The type of nodes that run graphs of providers.
+/// The type of nodes that execute graphs of providers.
 const PROVIDER: &str = "core.provider";
 
 impl UnusableGrant {
-    /// The grants behind which the source of a copy was started belong to its parent run.
+    /// Creates the error for a copy of a child run: the grants that permitted its start belong to the parent run.
     pub fn of_parent(source: &RunId) -> Self {
         let gate = "the gates before the node that started the copied run".to_owned();
         Self::NotTransferable { gate, source_run: source.clone() }
     }
 
+    /// Creates the error for a gate that was decided before the copy.
     pub fn of_gate(gate: &NodeId, source: &RunId) -> Self {
         Self::NotTransferable { gate: format!("gate {gate}"), source_run: source.clone() }
     }
 
+    /// Returns the stable error code.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NotTransferable { .. } => ErrorCode::GrantNotTransferable,
@@ -57,6 +72,7 @@ impl UnusableGrant {
         }
     }
 
+    /// Returns the error with which the node fails.
     pub fn error(&self) -> RunError {
         RunError::new(self.code().as_str(), self.to_string())
     }
@@ -86,7 +102,7 @@ impl Run {
                 continue;
             }
             gates.push(&asked.node);
-            // A node that asks by itself asks again in each visit.
+            // A node that opens its own interrupt opens a new one in each visit.
             let is_current = asked.node != *node || asked.visit == self.nodes[target].visit;
             if asked.is_granted() && is_current && self.leads_from(asked, target) {
                 grants.push(asked.as_ref());
@@ -109,13 +125,13 @@ impl Run {
             .iter()
             .enumerate()
             .filter(|(_, node)| node.id == asked.node || names_key(node));
-        // A provider asks about its own tool calls only.
+        // The interrupts of a provider node are only about its own tool calls.
         gates.any(|(gate, node)| {
             gate == target || (node.type_id != PROVIDER && self.workflow.reaches(gate, target))
         })
     }
 
-    /// Returns the grants that an effect at this node uses, or why it cannot use one of them.
+    /// Returns the grants that an effect at this node uses, or the reason why it cannot use one of them.
     pub fn usable_grants(&self, node: &NodeId) -> Result<Vec<InterruptId>, UnusableGrant> {
         if self.workflow.node(node).is_some_and(|node| !node.needs_grant) {
             return Ok(Vec::new());
@@ -149,8 +165,8 @@ impl Run {
         }
     }
 
-    /// Returns whether another visit of the node has used the grant, and the gate does not permit that. Definitions from
-    /// before grants keep running.
+    /// Returns whether another visit of the node has used the grant, and the gate does not permit that. Definitions
+    /// from before grants keep running.
     fn is_used_in_another_round(&self, asked: &Interrupt, node: &NodeId) -> bool {
         let visit = self.node_state(node).map(|state| state.visit);
         let other = |used: &GrantUse| used.node == *node && Some(used.visit) != visit;
@@ -196,8 +212,8 @@ impl Run {
     /// Returns the interrupt that the call waited for last, if its decision allowed the call.
     pub fn grant_of_call(&self, node: &NodeId, call: &str) -> Option<&Interrupt> {
         let agent = self.node_state(node)?.agent.as_deref()?;
-        let waiting = agent.call(call)?.waiting?;
-        self.interrupt(waiting.interrupt).filter(|asked| asked.allows_call())
+        let waiting = agent.call(call)?.interrupt?;
+        self.interrupt(waiting.id).filter(|asked| asked.allows_call())
     }
 
     /// Returns the grants that the start of a child run uses: those of the call that starts it, or of the node.
@@ -268,7 +284,7 @@ impl Run {
     }
 
     /// Marks a replay as different from its source. Events after that are its own.
-    pub(super) fn diverge(&mut self, source: &RunId) {
+    pub(super) fn mark_diverged(&mut self, source: &RunId) {
         if self.is_fork_of(source) {
             self.diverged = true;
             self.copied.end_at(self.seq);
@@ -280,7 +296,7 @@ impl Run {
         let Some(visit) = self.node_state(node).map(|state| state.visit) else { return };
         for id in grants {
             let used = GrantUse { node: node.clone(), visit, call: call.map(str::to_owned), at };
-            self.touch_interrupt(*id, |asked| {
+            self.update_interrupt(*id, |asked| {
                 let known =
                     |one: &GrantUse| one.node == used.node && one.visit == visit && one.call == used.call;
                 if !asked.uses.iter().any(known) {
@@ -317,7 +333,7 @@ pub(super) enum CopiedPart {
 }
 
 impl CopiedPart {
-    pub(super) fn of(started: &Started) -> Self {
+    pub(super) fn of(started: &RunParameters) -> Self {
         let Some(fork) = &started.fork else { return Self::Nothing };
         match (fork.copied, fork.mode) {
             (Some(count), _) => Self::Events(count),

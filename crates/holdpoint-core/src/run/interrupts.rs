@@ -1,4 +1,4 @@
-//! Folds what is asked, what approvers say on the way to a decision, and the decision.
+//! Folds the events of interrupts: requests, votes, side questions, denials and resolutions.
 
 use std::sync::Arc;
 
@@ -6,11 +6,15 @@ use serde_json::{Value, json};
 
 use super::Run;
 use crate::event::Event;
-use crate::interrupt::{Ask, AudienceRule, Compiled, Heard, Interrupt, Kind, Reply, Resolution, Vote};
+use crate::interrupt::{
+    AudienceRule, CompiledSchemas, Interrupt, Kind, Resolution, SideQuestion, SideQuestionAnswer,
+    UndecidedAnswer, Vote,
+};
 use crate::{InterruptId, NodeId, Timestamp};
 
 impl Run {
-    pub(super) fn ask(&mut self, event: &Event, at: Timestamp) {
+    /// Adds an open interrupt.
+    pub(super) fn add_interrupt(&mut self, event: &Event, at: Timestamp) {
         let Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms, digest } =
             event
         else {
@@ -19,7 +23,7 @@ impl Run {
         if *kind == Kind::ConversationExchange {
             self.count_turn(data);
         }
-        self.doubt(node, *kind, *id);
+        self.open_low_confidence(node, *kind, *id);
         let visit = self.node_state(node).map_or(1, |state| state.visit);
         self.interrupts.push(Arc::new(Interrupt {
             id: *id,
@@ -36,13 +40,13 @@ impl Run {
             votes: Vec::new(),
             repeated: 0,
             denied: 0,
-            asks: Vec::new(),
-            heard: None,
+            side_questions: Vec::new(),
+            undecided_answer: None,
             resolution: None,
             taken_over: false,
             uses: Vec::new(),
             audience: self.audience_rule(),
-            compiled: Compiled::default(),
+            compiled: CompiledSchemas::default(),
         }));
     }
 
@@ -52,47 +56,48 @@ impl Run {
         if version.is_some() { AudienceRule::Informs } else { AudienceRule::Restricts }
     }
 
-    /// Votes, questions and whoever was turned away: what comes before a decision.
-    pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
+    /// Folds the events before a decision: votes, side questions and denials.
+    pub(super) fn apply_approver_event(&mut self, event: &Event, at: Timestamp) {
         if let Event::VoteCast { interrupt, value, by, decision, copied, via } = event {
             let copied = *copied || self.is_copied(at);
             let (by, value, decision, via) = (by.clone(), value.clone(), decision.clone(), via.clone());
             let vote = Vote { by, value, at, decision, copied, via };
-            self.touch_interrupt(*interrupt, |asked| {
+            self.update_interrupt(*interrupt, |asked| {
                 asked.votes.push(vote);
-                asked.heard = Some(Heard::Voted);
+                asked.undecided_answer = Some(UndecidedAnswer::Voted);
             });
         } else if let Event::VoteRepeated { interrupt, .. } = event {
-            self.touch_interrupt(*interrupt, |asked| {
+            self.update_interrupt(*interrupt, |asked| {
                 asked.repeated = asked.repeated.saturating_add(1);
-                asked.heard = Some(Heard::Repeated);
+                asked.undecided_answer = Some(UndecidedAnswer::Repeated);
             });
         } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
-            self.touch_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
+            self.update_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
         } else if let Event::AskRaised { interrupt, ask, question, by, acted_by, via } = event {
-            let heard = Some(Heard::Asked(*ask));
+            let heard = Some(UndecidedAnswer::Asked(*ask));
             let (question, by, acted_by) = (question.clone(), by.clone(), acted_by.clone());
-            let ask = Ask { id: *ask, question, by, acted_by, via: via.clone(), at, reply: None };
-            self.touch_interrupt(*interrupt, |asked| {
-                asked.asks.push(ask);
-                asked.heard = heard;
+            let ask = SideQuestion { id: *ask, question, by, acted_by, via: via.clone(), at, answer: None };
+            self.update_interrupt(*interrupt, |asked| {
+                asked.side_questions.push(ask);
+                asked.undecided_answer = heard;
             });
-            self.show_asks(*interrupt);
+            self.write_side_questions(*interrupt);
         } else if let Event::AskAnswered { interrupt, ask, answer, by } = event {
-            let reply = Reply { text: answer.clone(), by: by.clone(), at };
-            self.touch_interrupt(*interrupt, |asked| {
-                if let Some(known) = asked.asks.iter_mut().find(|known| known.id == *ask) {
-                    known.reply = Some(reply);
+            let reply = SideQuestionAnswer { text: answer.clone(), by: by.clone(), at };
+            self.update_interrupt(*interrupt, |asked| {
+                if let Some(known) = asked.side_questions.iter_mut().find(|known| known.id == *ask) {
+                    known.answer = Some(reply);
                 }
             });
-            self.show_asks(*interrupt);
+            self.write_side_questions(*interrupt);
         }
     }
 
-    pub(super) fn close(&mut self, id: InterruptId, event: &Event, at: Timestamp) {
+    /// Closes an interrupt with an answer or a timeout.
+    pub(super) fn close_interrupt(&mut self, id: InterruptId, event: &Event, at: Timestamp) {
         let resolution = Resolution::of(event, at);
         let taken_over = matches!(event, Event::InterruptResolved { copied: true, .. }) || self.is_copied(at);
-        self.touch_interrupt(id, |asked| {
+        self.update_interrupt(id, |asked| {
             asked.taken_over = taken_over;
             if let Event::InterruptResolved { value, by, vote, via, .. } = event
                 && asked.kind == Kind::Approval
@@ -102,44 +107,44 @@ impl Run {
                 asked.votes.push(Vote { by, value, at, decision: None, copied: taken_over, via });
             }
             asked.resolution = Some(resolution);
-            // Nobody answers it any more.
-            asked.compiled = Compiled::default();
+            // A closed interrupt accepts no answers, so the compiled schemas are not needed.
+            asked.compiled = CompiledSchemas::default();
         });
-        self.release_calls(id);
-        self.settle_doubt(id);
+        self.resume_calls(id);
+        self.close_low_confidence(id);
     }
 
-    pub(super) fn touch_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {
+    pub(super) fn update_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {
         if let Some(interrupt) = self.interrupts.iter_mut().find(|interrupt| interrupt.id == id) {
             change(Arc::make_mut(interrupt));
         }
     }
 
-    /// Questions and answers of all visits of a node, where nodes and readers can see them.
-    fn show_asks(&mut self, id: InterruptId) {
+    /// Writes the side questions of all visits of a node to a variable that nodes and clients can read.
+    fn write_side_questions(&mut self, id: InterruptId) {
         let Some(node) = self.interrupt(id).map(|asked| asked.node.clone()) else { return };
         let asked = self.interrupts.iter().filter(|interrupt| interrupt.node == node);
-        let exchanges =
-            asked.flat_map(|interrupt| interrupt.asks.iter().map(|ask| exchange(interrupt.id, ask)));
+        let exchanges = asked
+            .flat_map(|interrupt| interrupt.side_questions.iter().map(|ask| exchange(interrupt.id, ask)));
         let exchanges = exchanges.collect();
-        let name = asks_variable(&node);
+        let name = side_questions_variable(&node);
         if !self.channels.contains(&name) {
             self.set_variable(&name, &Value::Array(exchanges));
         }
     }
 }
 
-/// The variable in which the questions of a node's approvers are kept.
-fn asks_variable(node: &NodeId) -> String {
+/// Returns the name of the variable with the side questions of a node.
+fn side_questions_variable(node: &NodeId) -> String {
     format!("_askExchanges:{node}")
 }
 
-fn exchange(interrupt: InterruptId, ask: &Ask) -> Value {
+fn exchange(interrupt: InterruptId, ask: &SideQuestion) -> Value {
     let mut shown = json!({
         "interrupt": interrupt.to_string(), "id": ask.id, "question": ask.question, "askedBy": ask.by,
         "askedAt": ask.at.to_string(),
     });
-    if let Some(reply) = &ask.reply {
+    if let Some(reply) = &ask.answer {
         shown["answer"] = json!(reply.text);
         shown["answeredBy"] = json!(reply.by);
         shown["answeredAt"] = json!(reply.at.to_string());

@@ -1,4 +1,4 @@
-//! The states a run and its nodes can be in, as plain values.
+//! The states of a run, its nodes and its child runs, as plain values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,45 +10,54 @@ use crate::event::{ChildResult, Drain, RunError};
 use crate::run::Status;
 use crate::{InterruptId, NodeId, NodeStatusName, RunId, Timestamp, WorkflowId};
 
+/// The state of a node in its current visit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState {
+    /// The status of the node.
     pub status: NodeStatus,
+    /// The time at which the visit began.
     pub started_at: Option<Timestamp>,
-    /// When the attempt began that is under way, or was last: the first with the visit, others after a failure.
+    /// The time at which the current or last attempt began. The first attempt begins with the visit, the others after a
+    /// failure.
     pub tried_at: Option<Timestamp>,
+    /// The time at which the node ended.
     pub ended_at: Option<Timestamp>,
-    /// A JSON object, empty until the node completed.
+    /// The outputs as a JSON object, empty until the node is completed.
     pub outputs: Arc<Value>,
+    /// The error of a failed node.
     pub error: Option<RunError>,
-    /// Results of outside effects by step name.
+    /// The results of effects by step name.
     pub steps: BTreeMap<String, Value>,
-    /// How many of the node's sleeps are over.
+    /// The number of sleeps that have ended.
     pub slept: u32,
-    /// Counts, from 1, how often the node's turn has come: once, and again with every loop.
+    /// The number of the visit, from 1. Each iteration of a loop is a new visit.
     pub visit: u32,
-    /// The outputs of the visit before.
+    /// The outputs of the previous visit.
     pub outputs_before: Arc<Value>,
-    /// How often this visit was tried again, and whether the node sleeps before the next time.
+    /// The number of retries in this visit.
     pub retries: u32,
+    /// The node sleeps before the next retry.
     pub retrying: bool,
-    /// Where the counts of derived keys begin in this visit: after those of all visits before.
+    /// The first count of derived interrupt keys in this visit, after the counts of all earlier visits.
     pub keys_from: u32,
-    /// Runs that this visit started.
+    /// The child runs that this visit started.
     pub children: Vec<RunId>,
-    /// Of an agent: what was said and done in this visit.
+    /// The state of the agent, for the node of an agent.
     pub agent: Option<Arc<Agent>>,
-    /// It goes on when nothing is open any more that it has asked, and not with the first answer.
+    /// The node resumes when all its interrupts are closed, not with the first answer.
     pub waits_for_all: bool,
-    /// A server outside that it needs is away, and nothing has happened to the node since.
-    pub delay: Option<Arc<Delay>>,
+    /// The delay because of an outage, if no other event of the node has followed it.
+    pub delay: Option<Arc<OutageDelay>>,
 }
 
-/// The wait of a node for a server outside that is away.
+/// The delay of a node because a server that it needs is unavailable.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Delay {
+pub struct OutageDelay {
+    /// The time at which the outage began.
     pub since: Timestamp,
-    /// When the node is entered for the last time. None if only an operator lets it go on.
+    /// The time of the last automatic retry. None if the node continues only after an operator resumes the run.
     pub until: Option<Timestamp>,
+    /// The error of the last attempt.
     pub error: RunError,
 }
 
@@ -60,16 +69,16 @@ impl NodeState {
     }
 
     pub(super) fn delay(&mut self, error: &RunError, until: Option<Timestamp>, at: Timestamp) {
-        self.delay = Some(Arc::new(Delay { since: at, until, error: error.clone() }));
+        self.delay = Some(Arc::new(OutageDelay { since: at, until, error: error.clone() }));
     }
 
-    /// Returns whether no worker tries the node any more: its server was away for too long.
-    pub fn is_given_up(&self) -> bool {
+    /// Returns whether the node is no longer retried automatically, because the outage lasted too long.
+    pub fn waits_for_operator(&self) -> bool {
         self.delay.as_ref().is_some_and(|delay| delay.until.is_none())
     }
 
-    /// A delay that ends without success began with the one before it.
-    pub(super) fn continue_delay(&mut self, before: Option<Arc<Delay>>) {
+    /// Keeps the start of the outage if the node is no longer retried after an earlier delay.
+    pub(super) fn continue_delay(&mut self, before: Option<Arc<OutageDelay>>) {
         let (Some(delay), Some(before)) = (&mut self.delay, before) else { return };
         if delay.until.is_none() {
             Arc::make_mut(delay).since = before.since;
@@ -96,7 +105,7 @@ impl NodeState {
 
     pub(super) fn wake(&mut self, at: Timestamp) {
         self.status = NodeStatus::Running;
-        // A wait before another try is not one that the node has asked for.
+        // The sleep before a retry does not count as a sleep of the node.
         if std::mem::take(&mut self.retrying) {
             self.tried_at = Some(at);
         } else {
@@ -104,7 +113,7 @@ impl NodeState {
         }
     }
 
-    pub(crate) fn untouched() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             status: NodeStatus::Pending,
             started_at: None,
@@ -127,58 +136,77 @@ impl NodeState {
     }
 }
 
-/// A run that this one started.
+/// A child run, as its parent knows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Child {
+pub struct ChildRunState {
+    /// The id of the child run.
     pub run: RunId,
+    /// The node that started it.
     pub node: NodeId,
-    /// Which visit of the node started it.
+    /// The visit of the node that started it.
     pub visit: u32,
+    /// The workflow of the child run.
     pub workflow: WorkflowId,
+    /// The inputs of the child run.
     pub inputs: Map<String, Value>,
+    /// The node waits for the end of the child run.
     pub wait: bool,
+    /// The child run is cancelled if this run fails or is cancelled.
     pub cascade: bool,
-    /// The call of an agent that it carries out.
+    /// The tool call that the child run executes.
     pub call: Option<String>,
-    /// As this run last heard of it.
+    /// The last status that this run knows.
     pub status: Status,
-    /// Once it has ended.
+    /// The result, after the child run has ended.
     pub result: Option<Arc<ChildResult>>,
-    /// Nobody wants to know any more what becomes of it: it is cancelled.
-    pub given_up: bool,
+    /// The result is no longer needed, and the child run is cancelled.
+    pub abandoned: bool,
 }
 
-/// Why and how a run stands still.
+/// A pause of the run by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pause {
+    /// The time of the pause.
     pub at: Timestamp,
+    /// The reason that the operator gave.
     pub reason: Option<String>,
+    /// The treatment of executing nodes.
     pub drain: Drain,
+    /// The principal that paused the run.
     pub by: String,
 }
 
+/// The status of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStatus {
+    /// The node has not begun.
     Pending,
+    /// A worker executes the node.
     Running,
+    /// The node waits for an interrupt.
     Waiting(InterruptId),
+    /// The node sleeps until this time.
     Sleeping(Timestamp),
-    /// For a run that it started.
+    /// The node waits for a child run.
     Awaiting(RunId),
+    /// The node has completed.
     Completed,
+    /// The node has failed.
     Failed,
+    /// The node was skipped.
     Skipped,
 }
 
 impl NodeStatus {
-    /// It has begun and not ended.
-    pub fn is_at_work(&self) -> bool {
+    /// Returns whether the node has begun and not ended.
+    pub fn is_active(&self) -> bool {
         match self {
             Self::Running | Self::Waiting(_) | Self::Sleeping(_) | Self::Awaiting(_) => true,
             Self::Pending | Self::Completed | Self::Failed | Self::Skipped => false,
         }
     }
 
+    /// Returns whether the node has ended.
     pub fn has_ended(&self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Skipped => true,
@@ -186,6 +214,7 @@ impl NodeStatus {
         }
     }
 
+    /// Returns the name of the status in the API.
     pub fn name(&self) -> NodeStatusName {
         match self {
             Self::Pending => NodeStatusName::Pending,
@@ -200,24 +229,49 @@ impl NodeStatus {
     }
 }
 
-/// What a condition said of its edge.
+/// The outcome of an edge after its source node completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EdgeOutcome {
+    /// The edge is taken.
     Taken,
+    /// The edge is not taken.
     NotTaken,
-    /// It could not be evaluated, and why.
-    Broken(String),
+    /// The evaluation of the condition failed with this message.
+    Failed(String),
 }
 
-/// How and when a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum End {
-    Completed { at: Timestamp },
-    Failed { at: Timestamp, error: RunError, node: Option<NodeId> },
-    Cancelled { at: Timestamp, reason: Option<String>, by: String, parent: Option<RunId> },
+pub enum RunEnd {
+    /// The run completed.
+    Completed {
+        /// The time of the end.
+        at: Timestamp,
+    },
+    /// The run failed.
+    Failed {
+        /// The time of the end.
+        at: Timestamp,
+        /// The error.
+        error: RunError,
+        /// The node that failed.
+        node: Option<NodeId>,
+    },
+    /// The run was cancelled.
+    Cancelled {
+        /// The time of the end.
+        at: Timestamp,
+        /// The reason that the caller gave.
+        reason: Option<String>,
+        /// The principal that cancelled the run.
+        by: String,
+        /// The parent run, if the run was cancelled with it.
+        parent: Option<RunId>,
+    },
 }
 
-impl End {
+impl RunEnd {
+    /// Returns the time of the end.
     pub fn at(&self) -> Timestamp {
         match self {
             Self::Completed { at } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => *at,
@@ -225,16 +279,17 @@ impl End {
     }
 }
 
-/// The next thing a worker can do for a run.
+/// Work that a worker can do for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// A node whose turn has come.
+pub enum NodeWork {
+    /// Begin the node at this position, which is ready.
     Begin(usize),
-    /// A node that began and neither ended nor waits: it must be entered again from its start.
+    /// Enter the running node at this position again from its start.
     Enter(usize),
 }
 
-impl Work {
+impl NodeWork {
+    /// Returns the position of the node in the workflow.
     pub fn position(self) -> usize {
         match self {
             Self::Begin(position) | Self::Enter(position) => position,

@@ -1,4 +1,4 @@
-//! The budgeted check agrees with the crate `jsonschema` on small random schemas and values.
+//! Property test: the budgeted check agrees with the crate `jsonschema` on small random schemas and values.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -51,11 +51,11 @@ fn assertion() -> impl Strategy<Value = Value> {
         select(&NAMES[..]).prop_map(|name| json!({ "required": [name] })),
         select(&NAMES[..]).prop_map(|name| json!({ "dependentRequired": {name: ["a"]} })),
         select(&["^a", "b$", "^(a|b)+$", "\\d"][..]).prop_map(|text| json!({ "pattern": text })),
-        Just(json!({"format": "date", "contentEncoding": "base64", "title": "nothing is asserted"})),
+        Just(json!({"format": "date", "contentEncoding": "base64", "title": "no assertion"})),
     ]
 }
 
-/// References inside of definitions only look at parts of the value, so that none is circular.
+/// References in definitions apply only to parts of the value, so that none is circular.
 fn reference() -> impl Strategy<Value = Value> {
     prop_oneof![
         select(&TARGETS[..3]).prop_map(|target| json!({ "$ref": target })),
@@ -130,8 +130,8 @@ proptest! {
         let plain = jsonschema::draft202012::new(&schema).expect("a valid schema");
         let budgeted = Schema::compile(&schema).expect("a valid schema");
         for value in values {
-            let verdict = budgeted.check(&value);
-            prop_assert_eq!(verdict.is_ok(), plain.is_valid(&value), "{} {:?}", value, verdict);
+            let result = budgeted.check(&value);
+            prop_assert_eq!(result.is_ok(), plain.is_valid(&value), "{} {:?}", value, result);
         }
     }
 }

@@ -6,17 +6,17 @@ use std::collections::HashMap;
 use regex::Regex;
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use super::pattern::SchemaPattern;
 use crate::limits;
 
 /// Members that hold a schema, in workflows and in tools of agents. Other names end in `Schema`.
 const SCHEMAS: [&str; 2] = ["schema", "parameters"];
 
 /// Checks the patterns of a definition that a caller supplies: their compiled size in all schemas together. A pattern
-/// that is too large counts as the largest one, because that is what the attempt to compile it costs. One that cannot be
-/// parsed costs nothing; its schema is refused when it is registered.
+/// that is too large counts as the largest allowed one, the cost of the attempt to compile it. A pattern that cannot be
+/// parsed counts as 0; its schema is rejected when it is registered.
 pub(crate) fn check_patterns(definition: &Value) -> Result<(), String> {
-    let mut total = Total { bytes: 0, sizes: HashMap::new() };
+    let mut total = PatternTotal { bytes: 0, sizes: HashMap::new() };
     if total.add_schemas(definition) {
         return Ok(());
     }
@@ -27,13 +27,14 @@ pub(crate) fn check_patterns(definition: &Value) -> Result<(), String> {
     ))
 }
 
-/// Functions that add return false when the limit is exceeded: nothing more is compiled then.
-struct Total<'d> {
+/// The total size of all patterns. The functions that add to it return false when the limit is exceeded; then no
+/// further pattern is compiled.
+struct PatternTotal<'d> {
     bytes: usize,
     sizes: HashMap<&'d str, usize>,
 }
 
-impl<'d> Total<'d> {
+impl<'d> PatternTotal<'d> {
     fn add_schemas(&mut self, part: &'d Value) -> bool {
         match part {
             Value::Array(items) => items.iter().all(|item| self.add_schemas(item)),
@@ -71,7 +72,7 @@ impl<'d> Total<'d> {
 fn measure(text: &str) -> usize {
     let is_parsed = || matches!(Regex::new(text), Ok(_) | Err(regex::Error::CompiledTooBig(_)));
     let unusable = || if is_parsed() { limits::SCHEMA_PATTERN_BYTES_MAX } else { 0 };
-    Pattern::new(text).bytes().unwrap_or_else(|_| unusable())
+    SchemaPattern::new(text).bytes().unwrap_or_else(|_| unusable())
 }
 
 #[cfg(test)]

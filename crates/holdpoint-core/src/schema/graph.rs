@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::pattern::Pattern;
-use super::references::{self, Anchors, Place, address};
+use super::pattern::SchemaPattern;
+use super::references::{self, Anchors, Subschema, address};
 
-/// Keywords that look at a value without a subschema. The crate `jsonschema` checks them.
+/// Keywords without a subschema. The crate `jsonschema` checks them.
 const ASSERTIONS: [&str; 15] = [
     "type",
     "enum",
@@ -27,26 +27,26 @@ const ASSERTIONS: [&str; 15] = [
     "required",
 ];
 
-pub(super) type NodeId = usize;
+pub(super) type NodeIndex = usize;
 
 #[derive(Default)]
-pub(super) struct Graph {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct SchemaGraph {
+    pub(super) nodes: Vec<SchemaNode>,
     pub(super) assertions: Vec<Assertions>,
-    pub(super) patterns: Vec<Pattern>,
+    pub(super) patterns: Vec<SchemaPattern>,
 }
 
 /// One subschema.
 #[derive(Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// Set for the schema `false`.
     pub(super) rejects_all: bool,
-    /// Set if a reference leads here. Verdicts of such nodes are remembered.
+    /// Set if the node is the target of a reference. Results of such nodes are cached.
     pub(super) is_shared: bool,
     pub(super) assertions: Option<usize>,
     pub(super) keywords: Vec<Keyword>,
-    /// The target of the reference that is all of this subschema.
-    pub(super) alias: Option<NodeId>,
+    /// The target, if the subschema consists only of a reference.
+    pub(super) alias: Option<NodeIndex>,
 }
 
 pub(super) struct Assertions {
@@ -57,30 +57,46 @@ pub(super) struct Assertions {
 pub(super) enum Keyword {
     Pattern(usize),
     UniqueItems,
-    Ref(NodeId),
-    AllOf(Vec<NodeId>),
-    AnyOf(Vec<NodeId>),
-    OneOf(Vec<NodeId>),
-    Not(NodeId),
-    If { test: NodeId, then: Option<NodeId>, otherwise: Option<NodeId> },
-    Dependent(Vec<(String, NodeId)>),
-    Members { named: HashMap<String, NodeId>, matching: Vec<(usize, NodeId)>, others: Option<NodeId> },
-    MemberNames(NodeId),
-    Items { first: Vec<NodeId>, others: Option<NodeId> },
-    Contains { item: NodeId, min: u64, max: u64 },
-    UnevaluatedMembers(NodeId),
-    UnevaluatedItems(NodeId),
+    Ref(NodeIndex),
+    AllOf(Vec<NodeIndex>),
+    AnyOf(Vec<NodeIndex>),
+    OneOf(Vec<NodeIndex>),
+    Not(NodeIndex),
+    If {
+        test: NodeIndex,
+        then: Option<NodeIndex>,
+        otherwise: Option<NodeIndex>,
+    },
+    Dependent(Vec<(String, NodeIndex)>),
+    Members {
+        named: HashMap<String, NodeIndex>,
+        matching: Vec<(usize, NodeIndex)>,
+        others: Option<NodeIndex>,
+    },
+    MemberNames(NodeIndex),
+    Items {
+        first: Vec<NodeIndex>,
+        others: Option<NodeIndex>,
+    },
+    Contains {
+        item: NodeIndex,
+        min: u64,
+        max: u64,
+    },
+    UnevaluatedMembers(NodeIndex),
+    UnevaluatedItems(NodeIndex),
 }
 
-impl Node {
-    /// Returns whether a keyword of the node depends on what the others have evaluated. It is the last one.
+impl SchemaNode {
+    /// Returns true if the node has a keyword that depends on the members or items that the others evaluated. It is the
+    /// last keyword.
     pub(super) fn needs_evaluated(&self) -> bool {
         matches!(self.keywords.last(), Some(Keyword::UnevaluatedMembers(_) | Keyword::UnevaluatedItems(_)))
     }
 }
 
 impl Keyword {
-    fn targets(&self) -> Vec<NodeId> {
+    fn targets(&self) -> Vec<NodeIndex> {
         match self {
             Self::Pattern(_) | Self::UniqueItems => Vec::new(),
             Self::AllOf(all) | Self::AnyOf(all) | Self::OneOf(all) => all.clone(),
@@ -103,14 +119,14 @@ impl Keyword {
     }
 }
 
-impl Graph {
+impl SchemaGraph {
     /// Builds the graph of a valid JSON Schema. Node 0 is the schema itself.
     pub(super) fn build(schema: &Value) -> Result<Self, String> {
         if references::is_ambiguous(schema) {
             return Err("uses $dynamicRef beside $id in a subschema, which is not supported".to_owned());
         }
-        let mut builder = Builder::new(schema);
-        builder.node(Place::root(schema));
+        let mut builder = GraphBuilder::new(schema);
+        builder.node(Subschema::root(schema));
         while let Some((id, place)) = builder.open.pop() {
             if let Value::Object(members) = place.schema {
                 builder.fill(id, place, members)?;
@@ -119,14 +135,14 @@ impl Graph {
         builder.finish()
     }
 
-    /// Returns how many subschemas there are after each reference is replaced by its target. A reference back to a
-    /// schema that contains it counts as one.
+    /// Returns the number of subschemas after each reference is replaced by its target. A reference back to a schema
+    /// that contains it counts as one.
     pub(super) fn unfolded_size(&self) -> u64 {
         const OPEN: u64 = 0;
         let mut sizes: Vec<Option<u64>> = vec![None; self.nodes.len()];
         let mut path = vec![0];
         while let Some(id) = path.last().copied() {
-            let targets: Vec<NodeId> = self.nodes[id].keywords.iter().flat_map(Keyword::targets).collect();
+            let targets: Vec<NodeIndex> = self.nodes[id].keywords.iter().flat_map(Keyword::targets).collect();
             if sizes[id].is_none() {
                 sizes[id] = Some(OPEN);
                 path.extend(targets.iter().filter(|target| sizes[**target].is_none()));
@@ -142,21 +158,21 @@ impl Graph {
     }
 }
 
-struct Builder<'s> {
-    graph: Graph,
+struct GraphBuilder<'s> {
+    graph: SchemaGraph,
     anchors: Anchors<'s>,
     /// Nodes by the address of their subschema.
-    known: HashMap<usize, NodeId>,
+    known: HashMap<usize, NodeIndex>,
     assertions: Vec<Value>,
     known_assertions: HashMap<String, usize>,
     known_patterns: HashMap<String, usize>,
-    open: Vec<(NodeId, Place<'s>)>,
+    open: Vec<(NodeIndex, Subschema<'s>)>,
 }
 
-impl<'s> Builder<'s> {
+impl<'s> GraphBuilder<'s> {
     fn new(schema: &'s Value) -> Self {
         Self {
-            graph: Graph::default(),
+            graph: SchemaGraph::default(),
             anchors: Anchors::collect(schema),
             known: HashMap::new(),
             assertions: Vec::new(),
@@ -166,20 +182,25 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn node(&mut self, place: Place<'s>) -> NodeId {
+    fn node(&mut self, place: Subschema<'s>) -> NodeIndex {
         let key = address(place.schema);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
         let id = self.graph.nodes.len();
         let rejects_all = place.schema == &Value::Bool(false);
-        self.graph.nodes.push(Node { rejects_all, ..Node::default() });
+        self.graph.nodes.push(SchemaNode { rejects_all, ..SchemaNode::default() });
         self.known.insert(key, id);
         self.open.push((id, place));
         id
     }
 
-    fn fill(&mut self, id: NodeId, place: Place<'s>, members: &'s Map<String, Value>) -> Result<(), String> {
+    fn fill(
+        &mut self,
+        id: NodeIndex,
+        place: Subschema<'s>,
+        members: &'s Map<String, Value>,
+    ) -> Result<(), String> {
         self.graph.nodes[id].assertions = self.assertions(members);
         let mut keywords = Vec::new();
         if let Some(text) = members.get("pattern").and_then(Value::as_str) {
@@ -191,7 +212,7 @@ impl<'s> Builder<'s> {
         keywords.extend(self.of_objects(place, members));
         keywords.extend(self.of_arrays(place, members));
         keywords.extend(self.in_place(place, members)?);
-        // Unevaluated members and items are known after all other keywords.
+        // These keywords need the results of all others, so they are last.
         let one = |name: &str| members.get(name).map(|schema| place.of(schema));
         keywords.extend(one("unevaluatedProperties").map(|at| Keyword::UnevaluatedMembers(self.node(at))));
         keywords.extend(one("unevaluatedItems").map(|at| Keyword::UnevaluatedItems(self.node(at))));
@@ -203,11 +224,12 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
-    fn of_objects(&mut self, place: Place<'s>, members: &'s Map<String, Value>) -> Vec<Keyword> {
+    fn of_objects(&mut self, place: Subschema<'s>, members: &'s Map<String, Value>) -> Vec<Keyword> {
         let mut keywords = Vec::new();
-        let named: HashMap<String, NodeId> = self.by_name(place, members, "properties").into_iter().collect();
+        let named: HashMap<String, NodeIndex> =
+            self.by_name(place, members, "properties").into_iter().collect();
         let matching = self.by_name(place, members, "patternProperties");
-        let matching: Vec<(usize, NodeId)> =
+        let matching: Vec<(usize, NodeIndex)> =
             matching.into_iter().map(|(text, node)| (self.pattern(&text), node)).collect();
         let others = members.get("additionalProperties").map(|schema| self.node(place.of(schema)));
         if !named.is_empty() || !matching.is_empty() || others.is_some() {
@@ -232,7 +254,7 @@ impl<'s> Builder<'s> {
         keywords
     }
 
-    fn of_arrays(&mut self, place: Place<'s>, members: &'s Map<String, Value>) -> Vec<Keyword> {
+    fn of_arrays(&mut self, place: Subschema<'s>, members: &'s Map<String, Value>) -> Vec<Keyword> {
         let mut keywords = Vec::new();
         let first = self.listed(place, members, "prefixItems");
         let others = members.get("items").map(|schema| self.node(place.of(schema)));
@@ -249,7 +271,7 @@ impl<'s> Builder<'s> {
 
     fn in_place(
         &mut self,
-        place: Place<'s>,
+        place: Subschema<'s>,
         members: &'s Map<String, Value>,
     ) -> Result<Vec<Keyword>, String> {
         let mut keywords = Vec::new();
@@ -274,27 +296,32 @@ impl<'s> Builder<'s> {
 
     fn by_name(
         &mut self,
-        place: Place<'s>,
+        place: Subschema<'s>,
         members: &'s Map<String, Value>,
         keyword: &str,
-    ) -> Vec<(String, NodeId)> {
+    ) -> Vec<(String, NodeIndex)> {
         let schemas = members.get(keyword).and_then(Value::as_object).into_iter().flatten();
         schemas.map(|(name, schema)| (name.clone(), self.node(place.of(schema)))).collect()
     }
 
-    fn listed(&mut self, place: Place<'s>, members: &'s Map<String, Value>, keyword: &str) -> Vec<NodeId> {
+    fn listed(
+        &mut self,
+        place: Subschema<'s>,
+        members: &'s Map<String, Value>,
+        keyword: &str,
+    ) -> Vec<NodeIndex> {
         let schemas = members.get(keyword).and_then(Value::as_array).into_iter().flatten();
         schemas.map(|schema| self.node(place.of(schema))).collect()
     }
 
-    fn requirement(&mut self, names: &Value) -> NodeId {
+    fn requirement(&mut self, names: &Value) -> NodeIndex {
         let members = Map::from_iter([("required".to_owned(), names.clone())]);
         let assertions = self.assertions(&members);
-        self.graph.nodes.push(Node { assertions, ..Node::default() });
+        self.graph.nodes.push(SchemaNode { assertions, ..SchemaNode::default() });
         self.graph.nodes.len() - 1
     }
 
-    /// Equal assertions share one validator.
+    /// Returns the index of the assertions of a subschema. Equal assertions share one validator.
     fn assertions(&mut self, members: &Map<String, Value>) -> Option<usize> {
         let chosen: Map<String, Value> = ASSERTIONS
             .iter()
@@ -315,7 +342,7 @@ impl<'s> Builder<'s> {
     }
 
     /// Compiles all assertions at once, as definitions of one document.
-    fn finish(mut self) -> Result<Graph, String> {
+    fn finish(mut self) -> Result<SchemaGraph, String> {
         let named = |(id, schema): (usize, &Value)| (id.to_string(), schema.clone());
         let definitions: Map<String, Value> = self.assertions.iter().enumerate().map(named).collect();
         let document = json!({ "$defs": definitions });
@@ -334,7 +361,7 @@ impl<'s> Builder<'s> {
             return *known;
         }
         let id = self.graph.patterns.len();
-        self.graph.patterns.push(Pattern::new(text));
+        self.graph.patterns.push(SchemaPattern::new(text));
         self.known_patterns.insert(text.to_owned(), id);
         id
     }

@@ -1,19 +1,21 @@
-//! Parts of a value, and what is known about them during an evaluation.
+//! Parts of a value during an evaluation, and helpers to count and compare them.
 
 use std::collections::HashSet;
 
 use holdpoint_ids::canonical;
 use serde_json::Value;
 
-use super::graph::NodeId;
+use super::graph::NodeIndex;
 
-/// The place where a value does not fit: a part of the value, a subschema and one of its keywords.
+/// The first mismatch of a value: a part of the value, a subschema and one of its keywords.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fault {
-    pub(super) node: NodeId,
+pub(super) struct SchemaFault {
+    pub(super) node: NodeIndex,
     /// None if the value does not pass the assertions, or if the subschema is `false`.
     pub(super) keyword: Option<usize>,
+    /// The address of the part of the value.
     pub(super) address: usize,
+    /// The nesting level of the part.
     pub(super) level: usize,
 }
 
@@ -52,7 +54,7 @@ pub(super) fn size(value: &Value) -> u64 {
     }
 }
 
-/// Sets a flag, if flags are wanted.
+/// Sets a flag, if flags are requested.
 pub(super) fn mark(evaluated: &mut [bool], position: usize, now: bool) {
     if let Some(seen) = evaluated.get_mut(position) {
         *seen |= now;
@@ -66,7 +68,8 @@ pub(super) fn merge(evaluated: &mut [bool], more: &[bool]) {
     }
 }
 
-/// Compares canonical texts, in which 1 and 1.0 are equal. Whole numbers beyond 2^53 are compared as floats.
+/// Returns true if all items differ. Compares canonical texts, in which 1 and 1.0 are equal. Integers beyond 2^53 are
+/// compared as floats.
 pub(super) fn are_unique(items: &[Value]) -> bool {
     let mut seen = HashSet::with_capacity(items.len());
     items.iter().all(|item| seen.insert(canonical(item)))

@@ -6,23 +6,23 @@ use serde_json::{Map, Value};
 
 /// A subschema together with the resource it belongs to: the nearest schema around it that has an `$id`.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'s> {
+pub(super) struct Subschema<'s> {
     pub(super) schema: &'s Value,
     resource: &'s Value,
 }
 
-impl<'s> Place<'s> {
+impl<'s> Subschema<'s> {
     pub(super) fn root(schema: &'s Value) -> Self {
         Self { schema, resource: schema }
     }
 
-    /// Returns the place of a subschema of this one.
+    /// Returns a subschema of this one with its resource.
     pub(super) fn of(self, schema: &'s Value) -> Self {
         let resource = if is_resource(schema) { schema } else { self.resource };
         Self { schema, resource }
     }
 
-    /// Returns the place that a `$ref` or `$dynamicRef` at this place leads to.
+    /// Resolves a `$ref` or `$dynamicRef` of this subschema.
     pub(super) fn follow(self, reference: &str, anchors: &Anchors<'s>) -> Result<Self, String> {
         let unresolved = || format!("refers to {reference}, which is not in the schema");
         let fragment = reference.strip_prefix('#').ok_or_else(unresolved)?;
@@ -55,11 +55,11 @@ pub(super) struct Anchors<'s>(HashMap<(usize, String), &'s Value>);
 impl<'s> Anchors<'s> {
     pub(super) fn collect(schema: &'s Value) -> Self {
         let mut anchors = Self(HashMap::new());
-        anchors.add(Place::root(schema));
+        anchors.add(Subschema::root(schema));
         anchors
     }
 
-    fn add(&mut self, place: Place<'s>) {
+    fn add(&mut self, place: Subschema<'s>) {
         for member in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = place.schema.get(member).and_then(Value::as_str) {
                 self.0.entry((address(place.resource), name.to_owned())).or_insert(place.schema);
@@ -76,21 +76,21 @@ pub(super) fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }
 
-/// Returns the first reference that leads out of the document.
-pub(super) fn foreign(schema: &Value) -> Option<&str> {
+/// Returns the first reference to another document.
+pub(super) fn find_external_reference(schema: &Value) -> Option<&str> {
     match schema {
         Value::Object(map) => map.iter().find_map(|(name, value)| match (name.as_str(), value) {
             ("$ref" | "$dynamicRef", Value::String(target)) if !target.starts_with('#') => {
                 Some(target.as_str())
             }
-            _ => foreign(value),
+            _ => find_external_reference(value),
         }),
-        Value::Array(items) => items.iter().find_map(foreign),
+        Value::Array(items) => items.iter().find_map(find_external_reference),
         _ => None,
     }
 }
 
-/// Returns whether a `$dynamicRef` could lead to more than one place: some resource is inside of another one.
+/// Returns true if a `$dynamicRef` can have more than one target: a resource contains another one.
 pub(super) fn is_ambiguous(schema: &Value) -> bool {
     contains(schema, &|map| map.contains_key("$dynamicRef"))
         && subschemas(schema).any(|inner| contains(inner, &|map| map.get("$id").is_some_and(is_base)))
@@ -108,7 +108,7 @@ fn is_base(id: &Value) -> bool {
     id.as_str().is_some_and(|id| !id.starts_with('#'))
 }
 
-/// Returns the values inside of a schema in which subschemas can be.
+/// Returns the values of a schema that can contain subschemas.
 fn subschemas(schema: &Value) -> impl Iterator<Item = &Value> {
     let members = schema.as_object().into_iter().flatten();
     let members = members.filter(|(name, _)| *name != "enum" && *name != "const").map(|(_, value)| value);

@@ -1,85 +1,91 @@
-//! The circuit of a subscription: opens after failures in a row, lets one probe through after a while, and gives up for
-//! good when there were too many failures in a week.
+//! The circuit breaker of a webhook. It opens after consecutive failures, allows one probe after a cooldown, and fails
+//! permanently after too many failures within a week.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Failures in a row that open the circuit.
+/// Consecutive failures that open the circuit.
 const IN_A_ROW_MAX: u32 = 4;
-/// Failures within the window that end it.
+/// Failures within the window after which the breaker fails permanently.
 pub const FAILURES_MAX: usize = 100;
 const WINDOW_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Stored as JSON with its subscription.
+/// The state of a circuit breaker. It is stored as JSON with its webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Breaker {
     in_a_row: u32,
-    /// Nothing passes before.
+    /// Attempts are not allowed before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     open_until: Option<Timestamp>,
-    /// A probe is under way; nothing else passes before.
+    /// A probe is in flight. Other attempts are not allowed before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     probing_until: Option<Timestamp>,
-    /// Instants of failures within the window, in milliseconds, oldest first.
+    /// Times of failures within the window, in milliseconds, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failures: Vec<i64>,
     failed: bool,
 }
 
-/// Whether something may be sent.
+/// The decision of a circuit breaker about the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum BreakerState {
+    /// Attempts are allowed.
     Pass,
-    /// One attempt, to be announced with [`Breaker::probe`].
+    /// One attempt is allowed. The caller announces it with [`Breaker::start_probe`].
     Probe,
-    /// Nothing before this instant.
+    /// No attempt is allowed before this time.
     Skip(Timestamp),
-    /// Nothing until somebody resets it.
+    /// No attempt is allowed until the breaker is reset.
     Failed,
 }
 
 impl Breaker {
-    pub fn gate(&self, now: Timestamp) -> Gate {
+    /// Returns the state of the breaker at a time.
+    pub fn state_at(&self, now: Timestamp) -> BreakerState {
         if self.failed {
-            return Gate::Failed;
+            return BreakerState::Failed;
         }
-        let Some(until) = self.open_until else { return Gate::Pass };
+        let Some(until) = self.open_until else { return BreakerState::Pass };
         let until = self.probing_until.map_or(until, |probing| probing.max(until));
-        if now < until { Gate::Skip(until) } else { Gate::Probe }
+        if now < until { BreakerState::Skip(until) } else { BreakerState::Probe }
     }
 
+    /// Returns true if the circuit is open or half-open.
     pub fn is_open(&self) -> bool {
         self.open_until.is_some()
     }
 
+    /// Returns true if the breaker has failed permanently.
     pub fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Failures in a row, up to now.
-    pub fn in_a_row(&self) -> u32 {
+    /// Returns the number of consecutive failures.
+    pub fn consecutive_failures(&self) -> u32 {
         self.in_a_row
     }
 
+    /// Returns the end of the cooldown.
     pub fn open_until(&self) -> Option<Timestamp> {
         self.open_until
     }
 
-    /// Somebody tries whether the other side is back, and takes at most `within_ms` for it.
-    pub fn probe(&mut self, now: Timestamp, within_ms: u64) {
+    /// Records the start of a probe that takes at most `within_ms`.
+    pub fn start_probe(&mut self, now: Timestamp, within_ms: u64) {
         self.probing_until = Some(now.plus_ms(within_ms));
     }
 
-    /// Old failures still count towards those of the week.
-    pub fn succeeded(&mut self) {
+    /// Records a successful attempt and closes the circuit. Earlier failures still count for the window.
+    pub fn record_success(&mut self) {
         self.in_a_row = 0;
         self.open_until = None;
         self.probing_until = None;
     }
 
-    pub fn failed(&mut self, now: Timestamp, cooldown_ms: u64) {
+    /// Records a failed attempt.
+    pub fn record_failure(&mut self, now: Timestamp, cooldown_ms: u64) {
         self.in_a_row = self.in_a_row.saturating_add(1);
         if self.in_a_row >= IN_A_ROW_MAX {
             self.open_until = Some(now.plus_ms(cooldown_ms));
@@ -88,13 +94,13 @@ impl Breaker {
         self.count(now);
     }
 
-    /// A failure that counts for the week only: a delivery that was given up after its attempts.
-    pub fn gave_up(&mut self, now: Timestamp) {
+    /// Records a delivery that became a dead letter. It counts for the window only.
+    pub fn record_dead_letter(&mut self, now: Timestamp) {
         self.count(now);
     }
 
     fn count(&mut self, now: Timestamp) {
-        // Clocks of nodes differ; what is kept stays in order.
+        // Clocks of processes differ. The list stays sorted.
         let at = self.failures.last().map_or(now.0, |last| now.0.max(*last));
         self.failures.push(at);
         let since = at.saturating_sub(WINDOW_MS);

@@ -1,4 +1,4 @@
-//! When a delivery is tried again, and when it is given up. Chance comes in as an argument.
+//! The retry policy of deliveries. Random numbers are arguments.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,71 +6,84 @@ use super::{Backoff, DeadReason, retry_after_ms};
 use crate::Timestamp;
 use crate::limits;
 
+/// The retry policy of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// The first one included.
+    /// The maximum number of attempts, including the first.
     pub max_attempts: u32,
+    /// The growth of the delays.
     pub backoff: Backoff,
+    /// The delay before the second attempt.
     pub base_ms: u64,
-    /// No wait of ours is longer.
+    /// The longest delay of the policy. A `Retry-After` of the receiver can be longer.
     pub max_ms: u64,
 }
 
 impl Default for RetryPolicy {
-    /// Ten attempts over about a day.
+    /// Returns the policy of ten attempts over about a day.
     fn default() -> Self {
         let max_ms = 6 * 60 * 60 * 1000;
         Self { max_attempts: 10, backoff: Backoff::Exponential, base_ms: 60_000, max_ms }
     }
 }
 
+/// A field of a retry policy is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be {rule}")]
 pub struct BadPolicy {
+    /// The JSON name of the field.
     pub field: &'static str,
+    /// The values that are allowed.
     pub rule: String,
 }
 
-/// What the other side made of a delivery.
+/// The response of the receiver to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reception {
-    Taken,
-    /// It wants nothing more, ever.
+pub enum DeliveryResponse {
+    /// The receiver accepted the delivery.
+    Accepted,
+    /// The receiver wants no more deliveries (status 410).
     Gone,
-    /// Anything else, no answer included, and how long it asked to be left alone.
+    /// The receiver responded with another status, or not at all.
     Failed {
+        /// The `Retry-After` of the response.
         retry_after_ms: Option<u64>,
     },
 }
 
-/// What becomes of a delivery after an attempt.
+/// The state of a delivery after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum DeliveryOutcome {
+    /// The delivery succeeded.
     Delivered,
+    /// The next attempt is at this time.
     RetryAt(Timestamp),
+    /// The delivery is given up.
     DeadLetter(DeadReason),
 }
 
-impl Reception {
-    /// A redirect is a failure: it is never followed.
+impl DeliveryResponse {
+    /// Returns the response for an HTTP status. A redirect is a failure; it is never followed.
     pub fn of_status(status: u16, retry_after: Option<&str>, now: Timestamp) -> Self {
         match status {
-            200..=299 => Self::Taken,
+            200..=299 => Self::Accepted,
             410 => Self::Gone,
             _ => Self::Failed { retry_after_ms: retry_after.and_then(|text| retry_after_ms(text, now)) },
         }
     }
 
+    /// Returns true if the receiver accepted the delivery.
     pub fn succeeded(self) -> bool {
         match self {
-            Self::Taken => true,
+            Self::Accepted => true,
             Self::Gone | Self::Failed { .. } => false,
         }
     }
 }
 
 impl RetryPolicy {
+    /// Rejects a policy with an invalid field.
     pub fn check(&self) -> Result<(), BadPolicy> {
         let bad = |field, rule: String| Err(BadPolicy { field, rule });
         if self.max_attempts == 0 || self.max_attempts > limits::WEBHOOK_ATTEMPTS_MAX {
@@ -86,24 +99,30 @@ impl RetryPolicy {
         Ok(())
     }
 
-    /// What becomes of a delivery after its attempt number `attempt`, from 1. `chance` is any number, drawn anew.
-    pub fn next(&self, attempt: u32, reception: Reception, chance: u64, now: Timestamp) -> Next {
+    /// Returns the state of a delivery after attempt number `attempt`, from 1. `chance` is a random number.
+    pub fn outcome_of_attempt(
+        &self,
+        attempt: u32,
+        reception: DeliveryResponse,
+        chance: u64,
+        now: Timestamp,
+    ) -> DeliveryOutcome {
         match reception {
-            Reception::Taken => Next::Delivered,
-            Reception::Gone => Next::DeadLetter(DeadReason::Gone),
-            Reception::Failed { .. } if attempt >= self.max_attempts => {
-                Next::DeadLetter(DeadReason::RetriesExhausted)
+            DeliveryResponse::Accepted => DeliveryOutcome::Delivered,
+            DeliveryResponse::Gone => DeliveryOutcome::DeadLetter(DeadReason::Gone),
+            DeliveryResponse::Failed { .. } if attempt >= self.max_attempts => {
+                DeliveryOutcome::DeadLetter(DeadReason::RetriesExhausted)
             }
-            Reception::Failed { retry_after_ms } => {
-                // Whoever asks for more time gets it, but cannot put us off for ever.
+            DeliveryResponse::Failed { retry_after_ms } => {
+                // The receiver can request a longer delay, up to a limit.
                 let asked = retry_after_ms.unwrap_or(0).min(limits::WEBHOOK_WAIT_MS_MAX);
-                Next::RetryAt(now.plus_ms(self.wait_ms(attempt, chance).max(asked)))
+                DeliveryOutcome::RetryAt(now.plus_ms(self.wait_ms(attempt, chance).max(asked)))
             }
         }
     }
 
-    /// Before the attempt that follows attempt number `attempt`. Growing waits are between half and all of themselves,
-    /// so that those who failed together do not come back together.
+    /// Returns the delay after attempt number `attempt`. Exponential delays are reduced randomly by up to half, so that
+    /// deliveries that failed together are not retried together.
     pub fn wait_ms(&self, attempt: u32, chance: u64) -> u64 {
         match self.backoff {
             Backoff::None => 0,

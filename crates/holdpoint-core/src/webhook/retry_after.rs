@@ -1,11 +1,12 @@
-//! The `Retry-After` header: seconds, or an instant as HTTP writes it.
+//! The `Retry-After` header: seconds or an HTTP date.
 
 use crate::Timestamp;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Milliseconds from now; nothing when the text is neither. An instant that has passed is no wait.
+/// Returns the delay in milliseconds. None if the text is neither seconds nor an HTTP date. A date in the past is a
+/// delay of 0.
 pub fn retry_after_ms(text: &str, now: Timestamp) -> Option<u64> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -15,7 +16,7 @@ pub fn retry_after_ms(text: &str, now: Timestamp) -> Option<u64> {
     Some(u64::try_from(at.saturating_sub(now.0)).unwrap_or(0))
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that may still be sent.
+/// Parses a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only format that senders may use.
 fn http_date_ms(text: &str) -> Option<i64> {
     let (_, rest) = text.split_once(", ")?;
     let mut words = rest.split(' ');
@@ -37,7 +38,7 @@ fn number(text: &str, most: i64) -> Option<i64> {
     text.parse().ok().filter(|number| digits && *number <= most)
 }
 
-/// Days from 1970-01-01. Years begin in March here, so that the leap day is the last.
+/// Returns the days since 1970-01-01. The computation starts years in March, so that the leap day is the last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let shifted = if month > 2 { year } else { year - 1 };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -50,21 +51,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_instants_are_understood_and_nothing_else() {
+    fn only_seconds_and_http_dates_are_parsed() {
         let now = Timestamp(784_111_777_000);
         assert_eq!(retry_after_ms("120", now), Some(120_000));
         assert_eq!(retry_after_ms(" 0 ", now), Some(0));
         assert_eq!(retry_after_ms("99999999999999999999", now), Some(u64::MAX));
         assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(0));
         assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:50:37 GMT", now), Some(60_000));
-        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:48:37 GMT", now), Some(0), "it has passed");
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:48:37 GMT", now), Some(0), "the date is in the past");
         for wrong in ["", "-1", "1.5", "soon", "Sun, 06 Nov 1994 08:49:37", "Sun, 32 Nov 1994 08:49:37 GMT"] {
             assert_eq!(retry_after_ms(wrong, now), None, "{wrong:?}");
         }
     }
 
     #[test]
-    fn an_instant_reads_as_it_is_shown() {
+    fn a_date_is_converted_to_the_same_instant() {
         for (text, shown) in [
             ("Thu, 29 Feb 2024 23:59:59 GMT", "2024-02-29T23:59:59.000Z"),
             ("Fri, 01 Mar 2024 00:00:00 GMT", "2024-03-01T00:00:00.000Z"),

@@ -1,4 +1,4 @@
-//! Declared channels: how writes to one come together, what may be written, and who may write and read.
+//! Declared channels: the reducer, the schema of values, and the nodes that may read and write.
 
 use serde_json::Value;
 
@@ -6,37 +6,46 @@ use super::Node;
 use crate::event::Reducer;
 use crate::schema::Schema;
 
+/// A declared channel.
 #[derive(Debug)]
 pub struct Channel {
+    /// The reducer that combines the writes.
     pub reducer: Reducer,
+    /// The initial value.
     pub default: Option<Value>,
+    /// The maximum number of entries.
     pub max_size: Option<u64>,
+    /// The time after which entries are removed.
     pub ttl_ms: Option<u64>,
-    /// Kept from outside view.
+    /// The value is not shown to clients.
     pub sensitive: bool,
+    /// The version of the schema.
     pub schema_version: u64,
     pub(super) schema: Option<Schema>,
-    /// `None`: everybody.
+    /// The nodes that may read. `None` means all nodes.
     pub(super) readers: Option<Vec<String>>,
+    /// The nodes that may write. `None` means all nodes.
     pub(super) writers: Option<Vec<String>>,
 }
 
 impl Channel {
+    /// Returns whether a node may read the channel.
     pub fn may_read(&self, node: &Node) -> bool {
         self.readers.as_ref().is_none_or(|names| names.iter().any(|name| names_node(name, node)))
     }
 
+    /// Returns whether a node may write to the channel.
     pub fn may_write(&self, node: &Node) -> bool {
         self.writers.as_ref().is_none_or(|names| names.iter().any(|name| names_node(name, node)))
     }
 
-    /// Why a value may not be written; a JSON pointer into it and a message.
+    /// Checks a value with the schema of the channel. The error is a JSON pointer into the value and a message.
     pub(crate) fn check(&self, value: &Value) -> Result<(), (String, String)> {
         self.schema.as_ref().map_or(Ok(()), |schema| schema.check(value))
     }
 }
 
-/// A node's id, its type, or the beginning of its type and a star.
+/// Returns whether a name means a node: it is the id of the node, its type, or a prefix of its type followed by `*`.
 fn names_node(name: &str, node: &Node) -> bool {
     name == node.id.as_str()
         || name == node.type_id

@@ -1,67 +1,105 @@
-//! Whether an edge is taken: the `condition` of an edge, parsed and compiled once when a workflow is registered.
-//! Knows values and scopes only; which edges are asked, and what an error does to the run, is decided elsewhere.
+//! The `condition` of an edge, parsed and compiled once when a workflow is registered.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::expression::{self, EvalError, Expression, Path, Scope};
+use super::expression::{self, EvalError, Expression, ExpressionScope, ValuePath};
 use crate::limits::PATTERN_BYTES_MAX;
 
+/// A condition that decides whether an edge is taken.
 #[derive(Clone, Debug)]
-pub enum Condition {
+pub enum EdgeCondition {
+    /// The expression is truthy.
     Expression(Expression),
-    Equals { left: Path, right: Value },
-    NotEquals { left: Path, right: Value },
-    Contains { left: Path, right: Value },
-    Regex { left: Path, right: Regex },
-    Truthy { left: Path },
-    Falsy { left: Path },
+    /// The value equals `right`.
+    Equals {
+        /// The path of the value.
+        left: ValuePath,
+        /// The expected value.
+        right: Value,
+    },
+    /// The value does not equal `right`.
+    NotEquals {
+        /// The path of the value.
+        left: ValuePath,
+        /// The excluded value.
+        right: Value,
+    },
+    /// The value contains `right`.
+    Contains {
+        /// The path of the value.
+        left: ValuePath,
+        /// The contained value.
+        right: Value,
+    },
+    /// The value matches the pattern `right`.
+    Regex {
+        /// The path of the value.
+        left: ValuePath,
+        /// The pattern.
+        right: Regex,
+    },
+    /// The value is truthy.
+    Truthy {
+        /// The path of the value.
+        left: ValuePath,
+    },
+    /// The value is falsy.
+    Falsy {
+        /// The path of the value.
+        left: ValuePath,
+    },
 }
 
-/// What is wrong with a condition, and in which of its members.
+/// A flaw of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {message}")]
-pub struct Flaw {
+pub struct ConditionFlaw {
+    /// The member with the flaw.
     pub field: String,
+    /// The message.
     pub message: String,
 }
 
-impl Condition {
-    pub fn parse(json: &Value) -> Result<Condition, Flaw> {
+impl EdgeCondition {
+    /// Parses a condition.
+    pub fn parse(json: &Value) -> Result<EdgeCondition, ConditionFlaw> {
         let Value::Object(members) = json else {
-            return flaw("type", "a condition is an object with a `type`");
+            return flaw("type", "a condition must be an object with a `type`");
         };
-        let members = Members(members);
+        let members = ConditionMembers(members);
         members.check_known()?;
         match members.text("type")? {
             "expression" => {
                 members.check_unused(&["left", "right"])?;
-                Ok(Condition::Expression(members.expression()?))
+                Ok(EdgeCondition::Expression(members.expression()?))
             }
-            "equals" => Ok(Condition::Equals { left: members.left()?, right: members.right()?.clone() }),
+            "equals" => Ok(EdgeCondition::Equals { left: members.left()?, right: members.right()?.clone() }),
             "notEquals" => {
-                Ok(Condition::NotEquals { left: members.left()?, right: members.right()?.clone() })
+                Ok(EdgeCondition::NotEquals { left: members.left()?, right: members.right()?.clone() })
             }
-            "contains" => Ok(Condition::Contains { left: members.left()?, right: members.right()?.clone() }),
-            "regex" => Ok(Condition::Regex { left: members.left()?, right: members.pattern()? }),
-            "truthy" => Ok(Condition::Truthy { left: members.only_left()? }),
-            "falsy" => Ok(Condition::Falsy { left: members.only_left()? }),
+            "contains" => {
+                Ok(EdgeCondition::Contains { left: members.left()?, right: members.right()?.clone() })
+            }
+            "regex" => Ok(EdgeCondition::Regex { left: members.left()?, right: members.pattern()? }),
+            "truthy" => Ok(EdgeCondition::Truthy { left: members.only_left()? }),
+            "falsy" => Ok(EdgeCondition::Falsy { left: members.only_left()? }),
             other => flaw("type", format!("`{other}` is not one of {}", TYPES.join(", "))),
         }
     }
 
-    /// A missing left side equals null and nothing else, contains nothing, matches nothing and is falsy.
-    pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
-        let value = |left: &Path| scope.lookup(left).unwrap_or(&Value::Null);
+    /// Evaluates the condition. A missing value equals only null, contains no value, matches no pattern and is falsy.
+    pub fn holds(&self, scope: &ExpressionScope<'_>) -> Result<bool, EvalError> {
+        let value = |left: &ValuePath| scope.lookup(left).unwrap_or(&Value::Null);
         match self {
-            Condition::Expression(expression) => expression.holds(scope),
-            Condition::Equals { left, right } => Ok(expression::equal(value(left), right)),
-            Condition::NotEquals { left, right } => Ok(!expression::equal(value(left), right)),
-            Condition::Contains { left, right } => expression::contains(value(left), right),
-            Condition::Regex { left, right } => matches(value(left), right),
-            Condition::Truthy { left } => Ok(expression::truthy(value(left))),
-            Condition::Falsy { left } => Ok(!expression::truthy(value(left))),
+            EdgeCondition::Expression(expression) => expression.holds(scope),
+            EdgeCondition::Equals { left, right } => Ok(expression::equal(value(left), right)),
+            EdgeCondition::NotEquals { left, right } => Ok(!expression::equal(value(left), right)),
+            EdgeCondition::Contains { left, right } => expression::contains(value(left), right),
+            EdgeCondition::Regex { left, right } => matches(value(left), right),
+            EdgeCondition::Truthy { left } => Ok(expression::truthy(value(left))),
+            EdgeCondition::Falsy { left } => Ok(!expression::truthy(value(left))),
         }
     }
 }
@@ -77,43 +115,43 @@ fn matches(value: &Value, pattern: &Regex) -> Result<bool, EvalError> {
 const TYPES: [&str; 7] = ["expression", "equals", "notEquals", "contains", "regex", "truthy", "falsy"];
 const MEMBERS: [&str; 4] = ["type", "left", "right", "expression"];
 
-/// The members of a condition as they were written, read one by one.
-struct Members<'a>(&'a Map<String, Value>);
+/// The members of a condition in a definition.
+struct ConditionMembers<'a>(&'a Map<String, Value>);
 
-impl<'a> Members<'a> {
-    fn check_known(&self) -> Result<(), Flaw> {
+impl<'a> ConditionMembers<'a> {
+    fn check_known(&self) -> Result<(), ConditionFlaw> {
         match self.0.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
-            Some(key) => flaw(key, "a condition has no such member"),
+            Some(key) => flaw(key, "is not a member of a condition"),
             None => Ok(()),
         }
     }
 
-    // A member that would be ignored is a misunderstanding; a null one is how many clients write "absent".
-    fn check_unused(&self, fields: &[&str]) -> Result<(), Flaw> {
+    // A member that the type does not use is probably a mistake. Many clients send null for an absent member.
+    fn check_unused(&self, fields: &[&str]) -> Result<(), ConditionFlaw> {
         match fields.iter().find(|field| self.0.get(**field).is_some_and(|value| !value.is_null())) {
             Some(field) => flaw(*field, "is not used by this type of condition"),
             None => Ok(()),
         }
     }
 
-    fn left(&self) -> Result<Path, Flaw> {
+    fn left(&self) -> Result<ValuePath, ConditionFlaw> {
         self.check_unused(&["expression"])?;
-        Path::parse(self.text("left")?).or_else(|error| flaw("left", error.to_string()))
+        ValuePath::parse(self.text("left")?).or_else(|error| flaw("left", error.to_string()))
     }
 
-    fn only_left(&self) -> Result<Path, Flaw> {
+    fn only_left(&self) -> Result<ValuePath, ConditionFlaw> {
         self.check_unused(&["right"])?;
         self.left()
     }
 
-    fn right(&self) -> Result<&'a Value, Flaw> {
-        self.0.get("right").map_or_else(|| flaw("right", "is missing; write null to mean null"), Ok)
+    fn right(&self) -> Result<&'a Value, ConditionFlaw> {
+        self.0.get("right").map_or_else(|| flaw("right", "is missing; use null to compare with null"), Ok)
     }
 
-    fn pattern(&self) -> Result<Regex, Flaw> {
+    fn pattern(&self) -> Result<Regex, ConditionFlaw> {
         RegexBuilder::new(self.text("right")?).size_limit(PATTERN_BYTES_MAX).build().or_else(|error| {
             match error {
-                // The usual cause is a class such as `\w`, which means every alphabet of the world.
+                // The usual cause is a class such as `\w`, which contains all Unicode letters.
                 regex::Error::CompiledTooBig(_) => flaw(
                     "right",
                     format!(
@@ -126,11 +164,11 @@ impl<'a> Members<'a> {
         })
     }
 
-    fn expression(&self) -> Result<Expression, Flaw> {
+    fn expression(&self) -> Result<Expression, ConditionFlaw> {
         Expression::parse(self.text("expression")?).or_else(|error| flaw("expression", error.to_string()))
     }
 
-    fn text(&self, field: &'static str) -> Result<&'a str, Flaw> {
+    fn text(&self, field: &'static str) -> Result<&'a str, ConditionFlaw> {
         match self.0.get(field) {
             Some(Value::String(text)) => Ok(text),
             Some(Value::Null) | None => flaw(field, "is missing"),
@@ -139,8 +177,8 @@ impl<'a> Members<'a> {
     }
 }
 
-fn flaw<T>(field: impl Into<String>, message: impl Into<String>) -> Result<T, Flaw> {
-    Err(Flaw { field: field.into(), message: message.into() })
+fn flaw<T>(field: impl Into<String>, message: impl Into<String>) -> Result<T, ConditionFlaw> {
+    Err(ConditionFlaw { field: field.into(), message: message.into() })
 }
 
 #[cfg(test)]
@@ -151,17 +189,17 @@ mod tests {
     fn holds(condition: &Value) -> Result<bool, String> {
         let output =
             json!({"state": "open", "count": 1, "tags": ["a", 2], "owner": {"name": "Ada"}, "gone": null});
-        let condition = Condition::parse(condition).expect("a sound condition");
-        condition.holds(&Scope::new().root("output", &output)).map_err(|error| error.to_string())
+        let condition = EdgeCondition::parse(condition).expect("a valid condition");
+        condition.holds(&ExpressionScope::new().root("output", &output)).map_err(|error| error.to_string())
     }
 
     fn flaw_of(condition: &Value) -> (String, String) {
-        let flaw = Condition::parse(condition).expect_err("a flaw");
+        let flaw = EdgeCondition::parse(condition).expect_err("a flaw");
         (flaw.field, flaw.message)
     }
 
     #[test]
-    fn equals_compares_json_and_takes_one_for_one_point_zero() {
+    fn equals_compares_json_values_and_1_equals_1_0() {
         for (left, right, expected) in [
             ("output.state", json!("open"), true),
             ("output.state", json!("shut"), false),
@@ -183,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn contains_looks_into_strings_arrays_and_objects() {
+    fn contains_searches_strings_arrays_and_objects() {
         for (left, right, expected) in [
             ("output.state", json!("pe"), true),
             ("output.state", json!("x"), false),
@@ -202,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn regex_matches_strings_and_never_what_is_missing() {
+    fn regex_matches_strings_and_never_a_missing_value() {
         for (left, right, expected) in [
             ("output.state", "^o.*n$", true),
             ("output.state", "^p", false),
@@ -217,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_too_large_is_refused_with_a_way_out() {
+    fn a_pattern_that_is_too_large_is_rejected_with_a_hint() {
         let pattern = |text: &str| json!({"type": "regex", "left": "output.state", "right": text});
         let (field, message) = flaw_of(&pattern("(a{1000}){1000}"));
         assert_eq!(field, "right");
@@ -251,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn a_flaw_names_the_member_it_is_in() {
+    fn a_flaw_names_its_member() {
         for (condition, field, message) in [
-            (json!("equals"), "type", "a condition is an object with a `type`"),
+            (json!("equals"), "type", "a condition must be an object with a `type`"),
             (json!({}), "type", "is missing"),
             (json!({"type": 1}), "type", "must be a string"),
             (json!({"type": "like"}), "type", "`like` is not one of expression, equals"),
-            (json!({"type": "truthy", "left": "a", "rigth": 1}), "rigth", "no such member"),
+            (json!({"type": "truthy", "left": "a", "rigth": 1}), "rigth", "is not a member"),
             (json!({"type": "equals", "right": 1}), "left", "is missing"),
             (json!({"type": "equals", "left": "a..b", "right": 1}), "left", "expected a name after `.`"),
             (json!({"type": "equals", "left": "", "right": 1}), "left", "expected a name at position 0"),

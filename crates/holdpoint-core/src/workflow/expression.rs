@@ -1,5 +1,5 @@
-//! A small, safe expression language over JSON, for edge conditions: paths, comparisons, logic and arithmetic.
-//! Knows nothing of runs or workflows. No loops, no calls and no assignment: an expression always ends.
+//! A small expression language over JSON for edge conditions and input ports: paths, comparisons, logic and arithmetic.
+//! It has no loops, calls or assignments, so the evaluation of an expression always terminates.
 //!
 //! ```text
 //! output.approved == true && (variables.amount <= 500 || 'finance' in user.roles)
@@ -17,58 +17,62 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub(super) use evaluate::{contains, equal, truthy};
-pub(super) use scope::Path;
-pub use scope::Scope;
+pub use scope::ExpressionScope;
+pub(super) use scope::ValuePath;
 
-/// An expression that was parsed once and can be evaluated any number of times.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
-    root: Node,
+    root: ExpressionNode,
 }
 
 impl Expression {
+    /// Parses an expression.
     pub fn parse(text: &str) -> Result<Expression, ParseError> {
         parse::expression(text).map(|root| Expression { root })
     }
 
-    /// The value in this scope. A path that leads nowhere is null; values of the wrong type are an error.
-    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
+    /// Evaluates the expression in a scope. A path without a value is null. Operands of the wrong type are an error.
+    pub fn evaluate(&self, scope: &ExpressionScope<'_>) -> Result<Value, EvalError> {
         self.root.evaluate(scope).map(std::borrow::Cow::into_owned)
     }
 
-    /// Whether the value is truthy, without copying it.
-    pub fn holds(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
+    /// Returns whether the value of the expression is truthy, without a copy of the value.
+    pub fn holds(&self, scope: &ExpressionScope<'_>) -> Result<bool, EvalError> {
         self.root.evaluate(scope).map(|value| truthy(&value))
     }
 }
 
-/// Why a text is no expression or path. The position counts bytes from 0.
+/// A syntax error in an expression or a path.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message} at position {position}")]
 pub struct ParseError {
+    /// The message.
     pub message: String,
+    /// The position in bytes, from 0.
     pub position: usize,
 }
 
-/// Why an expression has no value in a scope.
+/// An error of the evaluation of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct EvalError {
+    /// The message.
     pub message: String,
 }
 
-// Chains such as `a && b && c` are lists, not trees leaning to one side: the depth of the tree, and with it the
-// stack that evaluating, cloning and dropping need, depends on nesting alone and never on the length of the text.
+// A chain such as `a && b && c` is a list, not a nested tree. The depth of the tree, and so the stack that evaluation,
+// clone and drop need, depends only on the nesting and not on the length of the text.
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum ExpressionNode {
     Literal(Value),
-    Path(Path),
-    Any(Vec<Node>),
-    All(Vec<Node>),
-    Not(Box<Node>),
-    Negative(Box<Node>),
-    Comparison(Box<Node>, Comparison, Box<Node>),
-    Arithmetic(Box<Node>, Vec<(Arithmetic, Node)>),
+    Path(ValuePath),
+    Any(Vec<ExpressionNode>),
+    All(Vec<ExpressionNode>),
+    Not(Box<ExpressionNode>),
+    Negative(Box<ExpressionNode>),
+    Comparison(Box<ExpressionNode>, Comparison, Box<ExpressionNode>),
+    Arithmetic(Box<ExpressionNode>, Vec<(Arithmetic, ExpressionNode)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

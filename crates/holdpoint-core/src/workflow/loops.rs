@@ -1,27 +1,27 @@
-//! Ways back: edges that lead to a node from which they are reached. Found once, when a workflow is parsed. What
-//! remains without them has no cycles.
+//! Finds the loops of a workflow. A back edge leads to a node from which its source is reached; the graph without back
+//! edges has no cycles.
 
 use super::{Edge, Node};
 
-/// An edge that leads back.
+/// A back edge with the nodes of its loop.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// The edge, by position.
+    /// The position of the back edge.
     pub edge: usize,
-    /// By position of the node: what begins anew when the edge is taken, which is all that its target leads to.
+    /// The nodes that are reset when the edge is taken, by position: all nodes that its target leads to.
     pub region: Vec<bool>,
-    /// The part of the region that is left for good when the loop is: nothing in it leads to the edge's source.
+    /// The nodes of the region after the loop, by position: no path leads from them to the source of the edge.
     pub exits: Vec<bool>,
 }
 
-/// The ways back, in the order of the file. Searched from the nodes without incoming edges, depth first: an edge to a
-/// node on the way from there leads back. Also, by position, whether a node is reached at all.
+/// Returns the loops in the order of the file, and for each node position whether the node is reached. A depth-first
+/// search starts at the entry nodes; an edge to a node on the current path is a back edge.
 pub(super) fn find(nodes: &[Node], edges: &[Edge], outgoing: &[Vec<usize>]) -> (Vec<Loop>, Vec<bool>) {
-    let mut search = Search {
+    let mut search = BackEdgeSearch {
         edges,
         outgoing,
         seen: vec![false; nodes.len()],
-        on_the_way: vec![false; nodes.len()],
+        on_path: vec![false; nodes.len()],
         back: vec![false; edges.len()],
     };
     for entry in (0..nodes.len()).filter(|position| is_entry(*position, edges)) {
@@ -31,7 +31,7 @@ pub(super) fn find(nodes: &[Node], edges: &[Edge], outgoing: &[Vec<usize>]) -> (
     let found = (0..edges.len()).filter(|edge| back[*edge]).map(|edge| {
         let region =
             reached(vec![edges[edge].target], nodes.len(), |from| forward(from, edges, outgoing, &back));
-        // Inside are also those who come to the source by way of a loop inside this one.
+        // Nodes that reach the source through an inner loop are also inside.
         let before = |to: usize| {
             let others =
                 edges.iter().enumerate().filter(move |(at, other)| *at != edge && other.target == to);
@@ -44,7 +44,7 @@ pub(super) fn find(nodes: &[Node], edges: &[Edge], outgoing: &[Vec<usize>]) -> (
     (found.collect(), search.seen)
 }
 
-/// A node that only leads to itself still has a beginning.
+/// Returns whether a node has no incoming edges, except edges from itself.
 fn is_entry(position: usize, edges: &[Edge]) -> bool {
     !edges.iter().any(|edge| edge.target == position && edge.source != position)
 }
@@ -58,7 +58,7 @@ fn forward<'a>(
     outgoing[from].iter().filter(|edge| !back[**edge]).map(|edge| edges[*edge].target)
 }
 
-/// Everything that can be reached from some nodes, themselves included.
+/// Returns the nodes that are reachable from the given nodes, which are included.
 pub(super) fn reached<I: Iterator<Item = usize>>(
     mut open: Vec<usize>,
     nodes: usize,
@@ -78,35 +78,36 @@ pub(super) fn reached<I: Iterator<Item = usize>>(
     seen
 }
 
-struct Search<'a> {
+struct BackEdgeSearch<'a> {
     edges: &'a [Edge],
     outgoing: &'a [Vec<usize>],
     seen: Vec<bool>,
-    on_the_way: Vec<bool>,
+    on_path: Vec<bool>,
     back: Vec<bool>,
 }
 
-impl Search<'_> {
-    /// With a stack of its own: a line of nodes may be longer than ours is deep.
+impl BackEdgeSearch<'_> {
+    /// Searches from an entry node. The search is not recursive, because a long chain of nodes could overflow the
+    /// stack.
     fn walk(&mut self, entry: usize) {
         if std::mem::replace(&mut self.seen[entry], true) {
             return;
         }
-        self.on_the_way[entry] = true;
-        let mut way = vec![(entry, 0)];
-        while let Some((position, next)) = way.last_mut() {
+        self.on_path[entry] = true;
+        let mut path = vec![(entry, 0)];
+        while let Some((position, next)) = path.last_mut() {
             let Some(edge) = self.outgoing[*position].get(*next).copied() else {
-                self.on_the_way[*position] = false;
-                way.pop();
+                self.on_path[*position] = false;
+                path.pop();
                 continue;
             };
             *next += 1;
             let target = self.edges[edge].target;
-            if self.on_the_way[target] {
+            if self.on_path[target] {
                 self.back[edge] = true;
             } else if !std::mem::replace(&mut self.seen[target], true) {
-                self.on_the_way[target] = true;
-                way.push((target, 0));
+                self.on_path[target] = true;
+                path.push((target, 0));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! From JSON to a `Workflow`: shapes, names and references. Collects every flaw it meets.
+//! Parses a workflow definition and collects all flaws: types, names and references.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::expression::Expression;
 use super::{
-    Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow, is_id, loops,
+    DefinitionFlaw, Edge, EdgeCondition, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow,
+    is_id, loops,
 };
 use crate::limits;
 use crate::schema::Schema;
@@ -18,18 +19,18 @@ mod settings;
 
 use members::{EDGE_MEMBERS, NODE_MEMBERS, TOP_MEMBERS, VARIABLE_MEMBERS};
 
-/// Compiles a schema: a new one within the limits, or one that was stored by an earlier version.
+/// The function that compiles a schema: with the limits for new schemas, or without them for stored definitions.
 pub(super) type CompileSchema = fn(&Value) -> Result<Schema, String>;
 
 pub(super) fn workflow(
     definition: &Value,
     revision: u64,
     compile_schema: CompileSchema,
-) -> Result<Workflow, Vec<Flaw>> {
+) -> Result<Workflow, Vec<DefinitionFlaw>> {
     let Value::Object(top) = definition else {
-        return Err(vec![Flaw::at_top("(document)", "must be a JSON object")]);
+        return Err(vec![DefinitionFlaw::at_top("(document)", "must be a JSON object")]);
     };
-    let mut reader = Reader { flaws: Vec::new(), compile_schema };
+    let mut reader = DefinitionReader { flaws: Vec::new(), compile_schema };
     reader.known_members(None, "", top, &TOP_MEMBERS);
     let id = reader.workflow_id(top);
     let name = reader.text(None, "", top, "name");
@@ -40,7 +41,7 @@ pub(super) fn workflow(
         ("settings", top.get("settings").is_some_and(Value::is_object), "an object"),
     ] {
         if !is_right {
-            reader.flaws.push(Flaw::at_top(member, format!("must be {kind}")));
+            reader.flaws.push(DefinitionFlaw::at_top(member, format!("must be {kind}")));
         }
     }
     let nodes = reader.nodes(top);
@@ -63,7 +64,7 @@ pub(super) fn workflow(
             incoming[edge.target].push(position);
         }
     }
-    let unreached = (0..nodes.len()).filter(|position| !reached[*position]).collect();
+    let unreachable = (0..nodes.len()).filter(|position| !reached[*position]).collect();
     Ok(Workflow {
         id,
         name,
@@ -78,26 +79,26 @@ pub(super) fn workflow(
         loops,
         loops_checked: true,
         configurable_schema,
-        unreached,
+        unreachable,
         index,
         incoming,
         outgoing,
     })
 }
 
-/// Reads members and remembers what is wrong with them.
-struct Reader {
-    flaws: Vec<Flaw>,
+/// Reads the members of a definition and collects their flaws.
+struct DefinitionReader {
+    flaws: Vec<DefinitionFlaw>,
     compile_schema: CompileSchema,
 }
 
-impl Reader {
+impl DefinitionReader {
     fn flaw(&mut self, node: Option<&NodeId>, field: impl Into<String>, message: impl Into<String>) {
         let (field, message) = (field.into(), message.into());
-        self.flaws.push(Flaw { node: node.cloned(), field, message, capability: None });
+        self.flaws.push(DefinitionFlaw { node: node.cloned(), field, message, capability: None });
     }
 
-    /// A misspelt member would otherwise be ignored, and with it what its author wanted.
+    /// Rejects unknown members, because a misspelled member would otherwise be ignored.
     fn known_members(&mut self, node: Option<&NodeId>, at: &str, map: &Map<String, Value>, known: &[&str]) {
         for name in map.keys().filter(|name| !known.contains(&name.as_str())) {
             self.flaw(node, format!("{at}{name}"), "is not a member that OpenWOP defines here");
@@ -249,7 +250,7 @@ impl Reader {
 
     fn edges(&mut self, top: &Map<String, Value>, index: &HashMap<NodeId, usize>) -> Vec<Edge> {
         let mut list = self.list(top, "edges", limits::EDGES_MAX);
-        // Counted before any is compiled: patterns are what can make a small definition large.
+        // The patterns are counted before any is compiled, because a short pattern can need much memory.
         let is_pattern = |edge: &&Value| edge.pointer("/condition/type").is_some_and(|kind| kind == "regex");
         let patterns = list.iter().filter(is_pattern).count();
         if patterns > limits::PATTERNS_MAX {
@@ -274,7 +275,7 @@ impl Reader {
             let source = self.end(&at, map, "sourceNodeId", index);
             let target = self.end(&at, map, "targetNodeId", index);
             let rule = self.one_of(&at, map, "triggerRule", &TriggerRule::ALL, Some(TriggerRule::AllSuccess));
-            let condition = map.get("condition").and_then(|value| match Condition::parse(value) {
+            let condition = map.get("condition").and_then(|value| match EdgeCondition::parse(value) {
                 Ok(condition) => Some(condition),
                 Err(flaw) => {
                     self.flaw(None, format!("{at}condition.{}", flaw.field), flaw.message);
@@ -331,7 +332,7 @@ impl Reader {
         variables
     }
 
-    /// A member that must be one of a few words.
+    /// Reads a member with a fixed set of values.
     fn one_of<T: Copy>(
         &mut self,
         at: &str,

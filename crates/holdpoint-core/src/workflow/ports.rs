@@ -1,47 +1,51 @@
-//! Fills a node's input ports from constants, variables, other nodes and expressions.
+//! Resolves the values of input ports from constants, variables, outputs of other nodes and expressions.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::expression::Scope;
+use super::expression::ExpressionScope;
 use super::{Node, PortValue};
 use crate::run::Run;
 
-/// A port without a value, and why.
+/// The error of an input port that has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoInput {
+pub struct InputError {
+    /// The name of the port.
     pub port: String,
+    /// The error code with which the node fails.
     pub code: &'static str,
+    /// The reason.
     pub why: String,
 }
 
-pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value>, NoInput> {
+pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value>, InputError> {
     let mut inputs = Map::new();
     for (port, source) in &node.inputs {
-        let nothing = |why: String| NoInput { port: port.clone(), code: "invalid_input", why };
+        let input_error = |why: String| InputError { port: port.clone(), code: "invalid_input", why };
         let value = match source {
             PortValue::Static(value) => Some(value.clone()),
             PortValue::Variable { name, optional } => {
-                check_readable(run, node, name).map_err(|why| NoInput {
+                check_readable(run, node, name).map_err(|why| InputError {
                     port: port.clone(),
                     code: "channel_access_denied",
                     why,
                 })?;
                 let value = run.variables.get(name).cloned();
-                require(value, *optional).ok_or_else(|| nothing(format!("variable {name:?} is not set")))?
+                require(value, *optional)
+                    .ok_or_else(|| input_error(format!("variable {name:?} is not set")))?
             }
             PortValue::Connection { node: source, output, optional, back } => {
                 let state = run.node_state(source);
                 let value = state.and_then(|state| state.outputs.get(output));
                 let before = state.filter(|_| *back).and_then(|state| state.outputs_before.get(output));
-                let missing = || nothing(format!("node {source} has no output {output:?}"));
+                let missing = || input_error(format!("node {source} has no output {output:?}"));
                 require(value.or(before).cloned(), *optional).ok_or_else(missing)?
             }
             PortValue::Expression(expression) => {
                 let variables = readable_variables(run, node);
-                let scope = Scope::new().root("variables", &variables).fallback(&variables);
-                Some(expression.evaluate(&scope).map_err(|error| nothing(error.to_string()))?)
+                let scope = ExpressionScope::new().root("variables", &variables).fallback(&variables);
+                Some(expression.evaluate(&scope).map_err(|error| input_error(error.to_string()))?)
             }
         };
         if let Some(value) = value {
@@ -51,7 +55,7 @@ pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value
     Ok(inputs)
 }
 
-/// The run's variables without the channels that the node may not read.
+/// Returns the variables of the run without the channels that the node may not read.
 pub(crate) fn readable_variables(run: &Run, node: &Node) -> Arc<Value> {
     let denied = run.workflow.channels.iter().filter(|(_, channel)| !channel.may_read(node));
     let denied: Vec<&String> = denied.map(|(name, _)| name).collect();
@@ -73,7 +77,7 @@ fn check_readable(run: &Run, node: &Node, name: &str) -> Result<(), String> {
     }
 }
 
-/// Outer `None`: a value is required and missing. Inner `None`: it is optional and missing.
+/// Returns `None` if a required value is missing, and `Some(None)` if an optional value is missing.
 fn require(value: Option<Value>, optional: bool) -> Option<Option<Value>> {
     if value.is_none() && !optional { None } else { Some(value) }
 }

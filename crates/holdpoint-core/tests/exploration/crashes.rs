@@ -1,17 +1,17 @@
-//! A crash at any event between a decision and its effects: the run goes on, and the uses are the same at the end.
+//! Crashes between a decision and its effects: the run continues, and the uses of its grants are the same at the end.
 
 use std::sync::Arc;
 
 use holdpoint_core::{Event, GrantUse};
 
-use crate::family::{Member, Move, Shape};
+use crate::forks::{ExploredRun, Move, Shape};
 
-/// The number of gates that are answered. A run with a loop would ask for ever.
+/// The number of gates that are answered. A run with a loop would open gates without end.
 const GATES: usize = 2;
 
-/// Lets the approvers accept and the worker work until the run ends. Returns the run, and the length of its log after
+/// Accepts every gate and executes the run until it ends. Returns the run, and the length of its log after
 /// each command: the events of a command are one commit.
-fn finished(mut member: Member) -> (Member, Vec<usize>) {
+fn finished(mut member: ExploredRun) -> (ExploredRun, Vec<usize>) {
     let mut commits = vec![member.log.len()];
     loop {
         let steps = [Move::Work, Move::Vote("ann", "accept"), Move::Vote("bob", "accept")];
@@ -19,21 +19,23 @@ fn finished(mut member: Member) -> (Member, Vec<usize>) {
         if open && member.run.interrupts.len() > GATES {
             return (member, commits);
         }
-        let went_on = |step: &Move| member.make(*step).ok().filter(|next| next.seen() != member.seen());
-        let Some(next) = steps.iter().find_map(went_on) else { return (member, commits) };
+        let advance = |step: &Move| {
+            member.apply_move(*step).ok().filter(|next| next.fingerprint() != member.fingerprint())
+        };
+        let Some(next) = steps.iter().find_map(advance) else { return (member, commits) };
         member = next;
         commits.push(member.log.len());
     }
 }
 
-/// The uses of every grant, without their instants.
-fn uses(member: &Member) -> Vec<Vec<(String, u32)>> {
+/// Returns the uses of every grant, without their times.
+fn uses(member: &ExploredRun) -> Vec<Vec<(String, u32)>> {
     let shown = |one: &GrantUse| (one.node.to_string(), one.visit);
     member.run.interrupts.iter().map(|asked| asked.uses.iter().map(shown).collect()).collect()
 }
 
 /// Returns the run with the log of an older version, which did not record the uses of grants.
-fn without_uses(mut member: Member) -> Member {
+fn without_uses(mut member: ExploredRun) -> ExploredRun {
     for event in &mut member.log {
         if let Event::NodeStarted { uses, .. } = Arc::make_mut(event) {
             uses.clear();
@@ -44,8 +46,8 @@ fn without_uses(mut member: Member) -> Member {
 
 #[test]
 fn a_crash_between_decision_and_effect_changes_no_use() {
-    for (shape, gates) in [(Shape::Chain, 1), (Shape::Beside, 1), (Shape::Loop, 2)] {
-        let (whole, commits) = finished(Member::new(shape));
+    for (shape, gates) in [(Shape::Chain, 1), (Shape::Parallel, 1), (Shape::Loop, 2)] {
+        let (whole, commits) = finished(ExploredRun::new(shape));
         let both = |visit| ["pay", "mail"].map(|node| (node.to_owned(), visit)).to_vec();
         let expected: Vec<_> = (1..=gates).map(both).collect();
         assert_eq!(uses(&whole)[..expected.len()], expected, "{shape:?}");

@@ -1,66 +1,70 @@
-//! Explores every order of a few moves around a gate with two votes and two effects behind it, including copies of the
-//! run. In every order each grant permits each effect once, in the run that received the decision.
+//! Explores every order of a few moves of a run with a gate, two votes and two effects, including forks of the run. In
+//! every order each grant permits each effect once, in the run that received the decision.
 
 use std::collections::{BTreeSet, HashSet};
 
 use holdpoint_core::{Event, InterruptId, NodeId};
 
-use crate::family::{EFFECTS, MOVES, Member, Move, Performed, Shape, folded};
+use crate::forks::{EFFECTS, ExploredRun, MOVES, Move, PerformedEffect, Shape, fold_log};
 
-/// The counts of an exploration.
+/// The states and outcomes that an exploration reached.
 #[derive(Default)]
-struct Reached {
+struct Exploration {
     states: HashSet<String>,
     ends: BTreeSet<String>,
     most_effects: usize,
-    /// States from which further moves are possible.
-    left: usize,
+    /// The number of states that were reached with the last move and not explored further.
+    unexplored: usize,
 }
 
-/// Makes every sequence of up to `depth` moves, with copies and copies of copies up to a generation.
+/// Applies every sequence of up to `depth` moves, to the run and to forks up to a generation.
 ///
-/// A move changes one run or makes a copy, and no run sees another: moves with two runs can be made in either order. So
-/// each run is explored alone, and a bound that holds for every run holds for the sum over a family of them. A copy that
-/// was made of a shorter log is not made again of a longer one.
-fn explore(shape: Shape, depth: usize, generations: usize) -> Reached {
-    let mut reached = Reached::default();
-    let mut frontier = vec![(0, Member::new(shape))];
+/// A move changes one run or creates a fork, and runs do not depend on each other, so moves of two runs commute. Each
+/// run is therefore explored alone, and a bound that holds for every run holds for the sum over a run and its forks. A
+/// fork at a position of a shorter log is not repeated for a longer log.
+fn explore(shape: Shape, depth: usize, generations: usize) -> Exploration {
+    let mut reached = Exploration::default();
+    let mut frontier = vec![(0, ExploredRun::new(shape))];
     for _ in 0..depth {
-        let mut beyond = Vec::new();
+        let mut next_frontier = Vec::new();
         for (known, member) in &frontier {
             let mut moves = MOVES.to_vec();
             if member.generation() < generations {
-                moves.extend(copies(*known, member.log.len()));
+                moves.extend(forks(*known, member.log.len()));
             }
             for step in moves {
-                match member.make(step) {
+                match member.apply_move(step) {
                     Err(refusal) => drop(reached.ends.insert(format!("refused: {}", refusal.code()))),
-                    Ok(next) if reached.states.insert(next.seen()) => {
+                    Ok(next) if reached.states.insert(next.fingerprint()) => {
                         check(&next, &mut reached);
                         let known = if next.run.id == member.run.id { member.log.len() } else { 0 };
-                        beyond.push((known, next));
+                        next_frontier.push((known, next));
                     }
                     Ok(_) => {}
                 }
             }
         }
-        frontier = beyond;
+        frontier = next_frontier;
     }
-    reached.left = frontier.len();
+    reached.unexplored = frontier.len();
     reached
 }
 
-/// Returns the copies that can be made of a log, except those of its known part.
-fn copies(known: usize, length: usize) -> Vec<Move> {
+/// Returns the forks of a log, except those of its known part.
+fn forks(known: usize, length: usize) -> Vec<Move> {
     let positions = known + 1..=length;
-    let mut copies = vec![Move::Replay, Move::Branch("ann", length)];
-    copies.extend(positions.clone().map(|position| Move::Branch("olga", position)));
-    copies.extend(positions.map(Move::Differ));
-    copies
+    let mut forks = vec![Move::Replay, Move::Branch("ann", length)];
+    forks.extend(positions.clone().map(|position| Move::Branch("olga", position)));
+    forks.extend(positions.map(Move::Diverge));
+    forks
 }
 
-fn check(member: &Member, reached: &mut Reached) {
-    assert_eq!(folded(member.run.id.clone(), &member.run, &member.log), member.run, "the log is the run");
+fn check(member: &ExploredRun, reached: &mut Exploration) {
+    assert_eq!(
+        fold_log(member.run.id.clone(), &member.run, &member.log),
+        member.run,
+        "the fold of the log differs from the run"
+    );
     for performed in &member.performed {
         check_effect(member, performed);
     }
@@ -74,7 +78,7 @@ fn check(member: &Member, reached: &mut Reached) {
 }
 
 /// Returns the gates that were granted in this run.
-fn decisions(member: &Member) -> Vec<InterruptId> {
+fn decisions(member: &ExploredRun) -> Vec<InterruptId> {
     let own = member.log[member.copied..].iter().filter_map(|event| match event.as_ref() {
         Event::InterruptResolved { id, value, copied: false, .. } if value["action"] == "accept" => Some(*id),
         _ => None,
@@ -83,14 +87,14 @@ fn decisions(member: &Member) -> Vec<InterruptId> {
 }
 
 /// Checks that an effect has one grant with one use, and that two approvers who are not requesters gave it to this run.
-fn check_effect(member: &Member, performed: &Performed) {
+fn check_effect(member: &ExploredRun, performed: &PerformedEffect) {
     let [grant] = performed.grants.as_slice() else { panic!("not one grant: {performed:?}") };
     assert!(decisions(member).contains(grant), "a grant of another run: {performed:?}");
-    let twice = |one: &&Performed| one.node == performed.node && one.visit == performed.visit;
+    let twice = |one: &&PerformedEffect| one.node == performed.node && one.visit == performed.visit;
     assert_eq!(member.performed.iter().filter(twice).count(), 1, "{:?}", member.performed);
 
     let node = NodeId::parse(&performed.node).expect("a node id");
-    let asked = member.run.interrupt(*grant).expect("asked");
+    let asked = member.run.interrupt(*grant).expect("an interrupt");
     let used = asked.uses.iter().filter(|one| one.node == node && one.visit == performed.visit);
     assert_eq!(used.count(), 1, "{:?}", asked.uses);
 
@@ -106,12 +110,12 @@ fn check_effect(member: &Member, performed: &Performed) {
     let voters: BTreeSet<&str> = voters.collect();
     let requesters: BTreeSet<&str> = member.run.requesters().into_iter().collect();
     assert!(voters.len() >= 2, "granted by {voters:?}");
-    assert!(voters.is_disjoint(&requesters), "granted by {voters:?}, wanted by {requesters:?}");
+    assert!(voters.is_disjoint(&requesters), "granted by {voters:?}, requested by {requesters:?}");
     assert_eq!(asked.deciders().into_iter().collect::<BTreeSet<_>>(), voters);
 }
 
 /// Checks that decisions and votes of another run are marked as copied.
-fn check_copied_part(member: &Member) {
+fn check_copied_part(member: &ExploredRun) {
     for asked in &member.run.interrupts {
         let of_this = |event: &Event| match event {
             Event::VoteCast { interrupt: id, .. } | Event::InterruptResolved { id, .. } => *id == asked.id,
@@ -131,16 +135,16 @@ fn check_copied_part(member: &Member) {
     }
 }
 
-fn in_every_order(shape: Shape, depth: usize, generations: usize, effects: usize) -> Reached {
+fn check_every_order(shape: Shape, depth: usize, generations: usize, effects: usize) -> Exploration {
     let reached = explore(shape, depth, generations);
-    for end in EVERYWHERE {
-        assert!(reached.ends.contains(end), "{shape:?} never came to {end}: {:?}", reached.ends);
+    for end in EXPECTED_ENDS {
+        assert!(reached.ends.contains(end), "{shape:?} never reached {end}: {:?}", reached.ends);
     }
     assert_eq!(reached.most_effects, effects, "{shape:?}");
     reached
 }
 
-const EVERYWHERE: [&str; 9] = [
+const EXPECTED_ENDS: [&str; 9] = [
     "approval_rejected",
     "grant_not_transferable",
     "cancelled",
@@ -154,18 +158,18 @@ const EVERYWHERE: [&str; 9] = [
 
 #[test]
 fn in_every_order_each_grant_permits_each_effect_once_and_in_its_own_run() {
-    let reached = in_every_order(Shape::Chain, 30, 2, 2);
-    assert_eq!(reached.left, 0, "orders of any length were explored");
+    let reached = check_every_order(Shape::Chain, 30, 2, 2);
+    assert_eq!(reached.unexplored, 0, "the depth is too small for all orders");
     assert!(reached.ends.contains("completed"));
     assert!(reached.states.len() > 5_000, "only {} states", reached.states.len());
 }
 
 #[test]
-fn in_every_order_effects_beside_each_other_have_a_use_each() {
-    in_every_order(Shape::Beside, 9, 2, 2);
+fn in_every_order_parallel_effects_have_one_use_each() {
+    check_every_order(Shape::Parallel, 9, 2, 2);
 }
 
 #[test]
-fn in_every_order_a_gate_that_asks_again_grants_again() {
-    in_every_order(Shape::Loop, 18, 1, 3);
+fn in_every_order_a_gate_in_a_loop_grants_once_per_visit() {
+    check_every_order(Shape::Loop, 18, 1, 3);
 }

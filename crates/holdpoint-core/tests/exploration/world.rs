@@ -1,40 +1,40 @@
-//! A run that stands at a small gate, and every move that can be made around it.
+//! A run that waits at a gate, and every move at that gate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Command, Drain, Effect, Event, Interrupt, InterruptId, Kind, NodeId, Obligation, Outcome, Owner,
-    Parent, Principal, Refusal, Request, Resolution, Run, RunError, RunId, Start, TenantId, Timer, Timestamp,
-    Work, Workflow, WorkflowId, decide, react,
+    Answer, Command, Drain, Effect, Event, Interrupt, InterruptId, InterruptRequest, Kind, NodeId,
+    NodeOutcome, NodeWork, Obligation, Owner, Parent, Principal, Refusal, Resolution, Run, RunError, RunId,
+    StartRequest, TenantId, Timer, Timestamp, Workflow, WorkflowId, decide, react,
 };
 use serde_json::{Value, json};
 
-pub(crate) const DAWN: Timestamp = Timestamp(1_700_000_000_000);
+pub(crate) const START_TIME: Timestamp = Timestamp(1_700_000_000_000);
 pub(crate) const DEADLINE_MS: u64 = 100;
 pub(crate) const GATE: InterruptId = InterruptId(1);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
     Vote(&'static str, &'static str),
-    /// The same over a signed link in that name.
+    /// A vote over a signed link in that name.
     Link(&'static str, &'static str),
-    Ask(&'static str),
-    AnswerAsk,
-    /// The deadline comes, and its timer fires or does not yet.
+    AskSideQuestion(&'static str),
+    AnswerSideQuestion,
+    /// The clock reaches the deadline. `Expire` fires the timer.
     Tick,
     Expire,
     Pause,
     Resume,
     Cancel,
     CancelWithParent,
-    /// The node is entered again and does what the decision says.
+    /// The node is entered again and executes the decision.
     Work,
 }
 
-/// What can happen around every gate.
-const AROUND: [Move; 8] = [
-    Move::AnswerAsk,
+/// The moves at every gate.
+const COMMON_MOVES: [Move; 8] = [
+    Move::AnswerSideQuestion,
     Move::Tick,
     Move::Expire,
     Move::Pause,
@@ -44,7 +44,7 @@ const AROUND: [Move; 8] = [
     Move::Work,
 ];
 
-/// Ann and Bob are listed, Carol has a listed role. Olga is listed and started the run; Mallory is nobody.
+/// Ann and Bob are listed, Carol has a listed role. Olga is listed and started the run; Mallory is not eligible.
 const PLAIN: [Move; 8] = [
     Move::Vote("ann", "accept"),
     Move::Vote("ann", "reject"),
@@ -53,11 +53,11 @@ const PLAIN: [Move; 8] = [
     Move::Vote("carol", "accept"),
     Move::Vote("olga", "accept"),
     Move::Vote("mallory", "reject"),
-    Move::Ask("ann"),
+    Move::AskSideQuestion("ann"),
 ];
 
-/// Ann, Bob and Olga have the role that is required, and Olga started the run. Carol has the one that overrides and no
-/// other; Mallory has a role that means nothing here.
+/// Ann, Bob and Olga have the required role, and Olga started the run. Carol has the role for overrides only. Mallory
+/// has another role.
 const GOVERNED: [Move; 12] = [
     Move::Vote("ann", "granted"),
     Move::Vote("ann", "rejected"),
@@ -69,8 +69,8 @@ const GOVERNED: [Move; 12] = [
     Move::Vote("olga", "granted"),
     Move::Vote("mallory", "rejected"),
     Move::Link("ann", "granted"),
-    Move::Ask("ann"),
-    Move::Ask("mallory"),
+    Move::AskSideQuestion("ann"),
+    Move::AskSideQuestion("mallory"),
 ];
 
 /// The rules of a gate.
@@ -94,10 +94,10 @@ impl Gate {
 
     pub(crate) fn moves(self) -> impl Iterator<Item = Move> {
         let own: &[Move] = if self.governed { &GOVERNED } else { &PLAIN };
-        own.iter().copied().chain(AROUND)
+        own.iter().copied().chain(COMMON_MOVES)
     }
 
-    /// Who may do what.
+    /// Returns true if this principal may take this action.
     pub(crate) fn admits(self, name: &str, action: &str) -> bool {
         match (self.governed, action) {
             (false, _) => ["ann", "bob", "carol"].contains(&name),
@@ -155,8 +155,8 @@ impl World {
             "nodes": [{"id": "gate", "typeId": "gate", "name": "gate", "config": {}, "inputs": {}}],
         });
         let workflow = Arc::new(Workflow::parse(&definition, 1).expect("a sound definition"));
-        let run = Run::unborn(RunId::parse("r").expect("a run id"), workflow);
-        let mut world = Self { gate: rules, run, now: DAWN, log: Vec::new(), timers: Vec::new() };
+        let run = Run::new(RunId::parse("r").expect("a run id"), workflow);
+        let mut world = Self { gate: rules, run, now: START_TIME, log: Vec::new(), timers: Vec::new() };
         let (tenant, principal) = (TenantId::parse("acme").expect("a tenant id"), "olga".to_owned());
         let parent = Parent {
             run: RunId::parse("above").expect("a run id"),
@@ -164,25 +164,25 @@ impl World {
             node: gate(),
             depth: 1,
         };
-        let start = Start { parent: Some(parent), ..Start::new(Owner { tenant, principal }) };
-        let request = Request {
+        let start = StartRequest { parent: Some(parent), ..StartRequest::new(Owner { tenant, principal }) };
+        let request = InterruptRequest {
             key: Some("k".to_owned()),
             timeout_ms: Some(DEADLINE_MS),
-            ..Request::new(Kind::Approval, rules.data())
+            ..InterruptRequest::new(Kind::Approval, rules.data())
         };
-        let asked = Outcome::Asked(Box::new(request));
+        let asked = NodeOutcome::Asked(Box::new(request));
         for command in [
             Command::Start(Box::new(start)),
             Command::Begin { node: gate(), effect: Effect::None },
             Command::Finish { node: gate(), outcome: asked },
         ] {
-            world.tell(&command).expect("the gate is reached");
+            world.submit(&command).expect("the gate is reached");
         }
         world
     }
 
-    /// A refusal that is written down is one all the same.
-    fn tell(&mut self, command: &Command) -> Result<(), Refusal> {
+    /// Applies a command. Returns a recorded denial as a refusal.
+    fn submit(&mut self, command: &Command) -> Result<(), Refusal> {
         let events = decide(&self.run, command, self.now)?;
         let denial = events.iter().find_map(Event::denial);
         for event in events {
@@ -203,20 +203,25 @@ impl World {
         denial.map_or(Ok(()), Err)
     }
 
-    pub(crate) fn make(&mut self, step: Move) -> Result<(), Refusal> {
+    pub(crate) fn apply_move(&mut self, step: Move) -> Result<(), Refusal> {
         let by = |name: &str| self.gate.principal(name);
         let member = if self.gate.governed { "decision" } else { "action" };
-        let word = |name: &str, word: &str| Answer::new(json!({member: word, "reason": "so"}), by(name));
+        let vote = |name: &str, action: &str| Answer::new(json!({member: action, "reason": "so"}), by(name));
         let resolve = |answer: Answer| Command::Resolve { answers: BTreeMap::from([(GATE, answer)]) };
         let command = match step {
-            Move::Vote(name, said) => resolve(word(name, said)),
-            Move::Link(name, said) => resolve(Answer { by_link: true, ..word(name, said) }),
-            Move::Ask(name) => resolve(Answer::new(json!({"action": "ask", "question": "Why?"}), by(name))),
-            Move::AnswerAsk => {
-                Command::AnswerAsk { interrupt: GATE, ask: 1, answer: "So.".to_owned(), by: by("olga") }
+            Move::Vote(name, action) => resolve(vote(name, action)),
+            Move::Link(name, action) => resolve(Answer { by_link: true, ..vote(name, action) }),
+            Move::AskSideQuestion(name) => {
+                resolve(Answer::new(json!({"action": "ask", "question": "Why?"}), by(name)))
             }
+            Move::AnswerSideQuestion => Command::AnswerSideQuestion {
+                interrupt: GATE,
+                ask: 1,
+                answer: "So.".to_owned(),
+                by: by("olga"),
+            },
             Move::Tick => {
-                self.now = DAWN.plus_ms(DEADLINE_MS);
+                self.now = START_TIME.plus_ms(DEADLINE_MS);
                 return Ok(());
             }
             Move::Expire => Command::Expire { interrupt: GATE },
@@ -225,25 +230,25 @@ impl World {
             Move::Cancel => Command::Cancel { reason: None, by: by("ann") },
             Move::CancelWithParent => Command::CancelWithParent,
             Move::Work => match self.run.next_work() {
-                Some(Work::Enter(_)) => Command::Finish { node: gate(), outcome: self.outcome() },
-                Some(Work::Begin(_)) | None => return Ok(()),
+                Some(NodeWork::Enter(_)) => Command::Finish { node: gate(), outcome: self.outcome() },
+                Some(NodeWork::Begin(_)) | None => return Ok(()),
             },
         };
-        self.tell(&command)
+        self.submit(&command)
     }
 
-    /// What a gate makes of its decision.
-    fn outcome(&self) -> Outcome {
+    /// Returns the outcome of the gate after its decision.
+    fn outcome(&self) -> NodeOutcome {
         if self.granted() {
-            Outcome::Completed(Box::default())
+            NodeOutcome::Completed(Box::default())
         } else {
-            Outcome::Failed(RunError::new("approval_rejected", "no"))
+            NodeOutcome::Failed(RunError::new("approval_rejected", "no"))
         }
     }
 
-    /// Whether the decision is there, and lets the run pass.
+    /// Returns true if the gate was decided with an accept or an override.
     pub(crate) fn granted(&self) -> bool {
-        match &self.asked().resolution {
+        match &self.interrupt().resolution {
             Some(Resolution::Answered { value, .. }) => {
                 value["action"] == "accept" || value["action"] == "override"
             }
@@ -251,23 +256,24 @@ impl World {
         }
     }
 
-    pub(crate) fn asked(&self) -> &Interrupt {
-        self.run.interrupt(GATE).expect("asked")
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        self.run.interrupt(GATE).expect("an interrupt")
     }
 
     pub(crate) fn count(&self, name: &str) -> usize {
         self.log.iter().filter(|(_, event)| event.name() == name).count()
     }
 
-    /// Everything that a later move could see. How many were turned away is only counted, up to more than can be here.
-    pub(crate) fn seen(&self) -> String {
-        let asked = self.asked();
+    /// Returns the part of the state that later moves depend on, as text. The number of denials is left out: no move
+    /// depends on it.
+    pub(crate) fn fingerprint(&self) -> String {
+        let asked = self.interrupt();
         let votes: Vec<_> = asked.votes.iter().map(|vote| (&vote.by, vote.action())).collect();
-        let asks: Vec<_> = asked.asks.iter().map(|ask| ask.reply.is_some()).collect();
+        let asks: Vec<_> = asked.side_questions.iter().map(|ask| ask.answer.is_some()).collect();
         let ended = &self.run.end;
         let closed = asked.resolution.as_ref().map(|resolution| match resolution {
             Resolution::Answered { value, .. } => value["action"].clone(),
-            Resolution::TimedOut { .. } => json!("silence"),
+            Resolution::TimedOut { .. } => json!("timeout"),
         });
         let (paused, node) = (self.run.paused.is_some(), &self.run.nodes[0].status);
         format!("{:?}", (self.now, votes, asked.repeated, asks, closed, ended, paused, node))

@@ -1,7 +1,7 @@
-//! What agents hear, say and do.
+//! Golden lines of agents: messages, replies and tool calls.
 
 use holdpoint_core::agent::{Behaviour, CallRequest, CallStatus, Message, Role, ToolCallResumeMode, Usage};
-use holdpoint_core::{Event, InterruptId, Started};
+use holdpoint_core::{Event, InterruptId, RunParameters};
 use serde_json::json;
 
 use super::starts::bare_start;
@@ -28,11 +28,11 @@ pub(super) fn events() -> Vec<Event> {
         idempotent: false,
         client: false,
     };
-    let mut heard = Message::new("m1", Role::User, "Please.");
-    heard.by = Some("ada".to_owned());
+    let mut message = Message::new("m1", Role::User, "Please.");
+    message.by = Some("ada".to_owned());
     let mut events = vec![
-        Event::RunStarted(Box::new(Started { thread: Some("t1".to_owned()), ..bare_start() })),
-        Event::MessageAdded { node: node("a"), message: Box::new(heard) },
+        Event::RunStarted(Box::new(RunParameters { thread: Some("t1".to_owned()), ..bare_start() })),
+        Event::MessageAdded { node: node("a"), message: Box::new(message) },
         replied(&reply, Some(7)),
         replied(&Message::new("m3", Role::Assistant, "Done."), None),
         called(Behaviour::Allow, None),
@@ -58,12 +58,12 @@ pub(super) fn events() -> Vec<Event> {
             content: json!("sent"),
         },
     ];
-    events.extend(of_waiting(interrupt));
+    events.extend(waiting_events(interrupt));
     events
 }
 
-/// An agent that waits for an answer, or for a run that carries out a call.
-fn of_waiting(interrupt: InterruptId) -> [Event; 4] {
+/// Returns events of an agent that waits for an answer or for the child run of a tool call.
+fn waiting_events(interrupt: InterruptId) -> [Event; 4] {
     [
         Event::NodeSuspended { node: node("a"), interrupt, all: true },
         Event::InterruptResolved {

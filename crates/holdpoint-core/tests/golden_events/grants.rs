@@ -1,6 +1,6 @@
 //! Golden lines of uses of grants, and of copied decisions.
 
-use holdpoint_core::{Event, Fork, ForkMode, InterruptId, Started, Timestamp};
+use holdpoint_core::{Event, Fork, ForkMode, InterruptId, RunParameters, Timestamp};
 use serde_json::json;
 
 use super::starts::bare_start;
@@ -43,6 +43,6 @@ pub(super) fn events() -> Vec<Event> {
             copied: true,
             via: None,
         },
-        Event::RunStarted(Box::new(Started { fork: Some(fork), grants, ..bare_start() })),
+        Event::RunStarted(Box::new(RunParameters { fork: Some(fork), grants, ..bare_start() })),
     ]
 }

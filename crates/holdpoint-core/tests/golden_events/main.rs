@@ -1,11 +1,11 @@
-//! The JSON of every event, as it is stored for ever. A line of the golden file that changes breaks old logs: add
-//! lines, never edit one that was released.
+//! The JSON of every event, as it is stored permanently. A changed line of the golden file breaks old logs: add lines,
+//! never edit a released one.
 
 use std::collections::BTreeSet;
 
 use holdpoint_core::{
     Cap, ChildResult, Drain, Event, Fork, ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer,
-    RunError, RunId, Started, Status, TenantId, Timestamp, WorkflowId,
+    RunError, RunId, RunParameters, Status, TenantId, Timestamp, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -44,7 +44,7 @@ fn an_event_of_an_unknown_type_is_not_read() {
 }
 
 #[test]
-fn members_of_a_newer_version_do_not_keep_an_event_from_being_read() {
+fn unknown_members_of_an_event_are_ignored() {
     let newer = r#"{"type":"node.started","node":"a","attempt":2}"#;
     assert_eq!(
         serde_json::from_str::<Event>(newer).expect("an event"),
@@ -52,7 +52,7 @@ fn members_of_a_newer_version_do_not_keep_an_event_from_being_read() {
     );
 }
 
-/// Every type the reader knows, from its own mouth: the error for an unknown one lists them between backquotes.
+/// Returns every event type that can be read. The error for an unknown type lists them between backquotes.
 fn known_types() -> BTreeSet<String> {
     let error =
         serde_json::from_str::<Event>(r#"{"type":"?"}"#).expect_err("no event is called ?").to_string();
@@ -60,12 +60,12 @@ fn known_types() -> BTreeSet<String> {
     quoted.filter(|word| word != "?").collect()
 }
 
-/// One event for each line: every variant, and every shape of those with optional members.
+/// Returns one event for each golden line: every variant, and every form of variants with optional members.
 fn events() -> Vec<Event> {
     let mut events =
         vec![Event::RunStarted(Box::new(bare_start())), Event::RunStarted(Box::new(full_start()))];
-    events.extend(of_nodes());
-    events.extend(of_interrupts());
+    events.extend(node_events());
+    events.extend(interrupt_events());
     events.extend([
         Event::StepRecorded {
             node: node("a"),
@@ -81,13 +81,13 @@ fn events() -> Vec<Event> {
         Event::RunCancelled { reason: None, by: "ada".to_owned(), parent: None },
         Event::RunCancelled { reason: Some("too late".to_owned()), by: "ada".to_owned(), parent: None },
     ]);
-    events.extend(starts::of_starts_and_ends());
-    events.extend(of_state());
-    events.extend(of_loops_and_caps());
-    events.extend(of_children());
-    events.extend(of_approvers());
-    events.extend(of_conversations_and_agents());
-    events.extend(of_governed_gates());
+    events.extend(starts::start_and_end_events());
+    events.extend(state_events());
+    events.extend(loop_and_cap_events());
+    events.extend(child_events());
+    events.extend(approver_events());
+    events.extend(conversation_and_agent_events());
+    events.extend(governed_gate_events());
     events.extend(agents::events());
     events.extend(answers::events());
     events.extend(credentials::events());
@@ -100,7 +100,7 @@ fn events() -> Vec<Event> {
     events
 }
 
-fn of_approvers() -> [Event; 7] {
+fn approver_events() -> [Event; 7] {
     let (interrupt, by) = (InterruptId(1), || "ada".to_owned());
     [
         Event::InterruptRequested {
@@ -149,7 +149,7 @@ fn of_approvers() -> [Event; 7] {
     ]
 }
 
-fn of_governed_gates() -> [Event; 4] {
+fn governed_gate_events() -> [Event; 4] {
     let (interrupt, action) = (InterruptId(1), "approvals:respond".to_owned());
     let (by, reason) = ("ada".to_owned(), "takes a role".to_owned());
     [
@@ -160,7 +160,7 @@ fn of_governed_gates() -> [Event; 4] {
     ]
 }
 
-fn of_conversations_and_agents() -> [Event; 7] {
+fn conversation_and_agent_events() -> [Event; 7] {
     let (interrupt, agent, decision) = (InterruptId(1), || "planner".to_owned(), || json!({"go": true}));
     [
         Event::ConversationOpened { interrupt, name: None },
@@ -194,7 +194,7 @@ fn of_conversations_and_agents() -> [Event; 7] {
     ]
 }
 
-fn of_nodes() -> [Event; 7] {
+fn node_events() -> [Event; 7] {
     let interrupt = InterruptId(1);
     [
         Event::NodeStarted { node: node("größe 1"), uses: Vec::new() },
@@ -212,7 +212,7 @@ fn of_nodes() -> [Event; 7] {
     ]
 }
 
-fn of_interrupts() -> Vec<Event> {
+fn interrupt_events() -> Vec<Event> {
     let id = InterruptId(1);
     let bare = |kind: Kind| Event::InterruptRequested {
         id,
@@ -263,7 +263,7 @@ fn of_interrupts() -> Vec<Event> {
     events
 }
 
-fn of_state() -> Vec<Event> {
+fn state_events() -> Vec<Event> {
     let written = |reducer| Event::ChannelWritten {
         node: node("a"),
         channel: "events".to_owned(),
@@ -291,7 +291,7 @@ fn of_state() -> Vec<Event> {
     events
 }
 
-fn of_loops_and_caps() -> Vec<Event> {
+fn loop_and_cap_events() -> Vec<Event> {
     let breached = |cap, node| Event::CapBreached { cap, limit: 5, observed: 6, node };
     let outputs = object(json!({"result": true}));
     let passing = RunError { retryable: true, ..error() };
@@ -311,7 +311,7 @@ fn of_loops_and_caps() -> Vec<Event> {
     ]
 }
 
-fn of_children() -> Vec<Event> {
+fn child_events() -> Vec<Event> {
     let dispatched = |inputs: Value, wait, cascade| Event::NodeDispatched {
         node: node("a"),
         child: run("r1.1"),

@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub(super) fn bare_start() -> Started {
-    Started {
+pub(super) fn bare_start() -> RunParameters {
+    RunParameters {
         workflow: WorkflowId::parse("pay").expect("a workflow id"),
         revision: 1,
         owner: Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() },
@@ -27,8 +27,8 @@ pub(super) fn bare_start() -> Started {
     }
 }
 
-pub(super) fn full_start() -> Started {
-    Started {
+pub(super) fn full_start() -> RunParameters {
+    RunParameters {
         revision: 2,
         inputs: object(json!({"amount": 250})),
         configurable: object(json!({"model": "small"})),
@@ -38,7 +38,7 @@ pub(super) fn full_start() -> Started {
     }
 }
 
-pub(super) fn of_starts_and_ends() -> Vec<Event> {
+pub(super) fn start_and_end_events() -> Vec<Event> {
     let fork = |mode| Fork {
         source: run("r2"),
         origin: run("r1"),
@@ -48,11 +48,11 @@ pub(super) fn of_starts_and_ends() -> Vec<Event> {
         artifacts: None,
         copied: None,
     };
-    let forked = |mode| Started { fork: Some(fork(mode)), ..bare_start() };
+    let forked = |mode| RunParameters { fork: Some(fork(mode)), ..bare_start() };
     let at = Some(Timestamp(1_800_000_000_000));
     let by = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     let of_branch = Fork { at, artifacts: Some(run("r2")), ..fork(ForkMode::Replay) };
-    let child = Started {
+    let child = RunParameters {
         scope: Some("order-7".to_owned()),
         callback_url: Some("https://example.org/done".to_owned()),
         trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
@@ -68,15 +68,18 @@ pub(super) fn of_starts_and_ends() -> Vec<Event> {
         Event::RunStarted(Box::new(child)),
         Event::RunStarted(Box::new(forked(ForkMode::Replay))),
         Event::RunStarted(Box::new(forked(ForkMode::Branch))),
-        Event::RunStarted(Box::new(Started { fork: Some(of_branch), ..bare_start() })),
-        Event::RunStarted(Box::new(Started { forked_by: by(&["bob", "ann"]), ..forked(ForkMode::Branch) })),
-        Event::RunStarted(Box::new(Started {
+        Event::RunStarted(Box::new(RunParameters { fork: Some(of_branch), ..bare_start() })),
+        Event::RunStarted(Box::new(RunParameters {
+            forked_by: by(&["bob", "ann"]),
+            ..forked(ForkMode::Branch)
+        })),
+        Event::RunStarted(Box::new(RunParameters {
             requested_by: by(&["bob"]),
             credentials: by(&["key_1", "key_2"]),
             callback_secret: Some("sealed".to_owned()),
             ..bare_start()
         })),
-        Event::RunStarted(Box::new(Started {
+        Event::RunStarted(Box::new(RunParameters {
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
             trace_state: Some("vendor=1".to_owned()),
             engine_version: Some(20),

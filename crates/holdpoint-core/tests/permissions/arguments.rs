@@ -1,22 +1,22 @@
-//! Which arguments a condition is about: an allow reads strictly, an ask and a deny broadly.
+//! Matching of conditions against arguments: an allow matches strictly, an ask or a deny broadly.
 
 use holdpoint_core::permission::call_digest;
 use serde_json::{Value, json};
 
 use crate::rule;
 
-/// For each row: the condition, the arguments, and whether an allow and a deny with it match.
+/// Checks rows of: condition, arguments, whether an allow matches, whether an ask or a deny matches.
 fn check(rows: &[(&str, Value, bool, bool)]) {
     for (condition, arguments, strict, broad) in rows {
-        for (behaviour, fits) in [("allow", strict), ("ask", broad), ("deny", broad)] {
+        for (behaviour, matches_expected) in [("allow", strict), ("ask", broad), ("deny", broad)] {
             let text = format!("{behaviour} t({condition})");
-            assert_eq!(rule(&text).matches("t", None, arguments), *fits, "{text} on {arguments}");
+            assert_eq!(rule(&text).matches("t", None, arguments), *matches_expected, "{text} on {arguments}");
         }
     }
 }
 
 #[test]
-fn a_named_field_is_looked_at_where_it_stands() {
+fn a_condition_reads_the_field_at_its_path() {
     check(&[
         ("to ~ a*", json!({"to": "ab"}), true, true),
         ("to ~ a*", json!({"to": "b"}), false, false),
@@ -36,7 +36,7 @@ fn a_named_field_is_looked_at_where_it_stands() {
 }
 
 #[test]
-fn a_value_of_another_shape_allows_nothing_and_is_still_denied() {
+fn a_value_of_another_shape_never_matches_an_allow_but_can_match_a_deny() {
     check(&[
         ("to ~ a*", json!({"to": ["ab"]}), false, true),
         ("to ~ a*", json!({"to": ["b", ["ab"]]}), false, true),
@@ -56,7 +56,7 @@ fn a_value_of_another_shape_allows_nothing_and_is_still_denied() {
 }
 
 #[test]
-fn all_elements_must_fit_to_allow_and_one_to_ask_or_deny() {
+fn an_allow_needs_all_elements_to_match_and_an_ask_or_deny_one() {
     check(&[
         ("to[*] ~ *@a", json!({"to": ["x@a", "y@a"]}), true, true),
         ("to[*] ~ *@a", json!({"to": ["x@a", "y@b"]}), false, true),
@@ -74,7 +74,7 @@ fn all_elements_must_fit_to_allow_and_one_to_ask_or_deny() {
 }
 
 #[test]
-fn equality_is_that_of_json_to_the_last_digit() {
+fn equality_is_json_equality_with_exact_numbers() {
     check(&[
         ("a = 1", json!({"a": 1}), true, true),
         ("a = 1", json!({"a": 1.0}), true, true),
@@ -97,7 +97,7 @@ fn equality_is_that_of_json_to_the_last_digit() {
 }
 
 #[test]
-fn what_is_missing_is_null_to_a_deny_and_nothing_to_an_allow() {
+fn a_missing_field_equals_null_for_a_deny_but_not_for_an_allow() {
     check(&[
         ("cc = null", json!({"cc": null}), true, true),
         ("cc = null", json!({}), false, true),
@@ -125,7 +125,7 @@ fn the_primary_argument_is_the_declared_one_or_the_only_text() {
     let rows = [
         (None, json!({"command": "rm x"}), true, true),
         (None, json!({"command": "rm x", "timeout": 5}), true, true),
-        // Unclear which is meant: no reason to allow, and none to let it pass.
+        // Ambiguous: an allow does not match, a deny does.
         (None, json!({"command": "rm x", "description": "tidy up"}), false, true),
         (None, json!({"command": "ls", "description": "rm x"}), false, true),
         (None, json!({"command": ["rm x"]}), false, true),
@@ -142,15 +142,15 @@ fn the_primary_argument_is_the_declared_one_or_the_only_text() {
         (Some("command"), json!("rm x"), false, true),
     ];
     for (primary, arguments, strict, broad) in rows {
-        for (behaviour, fits) in [("allow", strict), ("ask", broad), ("deny", broad)] {
+        for (behaviour, matches_expected) in [("allow", strict), ("ask", broad), ("deny", broad)] {
             let found = rule(&format!("{behaviour} t(rm *)")).matches("t", primary, &arguments);
-            assert_eq!(found, fits, "{behaviour}, {primary:?}: {arguments}");
+            assert_eq!(found, matches_expected, "{behaviour}, {primary:?}: {arguments}");
         }
     }
 }
 
 #[test]
-fn arguments_nested_beyond_all_measure_are_judged_all_the_same() {
+fn deeply_nested_arguments_are_evaluated() {
     let mut deep = json!("needle");
     for _ in 0..20_000 {
         deep = Value::Array(vec![deep]);
@@ -161,12 +161,12 @@ fn arguments_nested_beyond_all_measure_are_judged_all_the_same() {
     assert!(rule("deny t(a.b.c = null)").matches("t", None, &arguments));
     assert!(rule("deny t(needle)").matches("t", None, &arguments));
     assert!(!rule("allow t(a[*] ~ needle)").matches("t", None, &arguments));
-    // Dropping it would recurse, and that is not what is tried here.
+    // The drop of this value would recurse and overflow the stack; it is not part of the test.
     std::mem::forget(arguments);
 }
 
 #[test]
-fn a_calls_digest_knows_its_tool_and_every_digit_but_no_order() {
+fn the_digest_of_a_call_covers_tool_and_exact_numbers_but_not_member_order() {
     let one: Value = serde_json::from_str(r#"{"b": [1.0, 2], "a": null}"#).unwrap();
     let other: Value = serde_json::from_str(r#"{"a":null,"b":[1,2]}"#).unwrap();
     assert_eq!(call_digest("t", &one), call_digest("t", &other));

@@ -1,22 +1,23 @@
-//! What `docs/permissions.md` says is so.
+//! Checks the table, the example, the pitfalls and the limits of `docs/permissions.md` against the code.
 
 use holdpoint_core::permission::{self, Behaviour, PermissionSet};
 use serde_json::{Value, json};
 
-use crate::judged;
+use crate::behaviour_of;
 
 const DOCUMENT: &str = include_str!("../../../../docs/permissions.md");
 
-/// The rules in a row of a table that begin with these words, without their behaviour.
-fn told<'a>(row: &'a str, behaviour: &str) -> Option<&'a str> {
+/// Returns the rule in a row of a table that has this behaviour, without the behaviour.
+fn rule_in_row<'a>(row: &'a str, behaviour: &str) -> Option<&'a str> {
     let start = row.find(&format!("`{behaviour} "))? + behaviour.len() + 2;
     row[start..].split_once('`').map(|(rule, _)| rule)
 }
 
 #[test]
-fn the_table_of_precedence_holds_both_ways() {
+fn the_precedence_table_holds_for_ask_and_for_allow() {
     let rows = DOCUMENT.lines().filter(|line| line.starts_with('|'));
-    let pairs: Vec<_> = rows.filter_map(|row| Some((told(row, "ask")?, told(row, "allow")?))).collect();
+    let pairs: Vec<_> =
+        rows.filter_map(|row| Some((rule_in_row(row, "ask")?, rule_in_row(row, "allow")?))).collect();
     assert_eq!(pairs.len(), 7, "{pairs:?}");
     for (narrow, broad) in pairs {
         let (tool, call) = match narrow.starts_with("Bash") {
@@ -25,39 +26,39 @@ fn the_table_of_precedence_holds_both_ways() {
         };
         for [one, other] in [["ask", "allow"], ["allow", "ask"]] {
             let rules = [format!("{one} {narrow}"), format!("{other} {broad}")];
-            let found = PermissionSet::parse(&json!(rules)).unwrap().judge(tool, None, &call);
+            let found = PermissionSet::parse(&json!(rules)).unwrap().evaluate(tool, None, &call);
             assert_eq!((found.rule, found.considered.len()), (Some(0), 1), "{rules:?}: {found:?}");
         }
     }
 }
 
 #[test]
-fn the_set_that_is_shown_is_good() {
+fn the_example_set_is_valid() {
     let (_, rest) = DOCUMENT.split_once("```json\n").unwrap();
     let shown: Value = serde_json::from_str(rest.split_once("```").unwrap().0).unwrap();
     let set = PermissionSet::parse(&shown).unwrap();
     let call = json!({"to": ["a@example.com"], "cc": null});
-    assert_eq!(set.judge("sendEmail", None, &call).behaviour, Behaviour::Allow);
-    assert!(set.hidden("delete_user"));
+    assert_eq!(set.evaluate("sendEmail", None, &call).behaviour, Behaviour::Allow);
+    assert!(set.always_denies("delete_user"));
 }
 
 #[test]
-fn the_traps_that_are_told_of_are_there_and_so_are_the_ways_around() {
+fn the_documented_pitfalls_and_their_workarounds_are_real() {
     let mail = json!({"to": "a@example.com", "cc": "x@evil.example"});
     let plain = "allow sendEmail(to ~ *@example.com)";
-    assert_eq!(judged(&[plain], "sendEmail", &mail), Behaviour::Allow);
+    assert_eq!(behaviour_of(&[plain], "sendEmail", &mail), Behaviour::Allow);
     let exception = "ask sendEmail(to ~ *@example.com, cc ~ *)";
-    assert_eq!(judged(&[plain, exception], "sendEmail", &mail), Behaviour::Ask);
+    assert_eq!(behaviour_of(&[plain, exception], "sendEmail", &mail), Behaviour::Ask);
     let shell = json!({"command": "git log; rm -rf /"});
-    assert_eq!(judged(&["allow Bash(git *)"], "Bash", &shell), Behaviour::Allow);
-    assert_eq!(judged(&["allow Bash(git *)", "deny Bash(*;*)"], "Bash", &shell), Behaviour::Deny);
+    assert_eq!(behaviour_of(&["allow Bash(git *)"], "Bash", &shell), Behaviour::Allow);
+    assert_eq!(behaviour_of(&["allow Bash(git *)", "deny Bash(*;*)"], "Bash", &shell), Behaviour::Deny);
     let push = json!({"command": "git push"});
-    assert_eq!(judged(&["allow Bash(git *)", "ask Bash(git push *)"], "Bash", &push), Behaviour::Allow);
-    assert_eq!(judged(&["allow Bash(git *)", "ask Bash(git push*)"], "Bash", &push), Behaviour::Ask);
+    assert_eq!(behaviour_of(&["allow Bash(git *)", "ask Bash(git push *)"], "Bash", &push), Behaviour::Allow);
+    assert_eq!(behaviour_of(&["allow Bash(git *)", "ask Bash(git push*)"], "Bash", &push), Behaviour::Ask);
 }
 
 #[test]
-fn the_limits_that_are_told_are_those_that_hold() {
+fn the_documented_limits_are_the_limits_of_the_code() {
     let limit = |what: &str| {
         let row = DOCUMENT.lines().find(|line| line.starts_with(&format!("| {what}"))).unwrap();
         row.trim_end_matches(" |").rsplit_once("| ").unwrap().1.to_string()

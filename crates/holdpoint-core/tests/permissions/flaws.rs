@@ -1,4 +1,4 @@
-//! What is wrong with a rule set is told with its place, all of it at once.
+//! Validation of rule sets: all flaws are reported, each with its place.
 
 use holdpoint_core::permission::{
     CONDITIONS_MAX, NOTE_CHARS_MAX, PATTERN_CHARS_MAX, PermissionSet, REGEXES_MAX, RULES_MAX, VALUE_BYTES_MAX,
@@ -12,22 +12,22 @@ fn flaws(document: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn each_flaw_has_its_place_and_says_what_to_do() {
-    for (document, field, told) in [
+    for (document, field, message) in [
         (json!("allow t"), "(document)", "must be an array"),
         (json!({}), "rules", "is missing"),
         (json!({"rules": {}}), "rules", "must be an array"),
         (json!({"rules": [], "defualt": "ask"}), "defualt", "is not a member of a set"),
         (json!({"rules": [], "default": "never"}), "default", "must be allow, ask or deny"),
         (json!({"rules": [], "default": null}), "default", "must be allow, ask or deny"),
-        (json!([7]), "rules[0]", "a rule is an object"),
-        (json!(["ask t", "perhaps t"]), "rules[1]", "begins with allow, ask or deny"),
+        (json!([7]), "rules[0]", "a rule must be an object"),
+        (json!(["ask t", "perhaps t"]), "rules[1]", "begin with allow, ask or deny"),
         (json!([{"behavior": "ask"}]), "rules[0].tool", "is missing"),
         (json!([{"tool": "t"}]), "rules[0].behavior", "is missing"),
         (json!([{"tool": 7, "behavior": "ask"}]), "rules[0].tool", "must be a string"),
         (json!([{"tool": "", "behavior": "ask"}]), "rules[0].tool", "is empty"),
-        (json!([{"tool": "t(x)", "behavior": "ask"}]), "rules[0].tool", "conditions stand in `when`"),
+        (json!([{"tool": "t(x)", "behavior": "ask"}]), "rules[0].tool", "put conditions into `when`"),
         (json!([{"tool": "/a/b/", "behavior": "ask"}]), "rules[0].tool", "ends at the first /"),
-        (json!([{"tool": "/a", "behavior": "ask"}]), "rules[0].tool", "between slashes"),
+        (json!([{"tool": "/a", "behavior": "ask"}]), "rules[0].tool", "enclosed in slashes"),
         (json!([{"tool": "t", "behavior": "Ask"}]), "rules[0].behavior", "must be allow, ask or deny"),
         (json!([{"tool": "t", "behavior": "ask", "x": 1}]), "rules[0].x", "is not a member of a rule"),
         (json!([{"tool": "t", "behavior": "ask", "scope": "day"}]), "rules[0].scope", "must be once, "),
@@ -43,14 +43,14 @@ fn each_flaw_has_its_place_and_says_what_to_do() {
     ] {
         let found = flaws(&document);
         assert_eq!(found.len(), 1, "{document}: {found:?}");
-        assert!(found[0].0 == field && found[0].1.contains(told), "{document}: {found:?}");
+        assert!(found[0].0 == field && found[0].1.contains(message), "{document}: {found:?}");
     }
     let british = flaws(&json!([{"tool": "t", "behaviour": "ask"}]));
-    assert!(british[0].1.contains("spelt `behavior`"), "{british:?}");
+    assert!(british[0].1.contains("write `behavior`"), "{british:?}");
 }
 
 #[test]
-fn every_flaw_is_told_and_not_only_the_first() {
+fn every_flaw_of_a_rule_set_is_reported() {
     let document = json!({"default": 1, "rules": [
         {"tool": "/(/", "behavior": "no", "when": ["a =~ (", "b = "], "scope": 1},
         "ask t", "no",
@@ -69,7 +69,7 @@ fn every_flaw_is_told_and_not_only_the_first() {
 }
 
 #[test]
-fn every_cap_holds_at_its_edge() {
+fn every_limit_accepts_its_maximum_and_rejects_one_more() {
     let of_rules = |many: usize| json!(vec!["ask t"; many]);
     let of_conditions = |many: usize| json!([{"tool": "t", "behavior": "ask", "when": vec!["a = 1"; many]}]);
     let of_listed = |many: usize| json!([format!("ask t({})", vec!["a = 1"; many].join(", "))]);

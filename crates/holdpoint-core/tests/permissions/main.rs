@@ -1,4 +1,4 @@
-//! The gate before tool calls: patterns, arguments, precedence, flaws, and what holds whatever is written and called.
+//! Permission rules for tool calls: patterns, arguments, precedence, validation and properties.
 
 mod arguments;
 mod document;
@@ -6,12 +6,12 @@ mod flaws;
 mod patterns;
 mod precedence;
 mod properties;
-mod texts;
+mod short_form;
 
 use holdpoint_core::permission::{Behaviour, PermissionSet, Rule};
 use serde_json::{Value, json};
 
-/// A set of rules in their short form.
+/// Parses a set of rules in their short form.
 fn set(rules: &[&str]) -> PermissionSet {
     PermissionSet::parse(&json!(rules)).unwrap_or_else(|flaws| panic!("{rules:?}: {flaws:?}"))
 }
@@ -20,7 +20,7 @@ fn rule(text: &str) -> Rule {
     text.parse().unwrap_or_else(|flaw| panic!("{text}: {flaw}"))
 }
 
-/// What becomes of a call without a declared primary argument.
-fn judged(rules: &[&str], tool: &str, arguments: &Value) -> Behaviour {
-    set(rules).judge(tool, None, arguments).behaviour
+/// Returns the behaviour for a call of a tool without a declared primary argument.
+fn behaviour_of(rules: &[&str], tool: &str, arguments: &Value) -> Behaviour {
+    set(rules).evaluate(tool, None, arguments).behaviour
 }

@@ -1,13 +1,13 @@
-//! Which tools and which texts a pattern is about.
+//! Matching of patterns against tool names and texts.
 
 use holdpoint_core::permission::Behaviour;
 use serde_json::json;
 
-use crate::{judged, rule};
+use crate::{behaviour_of, rule};
 
 #[test]
-fn a_glob_fits_exactly_the_texts_it_describes() {
-    for (glob, text, fits) in [
+fn a_glob_matches_the_whole_text() {
+    for (glob, text, expected) in [
         ("git", "git", true),
         ("git", "Git", false),
         ("git", "git ", false),
@@ -18,7 +18,7 @@ fn a_glob_fits_exactly_the_texts_it_describes() {
         ("git *", "legit status", false),
         ("git *", "git log\nrm -rf /", true),
         ("*", "", true),
-        ("*", "anything at all", true),
+        ("*", "any text", true),
         ("**", "", true),
         ("?", "", false),
         ("?", "a", true),
@@ -54,13 +54,13 @@ fn a_glob_fits_exactly_the_texts_it_describes() {
         ("é", "\u{e9}", true),
     ] {
         let written = rule(&format!("allow t({})", json!(glob)));
-        assert_eq!(written.matches("t", None, &json!({"a": text})), fits, "{glob:?} on {text:?}");
+        assert_eq!(written.matches("t", None, &json!({"a": text})), expected, "{glob:?} on {text:?}");
     }
 }
 
 #[test]
 fn a_pattern_for_tools_is_a_name_a_glob_or_a_regular_expression() {
-    for (pattern, tool, fits) in [
+    for (pattern, tool, expected) in [
         ("read", "read", true),
         ("read", "Read", false),
         ("read", "read_file", false),
@@ -71,7 +71,7 @@ fn a_pattern_for_tools_is_a_name_a_glob_or_a_regular_expression() {
         ("*_file", "read_file", true),
         ("mcp__*__read?", "mcp__disk__read1", true),
         ("mcp__*__read?", "mcp__disk__read", false),
-        ("*", "whatever", true),
+        ("*", "any_tool", true),
         ("*", "", true),
         ("/^read_/", "read_file", true),
         ("/(read|list)_[a-z]+/", "list_files", true),
@@ -80,17 +80,17 @@ fn a_pattern_for_tools_is_a_name_a_glob_or_a_regular_expression() {
         ("name.space/tool-1", "name.space/tool-1", true),
         ("name.space", "nameXspace", false),
     ] {
-        // The regular expressions here describe whole names or, for a deny, parts of them.
+        // For a deny, a regular expression may match a part of the name.
         assert_eq!(
             rule(&format!("deny {pattern}")).matches(tool, None, &json!({})),
-            fits,
+            expected,
             "{pattern} on {tool}"
         );
     }
 }
 
 #[test]
-fn a_regular_expression_must_fit_the_whole_to_allow_and_a_part_to_ask_or_deny() {
+fn a_regular_expression_must_match_the_whole_text_to_allow_and_a_part_to_ask_or_deny() {
     for (source, text, whole, part) in [
         ("@example\\.com", "a@example.com", false, true),
         (".*@example\\.com", "a@example.com", true, true),
@@ -104,28 +104,28 @@ fn a_regular_expression_must_fit_the_whole_to_allow_and_a_part_to_ask_or_deny() 
         ("a.c", "a\nc", false, false),
         ("x", "", false, false),
     ] {
-        for (behaviour, fits) in [("allow", whole), ("ask", part), ("deny", part)] {
+        for (behaviour, expected) in [("allow", whole), ("ask", part), ("deny", part)] {
             let written = rule(&format!("{behaviour} t(a =~ {})", json!(source)));
             assert_eq!(
                 written.matches("t", None, &json!({"a": text})),
-                fits,
+                expected,
                 "{behaviour} {source} on {text:?}"
             );
         }
     }
-    assert_eq!(judged(&["allow /read/"], "thread", &json!({})), Behaviour::Ask);
-    assert_eq!(judged(&["deny /read/"], "thread", &json!({})), Behaviour::Deny);
+    assert_eq!(behaviour_of(&["allow /read/"], "thread", &json!({})), Behaviour::Ask);
+    assert_eq!(behaviour_of(&["deny /read/"], "thread", &json!({})), Behaviour::Deny);
 }
 
 #[test]
-fn what_is_in_the_arguments_is_never_a_pattern() {
+fn argument_values_are_never_read_as_patterns() {
     for text in ["*", "?", "/.*/", "[a-z]*", "to ~ *", "git *", "\"", "(", ")", "allow *", "a = 1, b"] {
         let call = json!({"a": text});
-        assert_eq!(judged(&["allow t(a ~ safe)"], "t", &call), Behaviour::Ask, "{text}");
-        assert_eq!(judged(&["allow t(a = \"safe\")"], "t", &call), Behaviour::Ask, "{text}");
-        assert_eq!(judged(&["allow t(a =~ /safe/)"], "t", &call), Behaviour::Ask, "{text}");
-        assert_eq!(judged(&["allow read"], text, &json!({})), Behaviour::Ask, "{text}");
+        assert_eq!(behaviour_of(&["allow t(a ~ safe)"], "t", &call), Behaviour::Ask, "{text}");
+        assert_eq!(behaviour_of(&["allow t(a = \"safe\")"], "t", &call), Behaviour::Ask, "{text}");
+        assert_eq!(behaviour_of(&["allow t(a =~ /safe/)"], "t", &call), Behaviour::Ask, "{text}");
+        assert_eq!(behaviour_of(&["allow read"], text, &json!({})), Behaviour::Ask, "{text}");
         let own = format!("allow t(a = {})", json!(text));
-        assert_eq!(judged(&[&own], "t", &call), Behaviour::Allow, "{text}");
+        assert_eq!(behaviour_of(&[&own], "t", &call), Behaviour::Allow, "{text}");
     }
 }

@@ -1,14 +1,14 @@
-//! Which of several rules decides.
+//! Precedence of rules that match the same call.
 
 use holdpoint_core::permission::{Behaviour, PermissionSet};
 use serde_json::{Value, json};
 
-use crate::{judged, rule, set};
+use crate::{behaviour_of, rule, set};
 
 use Behaviour::{Allow, Ask, Deny};
 
 #[test]
-fn without_a_rule_that_matches_the_default_decides_and_it_is_ask() {
+fn the_default_behaviour_decides_if_no_rule_matches() {
     for (document, expected) in [
         (json!([]), Ask),
         (json!({"rules": []}), Ask),
@@ -16,15 +16,15 @@ fn without_a_rule_that_matches_the_default_decides_and_it_is_ask() {
         (json!({"default": "deny", "rules": ["allow other"]}), Deny),
         (json!({"default": "allow", "rules": ["deny other"]}), Allow),
     ] {
-        let verdict = PermissionSet::parse(&document).unwrap().judge("t", None, &json!({}));
-        assert_eq!((verdict.behaviour, verdict.rule), (expected, None), "{document}");
-        assert_eq!(verdict.why, format!("no rule matches; the default is {expected}"));
+        let decision = PermissionSet::parse(&document).unwrap().evaluate("t", None, &json!({}));
+        assert_eq!((decision.behaviour, decision.rule), (expected, None), "{document}");
+        assert_eq!(decision.why, format!("no rule matches; the default is {expected}"));
     }
-    assert_eq!(PermissionSet::default().judge("t", None, &json!({})).behaviour, Ask);
+    assert_eq!(PermissionSet::default().evaluate("t", None, &json!({})).behaviour, Ask);
 }
 
-/// Each pair matches the same call; the first is the more specific one.
-fn ladder() -> Vec<(&'static str, &'static str, Value)> {
+/// Returns pairs of rules that match the same call. The first rule of a pair is the more specific one.
+fn specificity_pairs() -> Vec<(&'static str, &'static str, Value)> {
     let call = json!({"a": "xyz", "b": 2, "c": "xyz"});
     [
         ("mail_send", "mail_*"),
@@ -57,34 +57,34 @@ fn ladder() -> Vec<(&'static str, &'static str, Value)> {
 }
 
 #[test]
-fn the_more_specific_rule_decides_whatever_it_says() {
-    for (narrow, broad, call) in ladder() {
+fn the_more_specific_rule_decides() {
+    for (narrow, broad, call) in specificity_pairs() {
         for (first, second) in [(Allow, Ask), (Ask, Allow)] {
             let texts = [format!("{first} {narrow}"), format!("{second} {broad}")];
-            let verdict = set(&[&texts[0], &texts[1]]).judge("mail_send", None, &call);
-            assert_eq!((verdict.behaviour, verdict.rule), (first, Some(0)), "{texts:?}");
-            assert_eq!(verdict.considered.len(), 1, "{texts:?}");
-            assert!(verdict.considered[0].why.starts_with("less specific: "), "{verdict:?}");
-            let verdict = set(&[&texts[1], &texts[0]]).judge("mail_send", None, &call);
-            assert_eq!((verdict.behaviour, verdict.rule), (first, Some(1)), "{texts:?}");
+            let decision = set(&[&texts[0], &texts[1]]).evaluate("mail_send", None, &call);
+            assert_eq!((decision.behaviour, decision.rule), (first, Some(0)), "{texts:?}");
+            assert_eq!(decision.considered.len(), 1, "{texts:?}");
+            assert!(decision.considered[0].why.starts_with("less specific: "), "{decision:?}");
+            let decision = set(&[&texts[1], &texts[0]]).evaluate("mail_send", None, &call);
+            assert_eq!((decision.behaviour, decision.rule), (first, Some(1)), "{texts:?}");
         }
     }
 }
 
 #[test]
-fn a_deny_wins_however_broad_it_is() {
-    for (narrow, broad, call) in ladder() {
+fn a_broad_deny_wins_over_a_more_specific_rule() {
+    for (narrow, broad, call) in specificity_pairs() {
         for other in [Allow, Ask] {
             let texts = [format!("{other} {narrow}"), format!("deny {broad}")];
-            let verdict = set(&[&texts[0], &texts[1]]).judge("mail_send", None, &call);
-            assert_eq!((verdict.behaviour, verdict.rule), (Deny, Some(1)), "{texts:?}");
-            assert_eq!(verdict.considered[0].why, "a deny wins");
+            let decision = set(&[&texts[0], &texts[1]]).evaluate("mail_send", None, &call);
+            assert_eq!((decision.behaviour, decision.rule), (Deny, Some(1)), "{texts:?}");
+            assert_eq!(decision.considered[0].why, "a deny wins");
         }
     }
 }
 
 #[test]
-fn of_equals_ask_beats_allow() {
+fn an_ask_wins_over_an_allow_of_equal_specificity() {
     let call = json!({"a": "xyz", "b": "xyz"});
     for (ask, allow) in [
         ("t", "t"),
@@ -97,14 +97,14 @@ fn of_equals_ask_beats_allow() {
         ("t(a ~ *)", "t(a =~ /.*/)"),
     ] {
         let texts = [format!("allow {allow}"), format!("ask {ask}")];
-        let verdict = set(&[&texts[0], &texts[1]]).judge("t", None, &call);
-        assert_eq!((verdict.behaviour, verdict.rule), (Ask, Some(1)), "{texts:?}");
-        assert_eq!(verdict.considered[0].why, "as specific, and ask beats allow");
+        let decision = set(&[&texts[0], &texts[1]]).evaluate("t", None, &call);
+        assert_eq!((decision.behaviour, decision.rule), (Ask, Some(1)), "{texts:?}");
+        assert_eq!(decision.considered[0].why, "as specific, and ask beats allow");
     }
 }
 
 #[test]
-fn a_broad_allow_does_not_silence_a_narrow_ask() {
+fn a_specific_ask_wins_over_a_broad_allow() {
     let rules = ["allow Bash(git *)", "ask Bash(git push *)", "deny Bash(*--force*)"];
     for (command, expected) in [
         ("git status", Allow),
@@ -112,38 +112,41 @@ fn a_broad_allow_does_not_silence_a_narrow_ask() {
         ("git push --force origin", Deny),
         ("rm -rf /", Ask),
     ] {
-        assert_eq!(judged(&rules, "Bash", &json!({"command": command})), expected, "{command}");
+        assert_eq!(behaviour_of(&rules, "Bash", &json!({"command": command})), expected, "{command}");
     }
 }
 
 #[test]
-fn a_verdict_tells_who_decided_and_why_the_others_did_not() {
+fn a_decision_names_its_rule_and_why_the_other_matches_lost() {
     let rules = set(&["allow *", "ask Bash", "allow Bash(git *)", "ask Read"]);
-    let verdict = rules.judge("Bash", None, &json!({"command": "git log secret"}));
-    assert_eq!((verdict.behaviour, verdict.rule), (Allow, Some(2)));
-    assert_eq!(verdict.why, "rules[2], `allow Bash(git *)`, is the most specific of 3 rules that match");
-    let lost: Vec<_> = verdict.considered.iter().map(|one| (one.rule, one.why.as_str())).collect();
+    let decision = rules.evaluate("Bash", None, &json!({"command": "git log secret"}));
+    assert_eq!((decision.behaviour, decision.rule), (Allow, Some(2)));
+    assert_eq!(decision.why, "rules[2], `allow Bash(git *)`, is the most specific of 3 rules that match");
+    let lost: Vec<_> = decision.considered.iter().map(|one| (one.rule, one.why.as_str())).collect();
     let narrower = "less specific: an exact tool name is narrower than a pattern for any tool";
     assert_eq!(lost, [(1, "less specific: it has 0 conditions, the other 1"), (0, narrower)]);
-    assert!(!serde_json::to_string(&verdict).unwrap().contains("secret"), "nothing of the arguments is told");
-    let shown = serde_json::to_value(&verdict).unwrap();
+    assert!(
+        !serde_json::to_string(&decision).unwrap().contains("secret"),
+        "a decision contains no arguments"
+    );
+    let shown = serde_json::to_value(&decision).unwrap();
     assert_eq!((&shown["behavior"], &shown["rule"]), (&json!("allow"), &json!(2)));
 }
 
 #[test]
-fn rules_given_at_run_time_count_like_the_others_and_a_deny_still_wins() {
+fn rules_added_at_run_time_count_and_a_deny_still_wins() {
     let own = set(&["ask Bash", "deny Bash(rm *)"]);
     let granted = [rule("allow Bash(*)")];
-    let grown = own.with(&granted).unwrap();
+    let grown = own.with_rules(&granted).unwrap();
     for (command, before, after) in [("ls", Ask, Allow), ("rm x", Deny, Deny)] {
         let call = json!({"command": command});
-        assert_eq!(own.judge("Bash", None, &call).behaviour, before);
-        assert_eq!(grown.judge("Bash", None, &call).behaviour, after);
+        assert_eq!(own.evaluate("Bash", None, &call).behaviour, before);
+        assert_eq!(grown.evaluate("Bash", None, &call).behaviour, after);
     }
-    assert_eq!(grown.judge("Bash", None, &json!({"command": "ls"})).rule, Some(2));
-    assert_eq!(own.with(&[]).unwrap().rules().len(), 2);
+    assert_eq!(grown.evaluate("Bash", None, &json!({"command": "ls"})).rule, Some(2));
+    assert_eq!(own.with_rules(&[]).unwrap().rules().len(), 2);
     let many = vec![rule("allow t"); 499];
-    assert_eq!(own.with(&many).unwrap_err().field, "rules");
+    assert_eq!(own.with_rules(&many).unwrap_err().field, "rules");
 }
 
 #[test]
@@ -164,20 +167,20 @@ fn a_tool_is_hidden_when_every_call_of_it_is_denied() {
         (json!({"default": "allow", "rules": ["deny t"]}), true),
     ] {
         let set = PermissionSet::parse(&document).unwrap();
-        assert_eq!(set.hidden("t"), hidden, "{document}");
+        assert_eq!(set.always_denies("t"), hidden, "{document}");
         if hidden {
             for arguments in [json!({}), json!({"a": 1}), json!({"a": "x"})] {
-                assert_eq!(set.judge("t", None, &arguments).behaviour, Deny, "{document}: {arguments}");
+                assert_eq!(set.evaluate("t", None, &arguments).behaviour, Deny, "{document}: {arguments}");
             }
         }
     }
 }
 
-/// The winner is stored with the ticket of a call, so replays of older runs need the same one.
+/// The rule that decides is stored with the ticket of a call, so replays of older runs need the same rule.
 #[test]
-fn of_equal_rules_the_first_by_the_names_of_their_members_wins() {
+fn rules_of_equal_precedence_are_ordered_by_their_key() {
     let by_source = json!({"tool": "send", "behavior": "ask", "source": "policy-a", "reason": "z"});
     let by_reason = json!({"tool": "send", "behavior": "ask", "source": "policy-b", "reason": "a"});
     let rules = PermissionSet::parse(&json!([by_source, by_reason])).unwrap();
-    assert_eq!(rules.judge("send", None, &json!({})).rule, Some(1));
+    assert_eq!(rules.evaluate("send", None, &json!({})).rule, Some(1));
 }

@@ -1,4 +1,5 @@
-//! What holds for any rules and any call: drawn from few words so that they often meet, and from all of text and JSON.
+//! Properties of permission rules. Rules and calls are drawn from few words, so that they often match, and from
+//! arbitrary text and JSON.
 
 use holdpoint_core::permission::{Behaviour, PermissionSet, Rule, call_digest};
 use proptest::prelude::*;
@@ -100,7 +101,7 @@ fn primary() -> impl Strategy<Value = Option<&'static str>> {
 }
 
 fn parsed(texts: &[String]) -> PermissionSet {
-    PermissionSet::parse(&json!(texts)).expect("rules of known words are good")
+    PermissionSet::parse(&json!(texts)).expect("valid rules")
 }
 
 proptest! {
@@ -114,23 +115,23 @@ proptest! {
         let denied = set.rules().iter().any(|rule| {
             rule.behaviour() == Behaviour::Deny && rule.matches(tool, primary, &arguments)
         });
-        let verdict = set.judge(tool, primary, &arguments);
-        prop_assert_eq!(verdict.behaviour == Behaviour::Deny, denied);
-        if set.hidden(tool) {
+        let decision = set.evaluate(tool, primary, &arguments);
+        prop_assert_eq!(decision.behaviour == Behaviour::Deny, denied);
+        if set.always_denies(tool) {
             prop_assert!(denied);
         }
     }
 
     #[test]
-    fn an_allow_is_given_by_a_rule_and_never_against_one_that_is_as_specific(
+    fn an_allow_wins_only_if_it_is_more_specific_than_every_other_match(
         texts in rules(), tool in tool(), primary in primary(), arguments in arguments()
     ) {
         let set = parsed(&texts);
-        let verdict = set.judge(tool, primary, &arguments);
+        let decision = set.evaluate(tool, primary, &arguments);
         let matching = set.rules().iter().filter(|rule| rule.matches(tool, primary, &arguments));
-        prop_assert_eq!(matching.clone().count(), verdict.considered.len() + usize::from(verdict.rule.is_some()));
-        if verdict.behaviour == Behaviour::Allow {
-            let winner = &set.rules()[verdict.rule.expect("the default is ask")];
+        prop_assert_eq!(matching.clone().count(), decision.considered.len() + usize::from(decision.rule.is_some()));
+        if decision.behaviour == Behaviour::Allow {
+            let winner = &set.rules()[decision.rule.expect("the default is ask")];
             prop_assert!(winner.matches(tool, primary, &arguments));
             for other in matching.filter(|rule| rule.behaviour() != Behaviour::Allow) {
                 prop_assert!(other.specificity() < winner.specificity());
@@ -139,13 +140,13 @@ proptest! {
     }
 
     #[test]
-    fn one_more_allow_takes_no_deny_away_and_no_ask_that_is_as_specific(
+    fn an_added_allow_overrides_no_deny_and_no_ask_of_equal_specificity(
         texts in rules(), more in rule_text(), tool in tool(), primary in primary(), arguments in arguments()
     ) {
         let set = parsed(&texts);
         let allow: Rule = format!("allow {}", more.split_once(' ').expect("two words").1).parse().expect("good");
-        let before = set.judge(tool, primary, &arguments);
-        let after = set.with(std::slice::from_ref(&allow)).expect("few rules").judge(tool, primary, &arguments);
+        let before = set.evaluate(tool, primary, &arguments);
+        let after = set.with_rules(std::slice::from_ref(&allow)).expect("few rules").evaluate(tool, primary, &arguments);
         let stays = before.behaviour != Behaviour::Ask
             || before.rule.is_some_and(|at| set.rules()[at].specificity() >= allow.specificity())
             || !allow.matches(tool, primary, &arguments);
@@ -165,15 +166,15 @@ proptest! {
             other.rotate_left(seed.index(places));
         }
         let (one, two) = (parsed(&texts), parsed(&other));
-        let (first, second) = (one.judge(tool, None, &arguments), two.judge(tool, None, &arguments));
+        let (first, second) = (one.evaluate(tool, None, &arguments), two.evaluate(tool, None, &arguments));
         prop_assert_eq!(first.behaviour, second.behaviour);
         let decided = |set: &PermissionSet, at: Option<usize>| at.map(|at| set.rules()[at].to_string());
         prop_assert_eq!(decided(&one, first.rule), decided(&two, second.rule));
-        prop_assert_eq!(one.hidden(tool), two.hidden(tool));
+        prop_assert_eq!(one.always_denies(tool), two.always_denies(tool));
     }
 
     #[test]
-    fn an_allow_matches_nothing_that_a_deny_of_the_same_words_lets_pass(
+    fn a_deny_matches_every_call_that_an_allow_with_the_same_conditions_matches(
         text in rule_text(), tool in tool(), primary in primary(), arguments in arguments()
     ) {
         let (_, words) = text.split_once(' ').expect("two words");
@@ -188,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rule_that_was_written_is_read_as_the_same(
+    fn a_rule_survives_formatting_and_parsing(
         behaviour in behaviour(), glob in "[ -~é\\n]{0,12}", name in "[ -~é\\n]{0,6}", value in any_json()
     ) {
         let path = format!("[{}]", json!(name));
@@ -206,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_written_or_called_makes_it_panic(
+    fn arbitrary_rules_and_calls_never_panic(
         texts in prop::collection::vec(any::<String>(), 0..4),
         nearly in "(allow|ask|deny) [a/*?(\\\\]{0,4}\\([a\\[\\]*\".~=/, {}0-9\\\\]{0,16}\\)",
         document in any_json(), tool in any::<String>(), primary in prop::option::of(any::<String>()),
@@ -217,10 +218,10 @@ proptest! {
         let good = texts.iter().chain([&nearly]).filter_map(|text| text.parse::<Rule>().ok());
         let own = ["ask t(a =~ /./)", "deny *(a.b[*] ~ *a?)", "allow /./(*)"].map(|text| text.parse().expect("good"));
         let all: Vec<Rule> = good.chain(own).collect();
-        let set = PermissionSet::default().with(&all).expect("few rules");
-        let verdict = set.judge(&tool, primary.as_deref(), &arguments);
-        prop_assert_eq!(&verdict, &set.judge(&tool, primary.as_deref(), &arguments));
-        set.hidden(&tool);
+        let set = PermissionSet::default().with_rules(&all).expect("few rules");
+        let decision = set.evaluate(&tool, primary.as_deref(), &arguments);
+        prop_assert_eq!(&decision, &set.evaluate(&tool, primary.as_deref(), &arguments));
+        set.always_denies(&tool);
         prop_assert_eq!(call_digest(&tool, &arguments), call_digest(&tool, &arguments.clone()));
         for rule in set.rules() {
             prop_assert!(rule.to_string().parse::<Rule>().is_ok(), "{}", rule);
@@ -228,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn a_glob_says_what_the_same_regular_expression_says(glob in "[ab*?]{0,8}", text in "[abé]{0,10}") {
+    fn a_glob_matches_like_the_equivalent_regular_expression(glob in "[ab*?]{0,8}", text in "[abé]{0,10}") {
         let source = glob.replace('?', "(?s:.)").replace('*', "[^z]*");
         let of = |test: String| format!("allow t({test})").parse::<Rule>().expect("good");
         let expected = match source.is_empty() {

@@ -1,16 +1,16 @@
-//! The variables that an answer sets depend on the definition alone, for answers of every kind.
+//! Property of answers: the variables that an answer of any kind sets depend on the definition alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Command, Completion, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request, Run, RunId,
-    Start, TenantId, Timestamp, Workflow, decide,
+    Answer, Command, Completion, InterruptId, InterruptRequest, Kind, NodeId, NodeOutcome, Owner, Principal,
+    Run, RunId, StartRequest, TenantId, Timestamp, Workflow, decide,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Names of variables and of members of answers: those that an approval knows, those of the host, and others.
+/// Names of variables and of members of answers: members of approvals, members that the host adds, and others.
 const NAMES: [&str; 26] = [
     "action",
     "decision",
@@ -42,7 +42,7 @@ const NAMES: [&str; 26] = [
 
 #[derive(Clone, Debug)]
 struct Gate {
-    request: Request,
+    request: InterruptRequest,
     required: usize,
     /// The variables that the definition maps.
     mapped: BTreeSet<&'static str>,
@@ -72,11 +72,15 @@ fn approval(actions: Vec<&'static str>, required: usize, governed: bool, schema:
     }
     let properties = json!({"properties": {"ticket": true, "amount": true, "quorum": true, "ignored": true}});
     let resume_schema = schema.then_some(properties);
-    Gate { request: Request { resume_schema, ..Request::new(Kind::Approval, data) }, required, mapped }
+    Gate {
+        request: InterruptRequest { resume_schema, ..InterruptRequest::new(Kind::Approval, data) },
+        required,
+        mapped,
+    }
 }
 
 fn of_kind(kind: Kind, data: Value, output: &'static str) -> Gate {
-    Gate { request: Request::new(kind, data), required: 1, mapped: BTreeSet::from([output]) }
+    Gate { request: InterruptRequest::new(kind, data), required: 1, mapped: BTreeSet::from([output]) }
 }
 
 fn gates() -> impl Strategy<Value = Gate> {
@@ -108,14 +112,14 @@ fn members() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 /// Returns an answer with the members that it must have to count, and arbitrary other members.
-fn counting(gate: &Gate, mut members: Map<String, Value>, choice: usize) -> Value {
+fn valid_answer(gate: &Gate, mut members: Map<String, Value>, choice: usize) -> Value {
     let offered = gate.request.data["actions"].as_array().cloned().unwrap_or_default();
     if let Some(action) = offered.get(choice % offered.len().max(1)) {
         members.insert("action".to_owned(), action.clone());
-        for odd in ["decision", "feedback", "reason", "override", "voter", "decidedBy"] {
-            let fits = members.get(odd).is_some_and(|value| value == "a text") && odd != "decision";
-            if !fits || ["override", "voter", "decidedBy"].contains(&odd) {
-                members.shift_remove(odd);
+        for member in ["decision", "feedback", "reason", "override", "voter", "decidedBy"] {
+            let fits = members.get(member).is_some_and(|value| value == "a text") && member != "decision";
+            if !fits || ["override", "voter", "decidedBy"].contains(&member) {
+                members.shift_remove(member);
             }
         }
         members.insert("refineFeedback".to_owned(), json!({"scope": "whole"}));
@@ -140,10 +144,14 @@ fn started() -> Run {
         "nodes": [{"id": "gate", "typeId": "any", "name": "gate", "config": {}, "inputs": {}}], "edges": [],
     });
     let workflow = Workflow::parse(&definition, 1).expect("a workflow");
-    let mut run = Run::unborn(RunId::parse("r1").expect("a run id"), Arc::new(workflow));
+    let mut run = Run::new(RunId::parse("r1").expect("a run id"), Arc::new(workflow));
     let owner = Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "olga".to_owned() };
     let inputs = NAMES.iter().map(|name| ((*name).to_owned(), json!({"before": name}))).collect();
-    assert!(apply(&mut run, &Command::Start(Box::new(Start { inputs, ..Start::new(owner) })), Timestamp(0)));
+    assert!(apply(
+        &mut run,
+        &Command::Start(Box::new(StartRequest { inputs, ..StartRequest::new(owner) })),
+        Timestamp(0)
+    ));
     run
 }
 
@@ -159,32 +167,32 @@ proptest! {
         let node = NodeId::parse("gate").expect("a node id");
         let before = run.variables.clone();
         assert!(apply(&mut run, &Command::Begin { node: node.clone(), effect: holdpoint_core::Effect::Outside }, now));
-        let asked = Outcome::Asked(Box::new(Request { key: Some("k".to_owned()), ..gate.request.clone() }));
-        assert!(apply(&mut run, &Command::Finish { node: node.clone(), outcome: asked }, now));
+        let requested = NodeOutcome::Asked(Box::new(InterruptRequest { key: Some("k".to_owned()), ..gate.request.clone() }));
+        assert!(apply(&mut run, &Command::Finish { node: node.clone(), outcome: requested }, now));
         for (voter, (members, choice)) in answers.into_iter().enumerate() {
             let by = Principal {
                 roles: vec!["clerk".to_owned()], ..Principal::named(format!("voter-{voter}").as_str())
             };
-            let answer = Answer::new(counting(&gate, members, choice), by);
+            let answer = Answer::new(valid_answer(&gate, members, choice), by);
             apply(&mut run, &Command::Resolve { answers: [(InterruptId(1), answer)].into() }, now);
         }
-        prop_assert_eq!(&run.variables, &before, "an answer alone sets nothing");
-        let Some(answer) = run.interrupt(InterruptId(1)).unwrap_or_else(|| panic!("not asked: {:?}", run.end)).answer() else {
+        prop_assert_eq!(&run.variables, &before, "an answer alone changes no variable");
+        let Some(answer) = run.interrupt(InterruptId(1)).unwrap_or_else(|| panic!("no interrupt: {:?}", run.end)).answer() else {
             prop_assert!(gate.required > 1, "the answer did not count");
             return Ok(());
         };
-        // As the nodes of each kind do.
+        // Completes the node as node code of this kind does.
         let completion = match gate.request.kind {
             Kind::Approval | Kind::Clarification => {
-                let made = gate.request.outputs(&answer);
-                Completion { unmapped: made.unmapped, ..Completion::of(made.outputs) }
+                let mapping = gate.request.outputs(&answer);
+                Completion { unmapped: mapping.unmapped, ..Completion::of(mapping.outputs) }
             }
             _ => Completion::of(Map::from_iter([("value".to_owned(), answer)])),
         };
-        for gone in ["ignored", "payment", "_askExchanges:gate", "digest", "question"] {
-            prop_assert!(!completion.outputs.contains_key(gone), "{} is an output", gone);
+        for absent in ["ignored", "payment", "_askExchanges:gate", "digest", "question"] {
+            prop_assert!(!completion.outputs.contains_key(absent), "{} is an output", absent);
         }
-        let done = Outcome::Completed(Box::new(completion));
+        let done = NodeOutcome::Completed(Box::new(completion));
         assert!(apply(&mut run, &Command::Finish { node, outcome: done }, now));
         let after = run.variables.as_object().expect("an object");
         for (name, value) in after {

@@ -1,5 +1,5 @@
-//! Whatever is asked of a run, in whatever order: random commands, sensible and not, keep what a run promises.
-//! Nothing here is written, sent or timed.
+//! Properties of the core: its invariants hold under random commands, valid and invalid, in any order. The tests use no
+//! database, no network and no clock.
 
 use holdpoint_core::{Event, InterruptId, Status};
 use proptest::prelude::*;
@@ -16,10 +16,11 @@ mod world;
 use executor::{ANSWERS, OUTCOMES};
 use world::World;
 
-/// One thing that somebody tries. Nodes and interrupts are numbers that may or may not exist.
+/// One attempt to change the run. Nodes and interrupts are numbers that may not exist.
 #[derive(Clone, Debug)]
 enum Move {
-    /// The executor does what comes next; with bad luck a task fails and a gate forgets that it asked.
+    /// The executor does the next work of the run. If it is not lucky, a task fails and a gate requests its interrupt
+    /// again.
     Work {
         lucky: bool,
     },
@@ -35,7 +36,7 @@ enum Move {
     },
     Resume,
     TimeOut,
-    /// A run that this one started is in another state.
+    /// A child run changes its status.
     Child(usize, usize),
     Start,
     Cancel,
@@ -69,8 +70,8 @@ fn finite() -> impl Strategy<Value = f64> {
     prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO
 }
 
-/// Every run of the tests draws the same cases, so that a change is judged by them and not by luck. `PROPTEST_CASES`
-/// asks for more of them.
+/// Returns a configuration with a fixed seed, so that every execution of the tests draws the same cases.
+/// `PROPTEST_CASES` sets their number.
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,
@@ -83,7 +84,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_run_keeps_its_promises_whatever_is_asked_of_it(which in 0..6_usize, moves in moves()) {
+    fn the_invariants_of_a_run_hold_under_random_commands(which in 0..6_usize, moves in moves()) {
         let definitions = [
             workflows::line(),
             workflows::diamond("k", "k"),
@@ -93,21 +94,21 @@ proptest! {
             workflows::family(),
         ];
         let mut world = World::new(&definitions[which]);
-        world.make(&Move::Start);
+        world.execute(&Move::Start);
         for step in &moves {
-            world.make(step);
+            world.execute(step);
         }
     }
 
     #[test]
-    fn a_run_that_was_never_started_keeps_them_too(moves in moves()) {
+    fn the_invariants_hold_for_a_run_that_was_never_started(moves in moves()) {
         let mut world = World::new(&workflows::line());
         for step in &moves {
-            world.make(step);
+            world.execute(step);
         }
     }
 
-    /// A number that changed its last digit in the log would make a replayed run another run.
+    /// A replay would diverge if a number changed in the log.
     #[test]
     fn every_number_survives_the_log(number in finite()) {
         let event = Event::InterruptResolved { id: InterruptId(1), value: json!(number), by: "ada".to_owned(), decision: None, via: None, copied: false, vote: None };

@@ -1,4 +1,4 @@
-//! The workflows that random commands are tried on. What their nodes do is in the executor.
+//! The workflows of the random commands. The executor defines the behaviour of their nodes.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(crate) fn line() -> Value {
     )
 }
 
-/// Two gates on parallel branches beside one that is never taken.
+/// Two gates on parallel branches, and a branch that is never taken.
 pub(crate) fn diamond(left_key: &str, right_key: &str) -> Value {
     let mut never = edge("a", "never", "all_success");
     never["condition"] = json!({"type": "expression", "expression": "output.missing == true"});
@@ -32,7 +32,7 @@ pub(crate) fn diamond(left_key: &str, right_key: &str) -> Value {
     )
 }
 
-/// A delay, gates with deadlines, and ways to go on after failures.
+/// A delay, gates with deadlines, and edges that are taken after failures.
 pub(crate) fn timed() -> Value {
     definition(
         &[
@@ -52,7 +52,7 @@ pub(crate) fn timed() -> Value {
     )
 }
 
-/// A loop around a gate that asks anew each time, in a loop around a writer; the way out has a join that takes all.
+/// Two nested loops. The inner one has a writer and a gate that opens a new interrupt each time.
 pub(crate) fn looping() -> Value {
     let mut body = edge("outer", "inner", "all_success");
     body["sourceOutput"] = json!("body");
@@ -85,7 +85,7 @@ pub(crate) fn looping() -> Value {
     definition
 }
 
-/// One run that is waited for and one that is not.
+/// Two child runs: the parent waits for the first one only.
 pub(crate) fn family() -> Value {
     definition(
         &[

@@ -1,18 +1,18 @@
-//! A run under test with everything that happened to it, and the promises it is held to after every command.
+//! The run under test, and the invariants that are checked after every command.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildResult, Command, Drain, Effect, Event, InterruptId, NodeId, NodeStatus, Obligation, Run, RunError,
-    RunId, Status, Timer, Timestamp, Work, Workflow, decide, react,
+    ChildResult, Command, Drain, Effect, Event, InterruptId, NodeId, NodeStatus, NodeWork, Obligation, Run,
+    RunError, RunId, Status, Timer, Timestamp, Workflow, decide, react,
 };
 use serde_json::{Value, json};
 
 use crate::Move;
-use crate::executor::{EXECUTIONS_MAX, answer, any_outcome, perform, somebody, start};
+use crate::executor::{EXECUTIONS_MAX, ada, answer, any_outcome, perform, start};
 
-/// A run, everything that happened to it, and the timers a shell would have set.
+/// A run, its log, and the timers and child runs that the engine would manage.
 pub(crate) struct World {
     run: Run,
     now: Timestamp,
@@ -25,17 +25,17 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(definition: &Value) -> Self {
         let workflow = Workflow::parse(definition, 1).expect("a sound definition");
-        let run = Run::unborn(RunId::parse("r").expect("a run id"), Arc::new(workflow));
+        let run = Run::new(RunId::parse("r").expect("a run id"), Arc::new(workflow));
         let (log, timers, started, cancelled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { run, now: Timestamp(1_700_000_000_000), log, timers, started, cancelled }
     }
 
-    pub(crate) fn make(&mut self, step: &Move) {
+    pub(crate) fn execute(&mut self, step: &Move) {
         if let Move::Tick(ms) = step {
             self.now = self.now.plus_ms(*ms);
         }
         for command in self.commands(step) {
-            self.tell(&command);
+            self.submit(&command);
             self.check();
         }
     }
@@ -43,13 +43,15 @@ impl World {
     fn commands(&self, step: &Move) -> Vec<Command> {
         let node = |position: usize| {
             let known = self.run.workflow.nodes.get(position).map(|node| node.id.clone());
-            known.unwrap_or_else(|| NodeId::parse("nobody").expect("a node id"))
+            known.unwrap_or_else(|| NodeId::parse("unknown").expect("a node id"))
         };
         match step {
             Move::Tick(_) => Vec::new(),
             Move::Work { lucky } => match self.run.next_work() {
-                Some(Work::Begin(next)) => vec![Command::Begin { node: node(next), effect: Effect::Outside }],
-                Some(Work::Enter(next)) => {
+                Some(NodeWork::Begin(next)) => {
+                    vec![Command::Begin { node: node(next), effect: Effect::Outside }]
+                }
+                Some(NodeWork::Enter(next)) => {
                     let outcome = perform(&self.run, next, *lucky, self.now);
                     vec![Command::Finish { node: node(next), outcome }]
                 }
@@ -76,39 +78,39 @@ impl World {
             }
             Move::Pause { immediate } => {
                 let drain = if *immediate { Drain::Immediate } else { Drain::DrainCurrentNode };
-                vec![Command::Pause { reason: None, drain, by: somebody() }]
+                vec![Command::Pause { reason: None, drain, by: ada() }]
             }
-            Move::Resume => vec![Command::Resume { by: somebody() }],
+            Move::Resume => vec![Command::Resume { by: ada() }],
             Move::TimeOut => vec![Command::TimeOut],
             Move::Child(place, status) => {
                 let status = Status::ALL[*status];
                 let ended = matches!(status, Status::Completed | Status::Failed | Status::Cancelled);
                 let known = self.run.children.get(*place).map(|child| child.run.clone());
-                let child = known.unwrap_or_else(|| RunId::parse("nobody").expect("a run id"));
+                let child = known.unwrap_or_else(|| RunId::parse("unknown").expect("a run id"));
                 vec![Command::Child { child, status, result: ended.then(ChildResult::default) }]
             }
             Move::CancelWithParent => vec![Command::CancelWithParent],
             Move::Start => vec![start()],
-            Move::Cancel => vec![Command::Cancel { reason: None, by: somebody() }],
-            Move::Abandon => vec![Command::Abandon { error: RunError::new("lost", "the machinery gave up") }],
+            Move::Cancel => vec![Command::Cancel { reason: None, by: ada() }],
+            Move::Abandon => vec![Command::Abandon { error: RunError::new("lost", "the worker gave up") }],
         }
     }
 
-    fn tell(&mut self, command: &Command) {
+    fn submit(&mut self, command: &Command) {
         let Ok(events) = decide(&self.run, command, self.now) else { return };
         assert!(!self.run.finished(), "a finished run accepted {command:?}");
-        let news = matches!(command, Command::Child { .. });
-        assert!(news || !events.is_empty(), "a command that is accepted does something: {command:?}");
+        let is_child_update = matches!(command, Command::Child { .. });
+        assert!(is_child_update || !events.is_empty(), "an accepted command has no events: {command:?}");
         for event in events {
             for obligation in react(&self.run, &event, self.now) {
-                self.keep(obligation);
+                self.record_obligation(obligation);
             }
             self.run.apply(&event, self.now);
             self.log.push((self.now, event));
         }
     }
 
-    fn keep(&mut self, obligation: Obligation) {
+    fn record_obligation(&mut self, obligation: Obligation) {
         match obligation {
             Obligation::Activate => {}
             Obligation::StartChild { child } => self.started.push(child),
@@ -131,7 +133,7 @@ impl World {
         self.check_caps();
     }
 
-    /// The log is the run: written down, read again and folded, it is the same.
+    /// Checks that the fold of the log equals the run, also after a round trip through JSON.
     fn check_replay(&self) {
         let text = serde_json::to_string(&self.log.iter().map(|(_, event)| event).collect::<Vec<_>>());
         let read: Vec<Event> =
@@ -152,7 +154,7 @@ impl World {
         };
         let first = self.log.iter().position(|(_, event)| is_end(event));
         assert_eq!(first.is_some(), self.run.finished());
-        assert!(first.is_none_or(|end| end + 1 == self.log.len()), "something happened after the end");
+        assert!(first.is_none_or(|end| end + 1 == self.log.len()), "an event follows the end of the run");
     }
 
     fn check_interrupts(&self) {
@@ -161,10 +163,10 @@ impl World {
             match event {
                 Event::InterruptRequested { id, key, .. } => {
                     ids.push(*id);
-                    assert!(keys.insert(key.clone()), "{key} was asked twice");
+                    assert!(keys.insert(key.clone()), "{key} was requested twice");
                 }
                 Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-                    assert!(ids.contains(id), "{id} was closed before it was asked");
+                    assert!(ids.contains(id), "{id} was closed before it was requested");
                     assert!(closed.insert(*id), "{id} was closed twice");
                 }
                 _ => {}
@@ -176,7 +178,7 @@ impl World {
         assert_eq!(open, ids.into_iter().filter(|id| !closed.contains(id)).collect::<Vec<_>>());
     }
 
-    /// Set and not cleared: exactly the deadlines and sleeps that an unfinished run still waits for.
+    /// Checks that the timers that are set are the deadlines and sleeps that an unfinished run waits for.
     fn check_timers(&self) {
         let deadlines = self
             .run
@@ -188,13 +190,14 @@ impl World {
             _ => None,
         });
         let limit = self.run.deadline().map(|due| (Timer::Run, due));
-        let waited_for: Vec<(Timer, Timestamp)> =
+        let expected: Vec<(Timer, Timestamp)> =
             if self.run.finished() { Vec::new() } else { deadlines.chain(sleeps).chain(limit).collect() };
-        assert_eq!(self.timers.len(), waited_for.len(), "{:?} instead of {waited_for:?}", self.timers);
-        assert!(waited_for.iter().all(|timer| self.timers.contains(timer)), "{:?}", self.timers);
+        assert_eq!(self.timers.len(), expected.len(), "{:?} instead of {expected:?}", self.timers);
+        assert!(expected.iter().all(|timer| self.timers.contains(timer)), "{:?}", self.timers);
     }
 
-    /// A run that goes on by itself is never called waiting, and one that cannot go on waits for something.
+    /// Checks that a run with work to do has no waiting status, and that a run without work waits for an interrupt, a
+    /// sleep or a child run.
     fn check_progress(&self) {
         let has = |wanted: fn(&NodeStatus) -> bool| self.run.nodes.iter().any(|state| wanted(&state.status));
         let waits = has(|status| matches!(status, NodeStatus::Waiting(_)));
@@ -213,21 +216,26 @@ impl World {
         }
         let stopped = self.run.paused.is_some() || self.run.draining.is_some();
         let may_begin = self.run.status() != Status::Pending && !stopped;
-        let at_work = has(NodeStatus::is_at_work);
-        // What is behind a loop, or about to begin anew, waits for those at work.
-        let held = at_work && !self.run.workflow.loops.is_empty();
-        if idle && may_begin && !self.run.finished() && !held {
-            assert_eq!(self.held_up(), None, "a node is held up by nothing that it depends on");
+        let at_work = has(NodeStatus::is_active);
+        // Nodes after a loop, and nodes that are about to repeat, wait for active nodes.
+        let blocked_by_loop = at_work && !self.run.workflow.loops.is_empty();
+        if idle && may_begin && !self.run.finished() && !blocked_by_loop {
+            assert_eq!(
+                self.blocked_node(),
+                None,
+                "a node has not begun although all nodes before it have ended"
+            );
         }
     }
 
-    /// Every run that was asked for is known, and none outlives a failed or cancelled parent that it belongs to.
+    /// Checks that every child run is known, and that a failed or cancelled run cancels the children that end with it.
     fn check_children(&self) {
         let known: Vec<RunId> = self.run.children.iter().map(|child| child.run.clone()).collect();
         assert_eq!(self.started, known);
-        let lost = matches!(self.run.status(), Status::Failed | Status::Cancelled);
-        let owed = self.run.children.iter().filter(|child| lost && child.cascade && child.result.is_none());
-        assert_eq!(self.cancelled, owed.map(|child| child.run.clone()).collect::<Vec<_>>());
+        let unsuccessful = matches!(self.run.status(), Status::Failed | Status::Cancelled);
+        let to_cancel =
+            self.run.children.iter().filter(|child| unsuccessful && child.cascade && child.result.is_none());
+        assert_eq!(self.cancelled, to_cancel.map(|child| child.run.clone()).collect::<Vec<_>>());
     }
 
     fn check_caps(&self) {
@@ -235,11 +243,15 @@ impl World {
         assert_eq!(self.run.starts, begun as u64);
         assert!(self.run.starts <= EXECUTIONS_MAX);
         let limit = self.run.workflow.settings.max_loopback_iterations;
-        assert!(self.run.turns.iter().all(|turns| *turns <= limit), "{:?}", self.run.turns);
+        assert!(
+            self.run.loop_iterations.iter().all(|turns| *turns <= limit),
+            "{:?}",
+            self.run.loop_iterations
+        );
     }
 
-    /// A node that has not begun although everything before it has ended.
-    fn held_up(&self) -> Option<&NodeId> {
+    /// Returns a node that has not begun although all nodes before it have ended.
+    fn blocked_node(&self) -> Option<&NodeId> {
         let pending = |position: usize| self.run.nodes[position].status == NodeStatus::Pending;
         let ended = |position: usize| self.run.nodes[position].ended_at.is_some() || self.skipped(position);
         let ready = |position: usize| {

@@ -1,12 +1,14 @@
-//! Approvals: which actions count, who may take them, and what is recorded of a decision.
+//! Approvals: the actions that count, the approvers, and the record of a decision.
 
-use holdpoint_core::{Answer, Command, InterruptId, Principal, Refusal, Request, Resolution, Status};
+use holdpoint_core::{
+    Answer, Command, InterruptId, InterruptRequest, Principal, Refusal, Resolution, Status,
+};
 use serde_json::{Value, json};
 
-use crate::story::{DAWN, Story, given};
-use crate::words::*;
+use crate::story::{START_TIME, Story, given};
+use crate::vocabulary::*;
 
-/// A gate with these members of its data waits.
+/// Returns a story in which a gate with these members waits.
 fn gate(members: Value) -> Story {
     given([start(), begin("gate"), ask("gate", approval_of(members))])
 }
@@ -17,12 +19,12 @@ fn offering<const N: usize>(actions: [&str; N]) -> Story {
 
 fn decided(mut value: Value) -> Value {
     value["decidedBy"] = json!("ada");
-    value["decidedAt"] = json!(DAWN.to_string());
+    value["decidedAt"] = json!(START_TIME.to_string());
     value
 }
 
 #[track_caller]
-fn granted(story: Story, value: &Value) {
+fn assert_recorded(story: Story, value: &Value) {
     story.when(answer(1, value.clone())).then([
         resolved(1, decided(value.clone())),
         approval_received(1),
@@ -31,14 +33,14 @@ fn granted(story: Story, value: &Value) {
 }
 
 #[test]
-fn every_offered_action_counts_and_is_recorded_with_who_and_when() {
-    granted(offering(["accept"]), &json!({"action": "accept", "feedback": "fine"}));
-    granted(offering(["reject"]), &json!({"action": "reject"}));
-    granted(
+fn every_offered_action_counts_and_is_recorded_with_its_decider_and_time() {
+    assert_recorded(offering(["accept"]), &json!({"action": "accept", "feedback": "fine"}));
+    assert_recorded(offering(["reject"]), &json!({"action": "reject"}));
+    assert_recorded(
         offering(["edit-accept"]),
         &json!({"action": "edit-accept", "editedArtifactData": {"amount": 5}}),
     );
-    granted(
+    assert_recorded(
         offering(["refine"]),
         &json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": "shorter"}}),
     );
@@ -59,9 +61,9 @@ fn an_action_that_is_not_offered_is_refused_and_the_gate_still_waits() {
 }
 
 #[test]
-fn offering_edit_permits_edit_accept_and_nothing_is_called_edit() {
+fn offering_edit_permits_the_action_edit_accept_but_not_edit() {
     let edited = json!({"action": "edit-accept", "editedArtifactData": {"amount": 5}});
-    granted(offering(["edit"]), &edited);
+    assert_recorded(offering(["edit"]), &edited);
     offering(["edit"]).when(answer(1, json!({"action": "edit"}))).refused_for("resumeValue.action");
 }
 
@@ -73,7 +75,7 @@ fn edit_accept_needs_the_edited_data() {
 }
 
 #[test]
-fn a_refinement_says_what_is_to_be_refined() {
+fn a_refinement_has_a_scope_with_its_members() {
     let refine = |feedback: Value| {
         let value = json!({"action": "refine", "refineFeedback": feedback});
         offering(["refine"]).when(answer(1, value))
@@ -103,7 +105,7 @@ fn an_answer_is_an_object_with_an_action() {
 }
 
 #[test]
-fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
+fn only_listed_approvers_decide_by_name_or_by_role() {
     let listed = |list: Value| gate(json!({"actions": ["accept"], "approversList": list}));
     let bob = || Principal { roles: vec!["ops".to_owned()], ..Principal::named("bob") };
     for list in [json!(["ada"]), json!(["bob", "finance"]), json!([])] {
@@ -116,7 +118,7 @@ fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
         .status_is(Status::WaitingApproval)
         .when(accept(1))
         .accepted();
-    // Who may not decide learns nothing of what a decision looks like.
+    // The refusal of a principal that may not decide does not depend on the answer.
     listed(json!(["ada"]))
         .when(answer_by(bob(), 1, json!(7)))
         .refused(Refusal::NotAnApprover("bob".to_owned()));
@@ -128,7 +130,7 @@ fn record_of(story: Story, mut members: Value) -> Value {
         members["action"] = json!("accept");
     }
     let story = story.given([answer(1, members)]);
-    match &story.interrupt_of("gate").expect("asked").resolution {
+    match &story.interrupt_of("gate").expect("an interrupt").resolution {
         Some(Resolution::Answered { value, .. }) => value.clone(),
         other => panic!("not answered: {other:?}"),
     }
@@ -141,15 +143,15 @@ fn a_decision_has_the_time_of_the_server_and_the_claimed_time_of_the_client() {
         assert_eq!(
             value,
             decided(json!({"action": "accept", "claimedAt": instant})),
-            "row 6: a client's time is a claim"
+            "a client's time is a claim"
         );
     }
-    for odd in [json!("yesterday"), json!("2020-13-01T00:00:00Z"), json!(5), json!(null)] {
-        let answered = json!({"action": "accept", "decidedAt": odd});
+    for invalid in [json!("yesterday"), json!("2020-13-01T00:00:00Z"), json!(5), json!(null)] {
+        let answered = json!({"action": "accept", "decidedAt": invalid});
         offering(["accept"]).when(answer(1, answered)).refused_for("resumeValue.decidedAt");
     }
-    let forged = record_of(offering(["accept"]), json!({"claimedAt": "2020-01-01T00:00:00Z"}));
-    assert_eq!(forged.get("claimedAt"), None);
+    let without_claim = record_of(offering(["accept"]), json!({"claimedAt": "2020-01-01T00:00:00Z"}));
+    assert_eq!(without_claim.get("claimedAt"), None);
 }
 
 #[test]
@@ -160,17 +162,18 @@ fn feedback_must_be_a_text() {
 }
 
 #[test]
-fn members_that_an_approval_does_not_know_are_recorded_as_ignored() {
-    let said = json!({
+fn unknown_members_of_an_approval_are_recorded_as_ignored() {
+    let sent = json!({
         "payment": {"amount": 7}, "comment": "fine", "editedArtifactData": 1, "quorum": 2, "ignored": {"before": 3},
     });
-    let value = record_of(offering(["accept", "edit"]), said);
+    let value = record_of(offering(["accept", "edit"]), sent);
     let ignored = json!({"payment": {"amount": 7}, "editedArtifactData": 1, "quorum": 2, "before": 3});
     assert_eq!(value, decided(json!({"action": "accept", "comment": "fine", "ignored": ignored})));
     let edited = json!({"action": "edit-accept", "editedArtifactData": 1});
     assert_eq!(record_of(offering(["edit"]), edited.clone()), decided(edited));
     let schema = json!({"properties": {"ticket": {"type": "string"}, "quorum": true}, "required": ["desk"]});
-    let asked = Request { resume_schema: Some(schema), ..approval_of(json!({"actions": ["accept"]})) };
+    let asked =
+        InterruptRequest { resume_schema: Some(schema), ..approval_of(json!({"actions": ["accept"]})) };
     let story = given([start(), begin("gate"), ask("gate", asked.clone())]);
     let value = record_of(story, json!({"ticket": "T-1", "desk": 4, "quorum": 9}));
     let expected = json!({"action": "accept", "ticket": "T-1", "desk": 4, "ignored": {"quorum": 9}});
@@ -179,30 +182,30 @@ fn members_that_an_approval_does_not_know_are_recorded_as_ignored() {
     let names: Vec<&str> = gate.outputs.keys().map(String::as_str).collect();
     assert_eq!(names, ["ticket", "desk", "action", "decidedBy", "decidedAt"]);
     assert_eq!(gate.unmapped, ["ticket", "desk"]);
-    // Recorded by a version that kept everything, and read by this one.
+    // An older version recorded all members of an answer.
     let older = asked.outputs(&json!({"action": "accept", "payment": 7}));
     assert_eq!(older.outputs, object(json!({"action": "accept"})));
 }
 
 #[test]
-fn a_repeated_decision_is_recognized_although_members_of_it_were_ignored() {
+fn a_repeated_decision_with_ignored_members_is_recognized() {
     let named = |value: Value| {
         let answer = Answer { decision: Some("d1".to_owned()), ..Answer::new(value, ada()) };
         Command::Resolve { answers: [(InterruptId(1), answer)].into() }
     };
-    let said = json!({"action": "accept", "payment": 7, "decidedAt": "2020-01-01T00:00:00Z"});
-    let story = offering(["accept"]).given([named(said.clone())]);
-    let story = story.when(named(said)).then([]);
+    let sent = json!({"action": "accept", "payment": 7, "decidedAt": "2020-01-01T00:00:00Z"});
+    let story = offering(["accept"]).given([named(sent.clone())]);
+    let story = story.when(named(sent)).then([]);
     story
         .when(named(json!({"action": "accept", "payment": 8})))
         .refused(Refusal::DecisionConflict("d1".to_owned()));
 }
 
 #[test]
-fn older_words_for_a_decision_are_understood() {
+fn the_older_decision_values_are_mapped_to_actions() {
     let all = ["accept", "reject", "refine"];
     let decided = |members: Value| {
-        let mut value = json!({"decidedBy": "ada", "decidedAt": DAWN.to_string()});
+        let mut value = json!({"decidedBy": "ada", "decidedAt": START_TIME.to_string()});
         object(members).into_iter().for_each(|(name, member)| value[name] = member);
         [resolved(1, value), approval_received(1), resumed("gate", 1)]
     };
@@ -227,21 +230,21 @@ fn older_words_for_a_decision_are_understood() {
     ] {
         offering(all).when(answer(1, given)).then(decided(understood));
     }
-    // Where nobody offers to refine, a refusal with a reason is a refusal with a reason.
+    // If `refine` is not offered, a rejection with feedback stays a rejection.
     offering(["accept", "reject"])
         .when(answer(1, json!({"decision": "rejected", "feedback": "too dear"})))
         .then(decided(json!({"action": "reject", "feedback": "too dear"})));
     offering(["accept"]).when(answer(1, json!({"decision": "rejected"}))).refused_for("resumeValue.action");
-    for nobodys in ["timeout", "cancelled", "maybe"] {
-        offering(all).when(answer(1, json!({"decision": nobodys}))).refused_for("resumeValue.decision");
+    for unknown in ["timeout", "cancelled", "maybe"] {
+        offering(all).when(answer(1, json!({"decision": unknown}))).refused_for("resumeValue.decision");
     }
     let both = json!({"action": "accept", "decision": "rejected"});
     offering(all).when(answer(1, both.clone())).then(decided(both));
 }
 
 #[test]
-fn a_decision_is_timed_by_the_answer_not_by_the_question() {
-    let at = DAWN.plus_ms(90_000).to_string();
+fn a_decision_has_the_time_of_the_answer_not_of_the_request() {
+    let at = START_TIME.plus_ms(90_000).to_string();
     let value = json!({"action": "accept", "decidedBy": "ada", "decidedAt": at});
     offering(["accept"]).later(90_000).when(accept(1)).then([
         resolved(1, value),
@@ -251,7 +254,7 @@ fn a_decision_is_timed_by_the_answer_not_by_the_question() {
 }
 
 #[test]
-fn an_approval_is_called_by_its_title() {
+fn the_title_of_an_approval_comes_from_its_data() {
     let story = offering(["accept"]);
     assert_eq!(story.interrupt_of("gate").map(holdpoint_core::Interrupt::title), Some("Pay?"));
 }

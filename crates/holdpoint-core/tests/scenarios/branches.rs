@@ -1,21 +1,22 @@
-//! Nodes that choose a way: which of their edges are taken.
+//! Nodes that choose a branch, and the edges that are taken then.
 
 use holdpoint_core::{Event, NodeStatus};
 use serde_json::{Map, json};
 
 use crate::story::{Story, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
-fn crossroads() -> Story {
-    let way = |name: &str, target: &str| with(edge("choice", target), "sourceOutput", json!(name));
-    let edges = [way("true", "yes"), way("false", "no"), edge("choice", "always"), way("output", "also")];
+fn choice_node() -> Story {
+    let branch = |name: &str, target: &str| with(edge("choice", target), "sourceOutput", json!(name));
+    let edges =
+        [branch("true", "yes"), branch("false", "no"), edge("choice", "always"), branch("output", "also")];
     on(workflow([node("choice"), node("yes"), node("no"), node("always"), node("also")], edges))
         .given([start(), begin("choice")])
 }
 
 #[test]
-fn only_the_chosen_way_and_edges_without_one_are_taken() {
-    crossroads()
+fn only_edges_of_the_chosen_branch_and_edges_without_a_branch_are_taken() {
+    choice_node()
         .when(choose("choice", "true"))
         .then([Event::NodeCompleted {
             node: node_id("choice"),
@@ -32,8 +33,8 @@ fn only_the_chosen_way_and_edges_without_one_are_taken() {
 }
 
 #[test]
-fn a_way_that_no_edge_is_named_after_leads_nowhere() {
-    crossroads()
+fn a_branch_without_edges_skips_the_edges_of_the_other_branches() {
+    choice_node()
         .given([choose("choice", "perhaps")])
         .node_is("yes", &NodeStatus::Skipped)
         .node_is("no", &NodeStatus::Skipped)
@@ -41,8 +42,8 @@ fn a_way_that_no_edge_is_named_after_leads_nowhere() {
 }
 
 #[test]
-fn the_names_of_outputs_mean_nothing_where_no_way_is_chosen() {
-    crossroads()
+fn all_edges_are_taken_if_the_node_chooses_no_branch() {
+    choice_node()
         .given([done("choice")])
         .next_is("begin yes")
         .given([begin("yes"), done("yes")])
@@ -50,7 +51,7 @@ fn the_names_of_outputs_mean_nothing_where_no_way_is_chosen() {
 }
 
 #[test]
-fn a_condition_counts_on_the_chosen_way_too() {
+fn the_condition_of_an_edge_of_the_chosen_branch_is_evaluated() {
     let edge = with(edge_if("output.x == 1", "choice", "yes"), "sourceOutput", json!("true"));
     on(workflow([node("choice"), node("yes")], [edge]))
         .given([start(), begin("choice"), choose("choice", "true")])

@@ -1,19 +1,19 @@
-//! Limits of a run: executions of nodes, the time it takes, and what its options may say.
+//! Limits of a run: node executions, duration, and options.
 
 use holdpoint_core::{Cap, Event, Obligation, Refusal, RunError, Status, Timer};
 use serde_json::{Value, json};
 
-use crate::story::{DAWN, on};
-use crate::words::*;
+use crate::story::{START_TIME, on};
+use crate::vocabulary::*;
 
 fn line_of_three() -> holdpoint_core::Workflow {
     workflow([node("a"), node("b"), node("c")], [edge("a", "b"), edge("b", "c")])
 }
 
 #[test]
-fn the_execution_beyond_the_limit_does_not_begin_and_ends_the_run() {
+fn the_execution_above_the_limit_does_not_begin_and_ends_the_run() {
     let error =
-        RunError::new("recursion_limit_exceeded", "node c would be execution 3 of at most 2 in this run");
+        RunError::new("recursion_limit_exceeded", "node c would be execution 3; at most 2 are allowed");
     on(line_of_three())
         .given([start_configured(json!({"recursionLimit": 2}))])
         .given([begin("a"), done("a"), begin("b"), done("b")])
@@ -26,7 +26,7 @@ fn the_execution_beyond_the_limit_does_not_begin_and_ends_the_run() {
 }
 
 #[test]
-fn nobody_gets_more_executions_than_the_server_allows() {
+fn the_recursion_limit_of_a_run_is_capped_by_the_server() {
     let limit =
         |options: Value| on(line_of_three()).given([start_configured(options)]).run().executions_max();
     assert_eq!(limit(json!({})), 1000);
@@ -36,10 +36,13 @@ fn nobody_gets_more_executions_than_the_server_allows() {
 
 #[test]
 fn a_run_that_takes_too_long_fails() {
-    let error = RunError::new("run_timeout", "the run took longer than the 500 ms it may take");
+    let error = RunError::new("run_timeout", "the run exceeded its timeout of 500 ms");
     on(line_of_three())
         .when(start_configured(json!({"runTimeoutMs": 500})))
-        .obliges([Obligation::Activate, Obligation::SetTimer { timer: Timer::Run, due: DAWN.plus_ms(500) }])
+        .obliges([
+            Obligation::Activate,
+            Obligation::SetTimer { timer: Timer::Run, due: START_TIME.plus_ms(500) },
+        ])
         .later(499)
         .when(holdpoint_core::Command::TimeOut)
         .refused(Refusal::NotDue)
@@ -49,13 +52,13 @@ fn a_run_that_takes_too_long_fails() {
             Event::CapBreached { cap: Cap::RunDuration, limit: 500, observed: 501, node: None },
             Event::RunFailed { error, node: None },
         ])
-        .obliges([Obligation::ClearTimer { timer: Timer::Run, due: DAWN.plus_ms(500) }]);
+        .obliges([Obligation::ClearTimer { timer: Timer::Run, due: START_TIME.plus_ms(500) }]);
 }
 
 #[test]
-fn the_caller_goes_before_the_workflow_and_zero_means_no_limit() {
+fn the_timeout_of_the_caller_overrides_the_workflow_and_zero_means_no_limit() {
     let limit = |settings: Value, options: Value| {
-        let flow = workflow_having([node("a")], [], json!({"settings": settings}));
+        let flow = workflow_with_members([node("a")], [], json!({"settings": settings}));
         on(flow).given([start_configured(options)]).run().timeout_ms()
     };
     assert_eq!(limit(json!({}), json!({})), None);
@@ -66,7 +69,7 @@ fn the_caller_goes_before_the_workflow_and_zero_means_no_limit() {
 }
 
 #[test]
-fn a_run_without_a_limit_takes_as_long_as_it_takes() {
+fn a_run_without_a_timeout_never_times_out() {
     on(line_of_three())
         .given([start()])
         .later(u64::from(u32::MAX))
@@ -93,9 +96,9 @@ fn reserved_options_have_their_types() {
 }
 
 #[test]
-fn a_workflow_says_what_options_it_wants() {
+fn options_are_validated_against_the_schema_of_the_workflow() {
     let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]});
-    let flow = || workflow_having([node("a")], [], json!({"configurableSchema": schema}));
+    let flow = || workflow_with_members([node("a")], [], json!({"configurableSchema": schema}));
     on(flow()).when(start_configured(json!({"size": 3}))).accepted();
     on(flow()).when(start_configured(json!({"size": "x"}))).refused_for("configurable/size");
     on(flow()).when(start()).refused_for("configurable");

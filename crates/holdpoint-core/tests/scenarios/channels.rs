@@ -1,17 +1,17 @@
-//! Channels: how writes come together, what is dropped, and who may write and read.
+//! Channels: reducers, expiry and size of entries, and access of writers and readers.
 
-use holdpoint_core::workflow::NoInput;
+use holdpoint_core::workflow::InputError;
 use holdpoint_core::{ChannelWrite, Completion, Event, Reducer, Status};
 use serde_json::{Value, json};
 
-use crate::story::{DAWN, Story, on};
-use crate::words::*;
+use crate::story::{START_TIME, Story, on};
+use crate::vocabulary::*;
 
-/// A line of nodes that write, with these channels declared.
+/// Returns a started run of four nodes in a line, with these channels.
 fn writers(channels: Value) -> Story {
     let names = ["a", "b", "c", "d"];
     let edges = names.windows(2).map(|pair| edge(pair[0], pair[1])).collect::<Vec<_>>();
-    on(workflow_having(names.map(node), edges, json!({"channels": channels}))).given([start()])
+    on(workflow_with_members(names.map(node), edges, json!({"channels": channels}))).given([start()])
 }
 
 fn write(reducer: Reducer, value: Value) -> ChannelWrite {
@@ -22,7 +22,7 @@ fn writing(node: &str, write: ChannelWrite) -> holdpoint_core::Command {
     complete(node, Completion { channels: vec![write], ..Completion::default() })
 }
 
-/// What is in the channel after these writes, each ten milliseconds after the one before.
+/// Returns the value of the channel after these writes, with ten milliseconds before each.
 fn after(reducer: Reducer, values: [Value; 3]) -> Value {
     let mut story = writers(json!({}));
     for (node, value) in ["a", "b", "c"].into_iter().zip(values) {
@@ -32,11 +32,11 @@ fn after(reducer: Reducer, values: [Value; 3]) -> Value {
 }
 
 fn at(ms: i64) -> i64 {
-    DAWN.0 + ms
+    START_TIME.0 + ms
 }
 
 #[test]
-fn each_reducer_brings_writes_together_in_its_way() {
+fn each_reducer_combines_writes_by_its_rule() {
     use Reducer::{Append, Counter, Feedback, Merge, Message, Replace, Votes};
     assert_eq!(after(Replace, [json!(1), json!(2), json!({"x": 3})]), json!({"x": 3}));
     assert_eq!(
@@ -74,7 +74,7 @@ fn each_reducer_brings_writes_together_in_its_way() {
 }
 
 #[test]
-fn a_write_is_recorded_as_it_was_made_and_before_its_node_completes() {
+fn a_write_is_recorded_unchanged_and_before_its_node_completes() {
     writers(json!({})).given([begin("a")]).when(writing("a", write(Reducer::Append, json!("x")))).then([
         Event::ChannelWritten {
             node: node_id("a"),
@@ -95,13 +95,17 @@ fn old_entries_are_dropped_with_the_next_write() {
         .given([begin("a"), writing("a", kept("a")), begin("b"), writing("b", kept("b"))])
         .later(200)
         .given([begin("c"), writing("c", kept("c"))]);
-    assert_eq!(story.run().variables["log"].as_array().map(Vec::len), Some(3), "as old as they may be");
+    assert_eq!(
+        story.run().variables["log"].as_array().map(Vec::len),
+        Some(3),
+        "entries of exactly the maximum age stay"
+    );
     let story = story.later(201).given([begin("d"), writing("d", kept("d"))]);
     assert_eq!(story.run().variables["log"], json!([{"value": "d", "_ts": at(401)}]));
 }
 
 #[test]
-fn the_oldest_entries_make_room() {
+fn the_oldest_entries_are_dropped_above_the_maximum_size() {
     let mut story = writers(json!({"log": {"reducer": "append", "maxSize": 2}}));
     for node in ["a", "b", "c"] {
         story = story.given([begin(node), writing(node, write(Reducer::Append, json!(node)))]);
@@ -121,7 +125,7 @@ fn a_declared_channel_begins_with_its_default_and_is_listed() {
 }
 
 #[test]
-fn what_does_not_fit_fails_the_node() {
+fn an_invalid_write_fails_the_node() {
     for (reducer, value) in [
         (Reducer::Merge, json!(1)),
         (Reducer::Counter, json!("1")),
@@ -142,7 +146,7 @@ fn what_does_not_fit_fails_the_node() {
 }
 
 #[test]
-fn only_those_may_write_who_are_named() {
+fn only_listed_writers_may_write_to_a_channel() {
     let access = |writers: Value| json!({"log": {"reducer": "append", "access": writers}});
     let written = |channels: Value| {
         writers(channels).given([begin("a"), writing("a", write(Reducer::Append, json!(1)))])
@@ -159,7 +163,7 @@ fn only_those_may_write_who_are_named() {
 }
 
 #[test]
-fn only_those_may_read_who_are_named() {
+fn only_listed_readers_may_read_a_channel() {
     let ports = json!({
         "direct": {"type": "variable", "variableName": "log", "optional": true},
         "computed": {"type": "expression", "expression": "log"},
@@ -167,20 +171,20 @@ fn only_those_may_read_who_are_named() {
     let reading = |readers: Value| {
         let channels = json!({"log": {"reducer": "counter", "default": 7, "access": {"readers": readers}}});
         let node = with(node("a"), "inputs", ports.clone());
-        on(workflow_having([node], [], json!({"channels": channels}))).given([start(), begin("a")])
+        on(workflow_with_members([node], [], json!({"channels": channels}))).given([start(), begin("a")])
     };
     let allowed = reading(json!(["a"]));
     assert_eq!(allowed.inputs_of("a"), Ok(object(json!({"direct": 7, "computed": 7}))));
     let denied = reading(json!([]));
     let why = "node a may not read the channel \"log\"".to_owned();
-    let expected = NoInput { port: "direct".to_owned(), code: "channel_access_denied", why };
+    let expected = InputError { port: "direct".to_owned(), code: "channel_access_denied", why };
     assert_eq!(denied.inputs_of("a"), Err(expected));
     let variables = denied.run().variables_of(&denied.run().workflow.nodes[0]);
-    assert_eq!(variables.get("log"), None, "an expression finds nothing there");
+    assert_eq!(variables.get("log"), None, "an expression cannot read the channel");
 }
 
 #[test]
-fn nothing_but_a_write_changes_a_channel() {
+fn only_a_channel_write_changes_a_channel() {
     let channels = json!({"log": {"reducer": "append"}});
     writers(channels.clone())
         .given([begin("a"), done_with("a", json!({"log": 1}))])
@@ -189,13 +193,13 @@ fn nothing_but_a_write_changes_a_channel() {
     writers(channels.clone())
         .given([begin("a"), complete("a", set)])
         .failed_with("invalid_variable", "\"log\" is a channel");
-    on(workflow_having([node("a")], [], json!({"channels": channels})))
+    on(workflow_with_members([node("a")], [], json!({"channels": channels})))
         .when(start_with(json!({"log": 1})))
         .refused_for("inputs.log");
 }
 
 #[test]
-fn a_condition_sees_a_channel_as_it_is_after_the_write() {
+fn a_condition_reads_a_channel_after_the_write() {
     let flow = workflow([node("a"), node("b")], [edge_if("log == 3", "a", "b")]);
     on(flow).given([start(), begin("a"), writing("a", write(Reducer::Counter, json!(3)))]).next_is("begin b");
 }

@@ -1,13 +1,13 @@
-//! Runs that a run has started: their names, what is heard of them, and how they end together.
+//! Child runs: their ids, their status in the parent, and cancellation with the parent.
 
 use holdpoint_core::{
-    ChildResult, Command, Dispatch, Event, NodeStatus, Obligation, Outcome, Parent, Refusal, RunId, Start,
-    Status, WorkflowId, limits,
+    ChildResult, ChildRunRequest, Command, Event, NodeOutcome, NodeStatus, Obligation, Parent, Refusal,
+    RunId, StartRequest, Status, WorkflowId, limits,
 };
 use serde_json::{Map, json};
 
 use crate::story::{Story, given, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
 fn child_id(text: &str) -> RunId {
     RunId::parse(text).expect("a run id")
@@ -17,12 +17,20 @@ fn flow() -> WorkflowId {
     WorkflowId::parse("child").expect("a workflow id")
 }
 
-fn dispatch(node: &str, wait: bool) -> Command {
+fn start_child(node: &str, wait: bool) -> Command {
     let inputs = object(json!({"x": 1}));
-    finish(node, Outcome::Dispatched(Box::new(Dispatch { workflow: flow(), inputs, wait, cascade: wait })))
+    finish(
+        node,
+        NodeOutcome::ChildRequested(Box::new(ChildRunRequest {
+            workflow: flow(),
+            inputs,
+            wait,
+            cascade: wait,
+        })),
+    )
 }
 
-fn dispatched(node: &str, child: &str, wait: bool) -> Event {
+fn child_dispatched(node: &str, child: &str, wait: bool) -> Event {
     let (child, inputs) = (child_id(child), object(json!({"x": 1})));
     Event::NodeDispatched {
         node: node_id(node),
@@ -35,25 +43,25 @@ fn dispatched(node: &str, child: &str, wait: bool) -> Event {
     }
 }
 
-fn news(child: &str, status: Status) -> Command {
+fn child_update(child: &str, status: Status) -> Command {
     let ended = matches!(status, Status::Completed | Status::Failed | Status::Cancelled);
     Command::Child { child: child_id(child), status, result: ended.then(ChildResult::default) }
 }
 
 fn awaiting() -> Story {
-    given([start(), begin("gate"), dispatch("gate", true)])
+    given([start(), begin("gate"), start_child("gate", true)])
 }
 
 #[test]
-fn a_node_waits_for_the_run_it_has_started_and_is_entered_again() {
+fn a_node_waits_for_its_child_run_and_is_entered_again() {
     given([start(), begin("gate")])
-        .when(dispatch("gate", true))
-        .then([dispatched("gate", "run-1.1", true)])
+        .when(start_child("gate", true))
+        .then([child_dispatched("gate", "run-1.1", true)])
         .obliges([Obligation::StartChild { child: child_id("run-1.1") }])
         .node_is("gate", &NodeStatus::Awaiting(child_id("run-1.1")))
         .status_is(Status::Running)
         .next_is("nothing")
-        .when(news("run-1.1", Status::Completed))
+        .when(child_update("run-1.1", Status::Completed))
         .then([Event::ChildEnded {
             child: child_id("run-1.1"),
             status: Status::Completed,
@@ -64,79 +72,84 @@ fn a_node_waits_for_the_run_it_has_started_and_is_entered_again() {
 }
 
 #[test]
-fn a_run_that_is_not_waited_for_goes_its_own_way() {
+fn a_child_run_that_is_not_awaited_does_not_affect_its_parent() {
     given([start(), begin("gate")])
-        .when(dispatch("gate", false))
-        .then([dispatched("gate", "run-1.1", false)])
+        .when(start_child("gate", false))
+        .then([child_dispatched("gate", "run-1.1", false)])
         .next_is("enter gate")
         .given([done("gate"), begin("after")])
-        .when(news("run-1.1", Status::Failed))
+        .when(child_update("run-1.1", Status::Failed))
         .accepted()
         .obliges([])
         .next_is("enter after");
 }
 
 #[test]
-fn children_are_counted_over_the_whole_run() {
+fn child_runs_are_numbered_over_the_whole_run() {
     on(left_and_right())
-        .given([start(), begin("left"), dispatch("left", true), begin("right")])
-        .when(dispatch("right", true))
-        .then([dispatched("right", "run-1.2", true)]);
+        .given([start(), begin("left"), start_child("left", true), begin("right")])
+        .when(start_child("right", true))
+        .then([child_dispatched("right", "run-1.2", true)]);
 }
 
 #[test]
-fn a_parent_shows_what_the_child_that_it_waits_for_waits_for() {
+fn a_parent_shows_the_waiting_status_of_the_child_it_awaits() {
     for status in [Status::WaitingApproval, Status::WaitingInput, Status::WaitingExternal] {
         awaiting()
-            .when(news("run-1.1", status))
+            .when(child_update("run-1.1", status))
             .then([Event::ChildChanged { child: child_id("run-1.1"), status }])
             .obliges([])
             .status_is(status)
-            .given([news("run-1.1", Status::Running)])
+            .given([child_update("run-1.1", Status::Running)])
             .status_is(Status::Running);
     }
-    awaiting().given([news("run-1.1", Status::Paused)]).status_is(Status::Running);
+    awaiting().given([child_update("run-1.1", Status::Paused)]).status_is(Status::Running);
     on(left_and_right())
-        .given([start(), begin("left"), dispatch("left", true), news("run-1.1", Status::WaitingInput)])
+        .given([
+            start(),
+            begin("left"),
+            start_child("left", true),
+            child_update("run-1.1", Status::WaitingInput),
+        ])
         .status_is(Status::Running)
         .given([begin("right"), ask("right", approval())])
         .status_is(Status::WaitingApproval);
 }
 
 #[test]
-fn the_same_news_twice_change_nothing() {
+fn a_repeated_status_of_a_child_changes_nothing() {
     awaiting()
-        .given([news("run-1.1", Status::WaitingInput)])
-        .when(news("run-1.1", Status::WaitingInput))
+        .given([child_update("run-1.1", Status::WaitingInput)])
+        .when(child_update("run-1.1", Status::WaitingInput))
         .then([])
-        .given([news("run-1.1", Status::Failed)])
-        .when(news("run-1.1", Status::Completed))
+        .given([child_update("run-1.1", Status::Failed)])
+        .when(child_update("run-1.1", Status::Completed))
         .then([]);
-    awaiting().when(news("run-1.2", Status::Failed)).refused(Refusal::ChildNotFound);
+    awaiting().when(child_update("run-1.2", Status::Failed)).refused(Refusal::ChildNotFound);
 }
 
 #[test]
 fn children_are_cancelled_with_a_parent_that_is_cancelled_or_fails() {
-    let owed = [Obligation::CancelChild { child: child_id("run-1.1") }];
-    awaiting().when(cancel()).accepted().obliges(owed.clone());
-    awaiting().when(abandon()).accepted().obliges(owed);
-    awaiting().given([news("run-1.1", Status::Failed)]).when(cancel()).accepted().obliges([]);
-    given([start(), begin("gate"), dispatch("gate", false)]).when(cancel()).accepted().obliges([]);
+    let cancelled = [Obligation::CancelChild { child: child_id("run-1.1") }];
+    awaiting().when(cancel()).accepted().obliges(cancelled.clone());
+    awaiting().when(abandon()).accepted().obliges(cancelled);
+    awaiting().given([child_update("run-1.1", Status::Failed)]).when(cancel()).accepted().obliges([]);
+    given([start(), begin("gate"), start_child("gate", false)]).when(cancel()).accepted().obliges([]);
 }
 
 #[test]
 fn a_completed_parent_leaves_its_children_alone() {
     on(workflow([node("gate")], []))
-        .given([start(), begin("gate"), dispatch("gate", false)])
+        .given([start(), begin("gate"), start_child("gate", false)])
         .when(done("gate"))
         .then([completed("gate"), Event::RunCompleted])
         .obliges([]);
 }
 
 #[test]
-fn a_child_is_cancelled_with_its_parent_and_says_so() {
+fn a_child_that_is_cancelled_with_its_parent_records_the_parent() {
     let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
-    given([Command::Start(Box::new(Start { parent: Some(parent), ..start_of(json!({})) }))])
+    given([Command::Start(Box::new(StartRequest { parent: Some(parent), ..start_request(json!({})) }))])
         .when(Command::CancelWithParent)
         .then([Event::RunCancelled {
             reason: Some("parent-cancelled".to_owned()),
@@ -146,10 +159,10 @@ fn a_child_is_cancelled_with_its_parent_and_says_so() {
 }
 
 #[test]
-fn what_a_child_asked_is_gone_once_it_was_cancelled_with_its_parent() {
+fn an_interrupt_of_a_child_that_was_cancelled_with_its_parent_is_gone() {
     let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
     given([
-        Command::Start(Box::new(Start { parent: Some(parent), ..start_of(json!({})) })),
+        Command::Start(Box::new(StartRequest { parent: Some(parent), ..start_request(json!({})) })),
         begin("gate"),
         ask("gate", approval()),
     ])
@@ -159,18 +172,18 @@ fn what_a_child_asked_is_gone_once_it_was_cancelled_with_its_parent() {
 }
 
 #[test]
-fn runs_are_not_started_below_one_another_without_end() {
+fn the_nesting_of_child_runs_is_limited() {
     let at = |depth| {
         let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth };
-        given([Command::Start(Box::new(Start {
+        given([Command::Start(Box::new(StartRequest {
             parent: Some(parent),
             inputs: Map::new(),
-            ..start_of(json!({}))
+            ..start_request(json!({}))
         }))])
-        .given([begin("gate"), dispatch("gate", true)])
+        .given([begin("gate"), start_child("gate", true)])
     };
     at(limits::CHILD_DEPTH_MAX - 1).status_is(Status::Running);
-    at(limits::CHILD_DEPTH_MAX).failed_with("too_deep", "16 runs are above this one");
+    at(limits::CHILD_DEPTH_MAX).failed_with("too_deep", "child runs may be nested at most 16 levels deep");
 }
 
 #[test]
@@ -180,12 +193,12 @@ fn a_new_visit_starts_a_new_child() {
         [edge("s", "gate"), edge_if("output.again == true", "gate", "gate")],
     );
     let story =
-        on(flow).given([start(), begin("s"), done("s"), begin("gate"), dispatch("gate", true)]).given([
-            news("run-1.1", Status::Completed),
+        on(flow).given([start(), begin("s"), done("s"), begin("gate"), start_child("gate", true)]).given([
+            child_update("run-1.1", Status::Completed),
             done_with("gate", json!({"again": true})),
             begin("gate"),
         ]);
     let state = story.run().node_state(&node_id("gate")).expect("a node").clone();
     assert!(state.children.is_empty());
-    story.when(dispatch("gate", true)).then([dispatched("gate", "run-1.2", true)]);
+    story.when(start_child("gate", true)).then([child_dispatched("gate", "run-1.2", true)]);
 }

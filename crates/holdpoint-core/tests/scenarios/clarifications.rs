@@ -1,23 +1,23 @@
-//! Clarifications: every question is answered once, nothing else is, and each answer is what its question wants.
+//! Clarifications: each question has exactly one answer, which matches the schema of the question.
 
 use holdpoint_core::{Event, InterruptId, Kind, Status};
 use serde_json::{Value, json};
 
 use crate::story::{Story, given};
-use crate::words::*;
+use crate::vocabulary::*;
 
-/// Two questions wait: a colour, and an amount that must be a whole number of at least 1.
-fn asked() -> Story {
+/// Returns a story that waits for two answers: a colour, and an amount that is an integer of at least 1.
+fn waiting() -> Story {
     let questions = json!([
         {"id": "colour", "question": "Which colour?"},
         {"id": "amount", "question": "How many?", "schema": {"type": "integer", "minimum": 1}},
     ]);
-    let asking = request(Kind::Clarification, json!({"questions": questions}));
-    given([start(), begin("gate"), ask("gate", asking)]).status_is(Status::WaitingInput)
+    let questions_request = request(Kind::Clarification, json!({"questions": questions}));
+    given([start(), begin("gate"), ask("gate", questions_request)]).status_is(Status::WaitingInput)
 }
 
 fn answered(answers: Value) -> Story {
-    asked().when(answer(1, with(json!({}), "answers", answers)))
+    waiting().when(answer(1, with(json!({}), "answers", answers)))
 }
 
 #[test]
@@ -36,10 +36,11 @@ fn answers_come_as_a_list_or_as_an_object_and_are_recorded_as_an_object() {
 }
 
 #[test]
-fn the_question_is_announced_in_the_older_vocabulary_too() {
-    let asking = || request(Kind::Clarification, json!({"questions": [{"id": "q", "question": "Why?"}]}));
-    let story = given([start(), begin("gate")]).when(ask("gate", asking())).then([
-        requested(1, "gate", asking()),
+fn a_clarification_also_records_the_older_event() {
+    let questions_request =
+        || request(Kind::Clarification, json!({"questions": [{"id": "q", "question": "Why?"}]}));
+    let story = given([start(), begin("gate")]).when(ask("gate", questions_request())).then([
+        requested(1, "gate", questions_request()),
         suspended("gate", 1),
         Event::ClarificationRequested { interrupt: InterruptId(1) },
     ]);
@@ -54,7 +55,7 @@ fn every_question_must_be_answered() {
 }
 
 #[test]
-fn what_was_not_asked_is_not_answered() {
+fn an_answer_to_an_unknown_question_is_refused() {
     answered(json!({"colour": "blue", "amount": 3, "size": "L"})).refused_for("resumeValue.answers");
 }
 
@@ -86,7 +87,7 @@ fn answers_are_a_list_or_an_object() {
         answered(answers).refused_for("resumeValue.answers");
     }
     for value in [json!({}), json!(null), json!("blue"), json!({"answer": {}})] {
-        asked().when(answer(1, value)).refused_for("resumeValue.answers");
+        waiting().when(answer(1, value)).refused_for("resumeValue.answers");
     }
 }
 
@@ -94,6 +95,6 @@ fn answers_are_a_list_or_an_object() {
 fn an_answer_obeys_the_schema_of_its_question() {
     answered(json!({"colour": "blue", "amount": "three"})).refused_for("resumeValue.answers.amount");
     answered(json!({"colour": "blue", "amount": 0})).refused_for("resumeValue.answers.amount");
-    // A question without a schema takes anything, null included.
+    // A question without a schema accepts every value, including null.
     answered(json!({"colour": null, "amount": 1})).accepted();
 }

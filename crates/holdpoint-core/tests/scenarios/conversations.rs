@@ -1,20 +1,20 @@
-//! Conversations: they are opened, go on turn by turn, and are over when they are closed.
+//! Conversations: opening, exchanges and closing.
 
-use holdpoint_core::{Command, Event, InterruptId, Kind, NodeStatus, Obligation, Request, Status};
+use holdpoint_core::{Command, Event, InterruptId, InterruptRequest, Kind, NodeStatus, Obligation, Status};
 use serde_json::{Value, json};
 
 use crate::story::{Story, given, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
-fn at(key: &str, kind: Kind, data: Value) -> Request {
-    Request { key: Some(key.to_owned()), ..request(kind, data) }
+fn at(key: &str, kind: Kind, data: Value) -> InterruptRequest {
+    InterruptRequest { key: Some(key.to_owned()), ..request(kind, data) }
 }
 
 fn open(key: &str, data: Value) -> Command {
     ask("gate", at(key, Kind::ConversationStart, data))
 }
 
-fn turn(key: &str, data: Value) -> Command {
+fn exchange(key: &str, data: Value) -> Command {
     ask("gate", at(key, Kind::ConversationExchange, with(data, "prompt", json!("And?"))))
 }
 
@@ -22,15 +22,15 @@ fn close(key: &str, data: Value) -> Command {
     ask("gate", at(key, Kind::ConversationClose, data))
 }
 
-fn begun() -> Story {
+fn node_begun() -> Story {
     given([start(), begin("gate")])
 }
 
-fn chatting() -> Story {
-    begun().given([open("open", json!({"conversationId": "chat"}))])
+fn opened() -> Story {
+    node_begun().given([open("open", json!({"conversationId": "chat"}))])
 }
 
-/// Answered by the host itself.
+/// Returns the event of an answer by the host.
 fn answered(id: u32) -> Event {
     Event::InterruptResolved {
         id: InterruptId(id),
@@ -44,11 +44,11 @@ fn answered(id: u32) -> Event {
 }
 
 #[test]
-fn opening_returns_at_once_under_an_id_that_no_other_run_has() {
+fn opening_a_conversation_returns_at_once_with_an_id_that_contains_the_run() {
     let request = at("open", Kind::ConversationStart, json!({"conversationId": "chat", "title": "Chat"}));
     let mut shown = request.clone();
     shown.data["conversationId"] = json!("run-1:chat");
-    let story = begun()
+    let story = node_begun()
         .when(ask("gate", request))
         .then([
             requested(1, "gate", shown),
@@ -64,16 +64,17 @@ fn opening_returns_at_once_under_an_id_that_no_other_run_has() {
 
 #[test]
 fn a_conversation_without_a_name_gets_one() {
-    let story = begun().given([open("one", json!({})), open("two", json!({}))]);
+    let story = node_begun().given([open("one", json!({})), open("two", json!({}))]);
     let ids: Vec<&str> = story.run().conversations.iter().map(|known| known.id.as_str()).collect();
     assert_eq!(ids, ["run-1:1", "run-1:2"]);
 }
 
 #[test]
-fn a_turn_waits_and_is_counted_by_the_host() {
-    let story =
-        chatting().given([turn("t0", json!({"conversationId": "chat"}))]).status_is(Status::WaitingApproval);
-    let data = &story.interrupt_of("gate").expect("asked").data;
+fn an_exchange_waits_and_is_numbered_by_the_host() {
+    let story = opened()
+        .given([exchange("t0", json!({"conversationId": "chat"}))])
+        .status_is(Status::WaitingApproval);
+    let data = &story.interrupt_of("gate").expect("an interrupt").data;
     assert_eq!(*data, json!({"conversationId": "run-1:chat", "prompt": "And?", "turnIndex": 0}));
     let story = story
         .when(answer(2, json!("yes")))
@@ -82,22 +83,25 @@ fn a_turn_waits_and_is_counted_by_the_host() {
             Event::ConversationExchanged { interrupt: InterruptId(2) },
             resumed("gate", 2),
         ])
-        .given([turn("t1", json!({}))]);
-    assert_eq!(story.interrupt_of("gate").expect("asked").data["turnIndex"], 1);
+        .given([exchange("t1", json!({}))]);
+    assert_eq!(story.interrupt_of("gate").expect("an interrupt").data["turnIndex"], 1);
 }
 
 #[test]
-fn a_turn_that_brings_its_number_keeps_it_and_counting_goes_on_from_there() {
-    let story =
-        chatting().given([turn("t", json!({"turnIndex": 7})), answer(2, json!(1)), turn("u", json!({}))]);
-    assert_eq!(story.interrupt_of("gate").expect("asked").data["turnIndex"], 8);
+fn a_given_turn_index_is_kept_and_counting_continues_from_it() {
+    let story = opened().given([
+        exchange("t", json!({"turnIndex": 7})),
+        answer(2, json!(1)),
+        exchange("u", json!({})),
+    ]);
+    assert_eq!(story.interrupt_of("gate").expect("an interrupt").data["turnIndex"], 8);
 }
 
 #[test]
-fn what_is_said_must_be_what_the_outcome_schema_wants() {
-    let wanted = json!({"outcomeSchema": {"type": "object", "required": ["score"]}});
-    chatting()
-        .given([turn("t", wanted)])
+fn the_answer_to_an_exchange_must_match_its_outcome_schema() {
+    let schema = json!({"outcomeSchema": {"type": "object", "required": ["score"]}});
+    opened()
+        .given([exchange("t", schema)])
         .when(answer(2, json!({})))
         .refused_for("resumeValue")
         .status_is(Status::WaitingApproval)
@@ -106,8 +110,8 @@ fn what_is_said_must_be_what_the_outcome_schema_wants() {
 }
 
 #[test]
-fn closing_returns_at_once_and_nothing_follows() {
-    let story = chatting().when(close("close", json!({"conversationId": "chat", "reason": "done"})));
+fn closing_a_conversation_returns_at_once_and_later_exchanges_are_refused() {
+    let story = opened().when(close("close", json!({"conversationId": "chat", "reason": "done"})));
     let mut shown = at("close", Kind::ConversationClose, json!({"conversationId": "chat", "reason": "done"}));
     shown.data["conversationId"] = json!("run-1:chat");
     let story = story.then([
@@ -116,35 +120,41 @@ fn closing_returns_at_once_and_nothing_follows() {
         answered(2),
     ]);
     let field = "data.conversationId: ";
-    story.when(turn("t", json!({"conversationId": "chat"}))).failed_with("invalid_interrupt", field);
-    for late in
-        [turn("t", json!({})), close("again", json!({})), close("again", json!({"conversationId": "chat"}))]
-    {
-        chatting().given([close("close", json!({}))]).when(late).failed_with("invalid_interrupt", field);
+    story.when(exchange("t", json!({"conversationId": "chat"}))).failed_with("invalid_interrupt", field);
+    for late in [
+        exchange("t", json!({})),
+        close("again", json!({})),
+        close("again", json!({"conversationId": "chat"})),
+    ] {
+        opened().given([close("close", json!({}))]).when(late).failed_with("invalid_interrupt", field);
     }
 }
 
 #[test]
-fn an_id_is_used_once_in_a_run() {
+fn a_conversation_id_is_used_once_in_a_run() {
     let again = || open("again", json!({"conversationId": "chat"}));
-    let field = "data.conversationId: was used";
-    chatting().when(again()).failed_with("invalid_interrupt", field);
-    chatting().given([close("close", json!({}))]).when(again()).failed_with("invalid_interrupt", field);
-    chatting().given([open("other", json!({"conversationId": "other"}))]).status_is(Status::Running);
-    // Nor does a name that looks like an id lead to another's conversation.
-    let story = begun().given([open("open", json!({}))]);
+    let field = "data.conversationId: was already used";
+    opened().when(again()).failed_with("invalid_interrupt", field);
+    opened().given([close("close", json!({}))]).when(again()).failed_with("invalid_interrupt", field);
+    opened().given([open("other", json!({"conversationId": "other"}))]).status_is(Status::Running);
+    // A name that looks like the id of another conversation is refused too.
+    let story = node_begun().given([open("open", json!({}))]);
     story.when(open("again", json!({"conversationId": "run-1:1"}))).failed_with("invalid_interrupt", field);
 }
 
 #[test]
-fn a_conversation_that_was_never_opened_has_no_turns() {
-    for late in [turn("t", json!({})), turn("t", json!({"conversationId": "chat"})), close("c", json!({}))] {
-        begun().when(late).failed_with("invalid_interrupt", "data.conversationId: is not a conversation");
+fn a_conversation_that_was_never_opened_has_no_exchanges() {
+    for late in
+        [exchange("t", json!({})), exchange("t", json!({"conversationId": "chat"})), close("c", json!({}))]
+    {
+        node_begun()
+            .when(late)
+            .failed_with("invalid_interrupt", "data.conversationId: does not name an open conversation");
     }
 }
 
 #[test]
-fn a_conversation_is_not_closed_while_somebody_is_asked_in_it() {
+fn a_conversation_with_an_open_exchange_cannot_be_closed() {
     let story = on(left_and_right()).given([
         start(),
         begin("left"),
@@ -153,27 +163,28 @@ fn a_conversation_is_not_closed_while_somebody_is_asked_in_it() {
         begin("right"),
     ]);
     let closing = ask("right", at("close", Kind::ConversationClose, json!({"conversationId": "chat"})));
-    story
-        .when(closing)
-        .failed_with("invalid_interrupt", "data.conversationId: a turn of the conversation still");
+    story.when(closing).failed_with(
+        "invalid_interrupt",
+        "data.conversationId: an exchange of the conversation is still open",
+    );
 }
 
 #[test]
-fn the_same_key_opens_nothing_twice() {
-    chatting()
+fn a_repeated_key_does_not_open_a_second_conversation() {
+    opened()
         .when(open("open", json!({"conversationId": "chat"})))
         .refused(holdpoint_core::Refusal::NodeNotRunning);
 }
 
 #[test]
-fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
-    let rehearsed = Request {
-        rehearsed: Some(json!("so be it")),
+fn a_simulated_exchange_is_answered_by_the_host_at_once() {
+    let simulated_exchange = InterruptRequest {
+        simulated_answer: Some(json!("simulated")),
         timeout_ms: Some(5),
         ..at("t", Kind::ConversationExchange, json!({"prompt": "?"}))
     };
     let by = "system:host".to_owned();
-    let shown = Request {
+    let shown = InterruptRequest {
         timeout_ms: None,
         ..at(
             "t",
@@ -181,14 +192,14 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
             json!({"prompt": "?", "conversationId": "run-1:chat", "turnIndex": 0}),
         )
     };
-    chatting()
-        .when(ask("gate", rehearsed))
+    opened()
+        .when(ask("gate", simulated_exchange))
         .then([
             requested(2, "gate", shown),
             suspended("gate", 2),
             Event::InterruptResolved {
                 id: InterruptId(2),
-                value: json!("so be it"),
+                value: json!("simulated"),
                 by,
                 decision: None,
                 via: None,
@@ -200,30 +211,35 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
         ])
         .next_is("enter gate");
     let data = json!({"prompt": "?", "outcomeSchema": {"type": "integer"}});
-    let other = Request { rehearsed: Some(json!("so be it")), ..at("t", Kind::ConversationExchange, data) };
-    chatting().when(ask("gate", other)).failed_with("invalid_interrupt", "data.outcomeSchema: ");
-    let granted = Request { rehearsed: Some(json!({"action": "accept"})), ..approval() };
-    begun().when(ask("gate", granted)).failed_with("invalid_interrupt", "kind: only turns");
+    let other = InterruptRequest {
+        simulated_answer: Some(json!("simulated")),
+        ..at("t", Kind::ConversationExchange, data)
+    };
+    opened().when(ask("gate", other)).failed_with("invalid_interrupt", "data.outcomeSchema: ");
+    let granted = InterruptRequest { simulated_answer: Some(json!({"action": "accept"})), ..approval() };
+    node_begun().when(ask("gate", granted)).failed_with("invalid_interrupt", "kind: a simulated answer");
 }
 
 #[test]
-fn a_turn_in_which_nobody_speaks_is_no_exchange() {
-    let timed =
-        Request { timeout_ms: Some(10), ..at("t", Kind::ConversationExchange, json!({"prompt": "?"})) };
-    chatting().given([ask("gate", timed)]).later(10).when(expire(2)).then([timed_out(2), resumed("gate", 2)]);
+fn an_expired_exchange_has_no_exchanged_event() {
+    let timed = InterruptRequest {
+        timeout_ms: Some(10),
+        ..at("t", Kind::ConversationExchange, json!({"prompt": "?"}))
+    };
+    opened().given([ask("gate", timed)]).later(10).when(expire(2)).then([timed_out(2), resumed("gate", 2)]);
 }
 
 #[test]
-fn requests_that_make_no_sense_fail_their_node() {
+fn invalid_conversation_requests_fail_their_node() {
     for (field, command) in [
         ("data: ", open("k", json!("chat"))),
         ("data.conversationId: ", open("k", json!({"conversationId": ""}))),
         ("data.conversationId: ", open("k", json!({"conversationId": "x".repeat(257)}))),
         ("data.title: ", open("k", json!({"title": 5}))),
         ("data.prompt: ", ask("gate", at("k", Kind::ConversationExchange, json!({})))),
-        ("data.turnIndex: ", turn("k", json!({"turnIndex": -1}))),
-        ("data.outcomeSchema: ", turn("k", json!({"outcomeSchema": 5}))),
+        ("data.turnIndex: ", exchange("k", json!({"turnIndex": -1}))),
+        ("data.outcomeSchema: ", exchange("k", json!({"outcomeSchema": 5}))),
     ] {
-        chatting().when(command).failed_with("invalid_interrupt", field);
+        opened().when(command).failed_with("invalid_interrupt", field);
     }
 }

@@ -1,10 +1,10 @@
-//! Ends before their time: cancelled by somebody, given up by the machinery. After an end nothing changes a run.
+//! Runs that are cancelled or abandoned. A finished run refuses every command.
 
-use holdpoint_core::{Command, Event, InterruptId, Obligation, Refusal, Request, Status, Timer};
+use holdpoint_core::{Command, Event, InterruptId, InterruptRequest, Obligation, Refusal, Status, Timer};
 use serde_json::json;
 
-use crate::story::{DAWN, given, on};
-use crate::words::*;
+use crate::story::{START_TIME, given, on};
+use crate::vocabulary::*;
 
 #[test]
 fn a_cancelled_run_stays_cancelled() {
@@ -27,7 +27,7 @@ fn a_run_may_be_cancelled_without_a_reason() {
 }
 
 #[test]
-fn an_abandoned_run_failed_and_no_node_is_blamed() {
+fn an_abandoned_run_fails_without_a_failed_node() {
     given([start(), begin("gate")])
         .when(abandon())
         .then([Event::RunFailed { error: boom(), node: None }])
@@ -45,7 +45,7 @@ fn a_finished_run_refuses_every_command_that_would_change_it() {
         fail("gate"),
         ask("gate", approval()),
         join("gate", 1),
-        sleep("gate", DAWN),
+        sleep("gate", START_TIME),
         record("gate", "s", json!(1)),
         expire(1),
         wake("gate"),
@@ -66,18 +66,18 @@ fn a_finished_run_refuses_every_command_that_would_change_it() {
 
 #[test]
 fn the_end_clears_every_timer_that_is_still_set() {
-    let pressing = Request { timeout_ms: Some(1000), ..approval() };
+    let timed = InterruptRequest { timeout_ms: Some(1000), ..approval() };
     let cleared = [
-        Obligation::ClearTimer { timer: Timer::Interrupt(InterruptId(1)), due: DAWN.plus_ms(1000) },
-        Obligation::ClearTimer { timer: Timer::Sleep(node_id("right")), due: DAWN.plus_ms(50) },
+        Obligation::ClearTimer { timer: Timer::Interrupt(InterruptId(1)), due: START_TIME.plus_ms(1000) },
+        Obligation::ClearTimer { timer: Timer::Sleep(node_id("right")), due: START_TIME.plus_ms(50) },
     ];
     let past = || {
         [
             start(),
             begin("left"),
-            ask("left", pressing.clone()),
+            ask("left", timed.clone()),
             begin("right"),
-            sleep("right", DAWN.plus_ms(50)),
+            sleep("right", START_TIME.plus_ms(50)),
         ]
     };
     for end in [cancel(), abandon()] {
@@ -88,13 +88,13 @@ fn the_end_clears_every_timer_that_is_still_set() {
 
 #[test]
 fn a_failure_beside_an_open_interrupt_clears_its_deadline() {
-    let pressing = Request { timeout_ms: Some(1000), ..approval() };
+    let timed = InterruptRequest { timeout_ms: Some(1000), ..approval() };
     on(left_and_right())
-        .given([start(), begin("left"), ask("left", pressing), begin("right")])
+        .given([start(), begin("left"), ask("left", timed), begin("right")])
         .when(fail("right"))
         .then([failed("right"), run_failed_at("right")])
         .obliges([Obligation::ClearTimer {
             timer: Timer::Interrupt(InterruptId(1)),
-            due: DAWN.plus_ms(1000),
+            due: START_TIME.plus_ms(1000),
         }]);
 }

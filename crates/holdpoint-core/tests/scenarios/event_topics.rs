@@ -1,10 +1,10 @@
-//! The topics that connect events with the interrupts that await them, and the rules of correlation.
+//! Topics, which connect events with the interrupts that await them, and the rules of correlation.
 
 use holdpoint_core::{ExternalEvent, Interrupt, Kind, limits};
 use serde_json::{Map, Value, json};
 
 use crate::story::{Story, given};
-use crate::words::*;
+use crate::vocabulary::*;
 
 fn event(event_type: &str, correlation: Value, payload: Value) -> ExternalEvent {
     let (event_type, event_id) = (event_type.to_owned(), "e1".to_owned());
@@ -17,7 +17,7 @@ fn waiting_for(correlation: Value) -> Story {
 }
 
 fn interrupt(story: &Story) -> &Interrupt {
-    story.interrupt_of("gate").expect("asked")
+    story.interrupt_of("gate").expect("an interrupt")
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn an_interrupt_awaits_events_whose_correlation_is_part_of_its_own() {
 }
 
 #[test]
-fn the_digest_of_an_event_tells_it_from_another_one_with_its_id() {
+fn the_digest_of_an_event_covers_all_members_except_its_id() {
     let paid = || event("paid", json!({"order": 7}), json!({"amount": 3}));
     assert_eq!(paid().digest(), ExternalEvent { event_id: "e2".to_owned(), ..paid() }.digest());
     for other in [

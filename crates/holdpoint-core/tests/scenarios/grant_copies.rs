@@ -1,14 +1,16 @@
-//! Grants and votes in copies of a run: they are shown there and permit nothing.
+//! Grants and votes in copies of a run: the copy shows them and cannot use them.
 
 use holdpoint_core::{
-    Answer, Command, Dispatch, Event, Fork, ForkMode, InterruptId, NodeStatus, Outcome, Principal, Refusal,
-    Resolution, RunId, Start, UnusableGrant, WorkflowId,
+    Answer, ChildRunRequest, Command, Event, Fork, ForkMode, InterruptId, NodeOutcome, NodeStatus, Principal,
+    Refusal, Resolution, RunId, StartRequest, UnusableGrant, WorkflowId,
 };
 use serde_json::{Value, json};
 
-use crate::grants::{accepted, asked, begin_effect, begun, decided, full_approval, gate_pay_mail, uses_of};
+use crate::grants::{
+    accepted, begin_effect, decided, full_approval, gate_pay_mail, interrupt, node_started_using, uses_of,
+};
 use crate::story::{Story, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
 fn not_transferable(gate: &str, source: &str) -> UnusableGrant {
     let source_run = RunId::parse(source).expect("a run id");
@@ -20,11 +22,11 @@ fn usable(story: &Story, node: &str) -> Result<Vec<InterruptId>, UnusableGrant> 
 }
 
 /// Returns the position of the first event of this name in the log.
-fn place_of(story: &Story, name: &str) -> usize {
+fn position_of(story: &Story, name: &str) -> usize {
     story.log().iter().position(|(_, event)| event.name() == name).expect("an event of that name")
 }
 
-fn whole(story: &Story) -> Story {
+fn full_branch(story: &Story) -> Story {
     story.branched(story.log().len())
 }
 
@@ -32,7 +34,7 @@ fn vote(name: &str, action: &str) -> Command {
     answer_by(Principal::named(name), 1, json!({"action": action}))
 }
 
-/// A gate that takes two approvals.
+/// Returns a story with a gate that requires two approvals.
 fn two_votes() -> Story {
     let data =
         json!({"actions": ["accept", "reject"], "requiredApprovals": 2, "rejectionPolicy": "majority"});
@@ -40,7 +42,7 @@ fn two_votes() -> Story {
 }
 
 fn votes_of(story: &Story) -> Vec<(String, bool)> {
-    asked(story, 1).votes.iter().map(|vote| (vote.by.clone(), vote.copied)).collect()
+    interrupt(story, 1).votes.iter().map(|vote| (vote.by.clone(), vote.copied)).collect()
 }
 
 fn voted(names: &[(&str, bool)]) -> Vec<(String, bool)> {
@@ -48,14 +50,14 @@ fn voted(names: &[(&str, bool)]) -> Vec<(String, bool)> {
 }
 
 #[track_caller]
-fn permits_nothing(copy: Story, source: &str) {
+fn assert_grant_is_unusable(copy: Story, source: &str) {
     let refusal = not_transferable("gate gate", source);
-    assert!(asked(&copy, 1).taken_over && asked(&copy, 1).is_granted(), "the decision is shown");
+    assert!(interrupt(&copy, 1).taken_over && interrupt(&copy, 1).is_granted(), "the decision is shown");
     for effect in ["gate", "pay", "mail"] {
         assert_eq!(usable(&copy, effect), Err(refusal.clone()), "{effect}");
     }
     assert_eq!(copy.run().grants_for_child(&node_id("pay"), None), Vec::<String>::new());
-    let copy = copy.when(begin_effect("pay")).then([begun("pay", &[])]);
+    let copy = copy.when(begin_effect("pay")).then([node_started_using("pay", &[])]);
     let copy = copy.when(record("pay", "sent", json!(1))).refused(Refusal::UnusableGrant(refusal.clone()));
     assert_eq!(uses_of(&copy, 1), []);
     assert_eq!(Refusal::UnusableGrant(refusal.clone()).code().as_str(), "grant_not_transferable");
@@ -65,50 +67,50 @@ fn permits_nothing(copy: Story, source: &str) {
 }
 
 #[test]
-fn a_branch_behind_a_gate_cannot_use_its_grant() {
-    permits_nothing(whole(&accepted()), "run-1");
+fn a_branch_after_a_gate_cannot_use_its_grant() {
+    assert_grant_is_unusable(full_branch(&accepted()), "run-1");
 }
 
 #[test]
 fn a_replay_cannot_use_a_grant_of_its_source() {
-    permits_nothing(accepted().replayed(), "run-1");
+    assert_grant_is_unusable(accepted().replayed(), "run-1");
 }
 
 #[test]
-fn copies_of_copies_cannot_use_a_grant_either() {
-    let branch = whole(&accepted());
-    permits_nothing(whole(&branch), "run-1-copy");
-    permits_nothing(branch.replayed(), "run-1-copy");
-    permits_nothing(whole(&accepted().replayed()), "run-1-copy");
-    permits_nothing(accepted().replayed().replayed().replayed(), "run-1-copy-copy");
+fn copies_of_copies_cannot_use_a_grant() {
+    let branch = full_branch(&accepted());
+    assert_grant_is_unusable(full_branch(&branch), "run-1-copy");
+    assert_grant_is_unusable(branch.replayed(), "run-1-copy");
+    assert_grant_is_unusable(full_branch(&accepted().replayed()), "run-1-copy");
+    assert_grant_is_unusable(accepted().replayed().replayed().replayed(), "run-1-copy-copy");
 }
 
 #[test]
-fn a_source_keeps_its_grant_however_often_it_is_copied() {
+fn a_copied_run_keeps_its_grant() {
     let source = accepted();
-    let (_, _) = (whole(&source), source.replayed());
+    let (_, _) = (full_branch(&source), source.replayed());
     source
         .when(begin_effect("pay"))
-        .then([begun("pay", &[1])])
+        .then([node_started_using("pay", &[1])])
         .when(record("pay", "sent", json!(1)))
         .accepted();
 }
 
 #[test]
-fn an_effect_whose_start_was_copied_is_refused_too() {
+fn an_effect_whose_start_was_copied_is_refused() {
     let source = accepted().given([begin_effect("pay")]);
-    let copy = whole(&source).next_is("enter pay");
+    let copy = full_branch(&source).next_is("enter pay");
     assert_eq!(usable(&copy, "pay"), Err(not_transferable("gate gate", "run-1")));
     let refusal = Refusal::UnusableGrant(not_transferable("gate gate", "run-1"));
     copy.when(record("pay", "sent", json!(1))).refused(refusal);
 }
 
 #[test]
-fn a_copy_starts_no_children_behind_a_grant_of_its_source() {
+fn a_copy_cannot_start_child_runs_with_a_grant_of_its_source() {
     let workflow = WorkflowId::parse("child").expect("a workflow id");
-    let wanted = Dispatch { workflow, inputs: object(json!({})), wait: true, cascade: true };
-    let dispatch = || finish("pay", Outcome::Dispatched(Box::new(wanted.clone())));
-    let copy = whole(&accepted()).given([begin_effect("pay")]).when(dispatch());
+    let child_request = ChildRunRequest { workflow, inputs: object(json!({})), wait: true, cascade: true };
+    let dispatch = || finish("pay", NodeOutcome::ChildRequested(Box::new(child_request.clone())));
+    let copy = full_branch(&accepted()).given([begin_effect("pay")]).when(dispatch());
     let copy = copy.failed_with(
         "grant_not_transferable",
         "gate gate: the approval was given before this run was copied from run-1",
@@ -121,65 +123,67 @@ fn a_copy_starts_no_children_behind_a_grant_of_its_source() {
 #[test]
 fn a_branch_owns_the_decisions_after_its_position() {
     let source = accepted();
-    let decision = place_of(&source, "interrupt.resolved");
+    let decision = position_of(&source, "interrupt.resolved");
     let before = source.branched(decision);
-    assert!(asked(&before, 1).is_open());
+    assert!(interrupt(&before, 1).is_open());
     let before = before.when(accept(1)).accepted().given([done("gate")]);
-    assert!(!asked(&before, 1).taken_over);
-    let before = before.when(begin_effect("pay")).then([begun("pay", &[1])]);
+    assert!(!interrupt(&before, 1).taken_over);
+    let before = before.when(begin_effect("pay")).then([node_started_using("pay", &[1])]);
     before.when(record("pay", "sent", json!(1))).accepted();
     let behind = source.branched(decision + 1);
-    assert!(!asked(&behind, 1).is_open() && asked(&behind, 1).taken_over);
+    assert!(!interrupt(&behind, 1).is_open() && interrupt(&behind, 1).taken_over);
     assert_eq!(usable(&behind, "pay"), Err(not_transferable("gate gate", "run-1")));
 }
 
 #[test]
 fn a_branch_from_the_first_event_owns_its_decisions() {
-    let anew = accepted().branched(1).given([begin("gate"), ask("gate", full_approval()), accept(1)]);
-    assert_eq!(usable(&anew.given([done("gate")]), "pay"), Ok(vec![InterruptId(1)]));
+    let branch = accepted().branched(1).given([begin("gate"), ask("gate", full_approval()), accept(1)]);
+    assert_eq!(usable(&branch.given([done("gate")]), "pay"), Ok(vec![InterruptId(1)]));
 }
 
 #[test]
-fn a_gate_that_a_copy_asks_again_gives_it_a_grant_of_its_own() {
+fn a_gate_that_repeats_in_a_copy_grants_to_the_copy() {
     let edges = [edge("first", "gate"), edge("gate", "pay"), with(edge("pay", "gate"), "id", json!("back"))];
     let source = on(workflow([node("first"), node("gate"), node("pay")], edges))
         .given([start(), begin("first"), done("first"), begin("gate"), ask("gate", full_approval())])
         .given([accept(1), done("gate"), begin_effect("pay"), done("pay")]);
-    let copy = whole(&source);
+    let copy = full_branch(&source);
     assert_eq!(usable(&copy, "pay"), Err(not_transferable("gate gate", "run-1")));
     let copy = copy.given([begin("gate"), ask("gate", with_key("k2", full_approval())), accept(2)]);
-    let copy = copy.given([done("gate")]).when(begin_effect("pay")).then([begun("pay", &[2])]);
+    let copy = copy.given([done("gate")]).when(begin_effect("pay")).then([node_started_using("pay", &[2])]);
     copy.when(record("pay", "sent", json!(1))).accepted();
 }
 
 #[test]
-fn a_copied_rejection_permits_no_less_than_in_its_source() {
+fn a_copied_rejection_has_the_same_effect_as_in_its_source() {
     let rejected = decided(gate_pay_mail(), full_approval(), answer(1, json!({"action": "reject"})));
-    for copy in [whole(&rejected), rejected.replayed()] {
+    for copy in [full_branch(&rejected), rejected.replayed()] {
         assert_eq!(usable(&copy, "pay"), Ok(Vec::new()));
     }
 }
 
 #[test]
-fn effects_that_need_no_grant_go_on_in_a_copy() {
+fn effects_that_need_no_grant_continue_in_a_copy() {
     let pay = with(node("pay"), "grant", json!("none"));
     let flow = workflow([node("gate"), pay, node("mail")], [edge("gate", "pay"), edge("pay", "mail")]);
-    let copy = whole(&decided(flow, full_approval(), accept(1)));
+    let copy = full_branch(&decided(flow, full_approval(), accept(1)));
     assert_eq!(usable(&copy, "pay"), Ok(Vec::new()));
     copy.given([begin_effect("pay")]).when(record("pay", "sent", json!(1))).accepted();
 }
 
 #[test]
-fn votes_that_were_cast_before_the_copy_are_shown_and_do_not_count() {
+fn copied_votes_are_shown_and_do_not_count() {
     let source = two_votes().given([vote("bob", "accept")]);
-    for copy in [whole(&source), source.replayed()] {
+    for copy in [full_branch(&source), source.replayed()] {
         assert_eq!(votes_of(&copy), voted(&[("bob", true)]));
         let copy = copy.later(1).when(vote("eve", "accept")).accepted();
-        assert!(asked(&copy, 1).is_open(), "one vote of this run is not two");
+        assert!(interrupt(&copy, 1).is_open(), "the copied vote does not count");
         let copy = copy.when(vote("bob", "accept")).accepted();
         assert_eq!(votes_of(&copy), voted(&[("bob", true), ("eve", false), ("bob", false)]));
-        assert_eq!(asked(&copy, 1).deciders(), ["eve", "bob"]);
-        let Some(Resolution::Answered { value, .. }) = &asked(&copy, 1).resolution else { panic!("open") };
+        assert_eq!(interrupt(&copy, 1).deciders(), ["eve", "bob"]);
+        let Some(Resolution::Answered { value, .. }) = &interrupt(&copy, 1).resolution else {
+            panic!("open")
+        };
         assert_eq!(
             (&value["quorum"]["approvals"], value["quorum"]["votes"].as_array().map(Vec::len)),
             (&json!(2), Some(2))
@@ -189,34 +193,35 @@ fn votes_that_were_cast_before_the_copy_are_shown_and_do_not_count() {
     }
     assert_eq!(votes_of(&source), voted(&[("bob", false)]));
     let source = source.when(vote("eve", "accept")).accepted();
-    assert!(!asked(&source, 1).is_open());
+    assert!(!interrupt(&source, 1).is_open());
 }
 
 #[test]
 fn a_voter_of_the_source_may_vote_once_more_and_differently_in_the_copy() {
-    let copy = whole(&two_votes().given([vote("bob", "accept")])).when(vote("bob", "reject")).accepted();
+    let copy =
+        full_branch(&two_votes().given([vote("bob", "accept")])).when(vote("bob", "reject")).accepted();
     assert_eq!(votes_of(&copy), voted(&[("bob", true), ("bob", false)]));
     copy.when(vote("bob", "accept")).refused(Refusal::AlreadyVoted("bob".to_owned()));
 }
 
 #[test]
-fn rejections_that_were_cast_before_the_copy_do_not_count_either() {
-    let copy = whole(&two_votes().given([vote("bob", "reject")]));
+fn copied_rejections_do_not_count() {
+    let copy = full_branch(&two_votes().given([vote("bob", "reject")]));
     let copy = copy.when(vote("eve", "reject")).accepted();
-    assert!(asked(&copy, 1).is_open());
+    assert!(interrupt(&copy, 1).is_open());
     let copy = copy.given([vote("bob", "accept"), vote("ada", "accept")]);
-    assert!(asked(&copy, 1).is_granted());
-    assert_eq!(asked(&copy, 1).deciders(), ["bob", "ada"]);
+    assert!(interrupt(&copy, 1).is_granted());
+    assert_eq!(interrupt(&copy, 1).deciders(), ["bob", "ada"]);
 }
 
 #[test]
 fn all_votes_of_a_copied_decision_are_copied() {
     let source = two_votes().given([vote("bob", "accept"), vote("eve", "accept"), done("gate")]);
     assert_eq!(votes_of(&source), voted(&[("bob", false), ("eve", false)]));
-    let copy = whole(&source);
+    let copy = full_branch(&source);
     assert_eq!(votes_of(&copy), voted(&[("bob", true), ("eve", true)]));
-    assert_eq!(asked(&copy, 1).deciders(), ["bob", "eve"]);
-    permits_nothing(copy, "run-1");
+    assert_eq!(interrupt(&copy, 1).deciders(), ["bob", "eve"]);
+    assert_grant_is_unusable(copy, "run-1");
 }
 
 #[test]
@@ -227,7 +232,7 @@ fn a_copy_may_reuse_the_decision_id_of_a_copied_vote() {
         Command::Resolve { answers: [(InterruptId(1), answer)].into() }
     };
     let source = two_votes().given([named("bob", "accept")]);
-    let copy = whole(&source).when(named("eve", "accept")).accepted();
+    let copy = full_branch(&source).when(named("eve", "accept")).accepted();
     assert_eq!(votes_of(&copy), voted(&[("bob", true), ("eve", false)]));
     source
         .when(named("bob", "accept"))
@@ -236,8 +241,8 @@ fn a_copy_may_reuse_the_decision_id_of_a_copied_vote() {
         .refused(Refusal::DecisionConflict("d1".to_owned()));
 }
 
-/// An answer that a replay repeats.
-fn again(name: &str) -> Command {
+/// Returns an answer that a replay repeats.
+fn repeated_vote(name: &str) -> Command {
     let answer = Answer { copied: true, ..Answer::new(json!({"action": "accept"}), Principal::named(name)) };
     Command::Resolve { answers: [(InterruptId(1), answer)].into() }
 }
@@ -247,51 +252,51 @@ fn diverged(source: &Story) -> Event {
     Event::ReplayDiverged { source: source.run().id.clone(), at_sequence: 1, expected, found }
 }
 
-/// A replay that differs from its source after this many events.
-fn differs_after(source: &Story, events: usize) -> Story {
+/// Returns a replay that diverges from its source after this many events.
+fn diverges_after(source: &Story, events: usize) -> Story {
     let fork = Fork { copied: Some(source.log().len() as u64), ..source.fork(ForkMode::Replay) };
     source.copied(&source.log()[..events], fork).given([diverged(source)])
 }
 
 #[test]
-fn a_replay_that_differs_asks_again_and_can_use_what_it_is_granted() {
+fn a_diverged_replay_can_use_decisions_after_its_divergence() {
     let source = accepted();
-    let copy = differs_after(&source, place_of(&source, "interrupt.resolved"));
+    let copy = diverges_after(&source, position_of(&source, "interrupt.resolved"));
     assert!(copy.run().diverged);
     let copy = copy.when(accept(1)).accepted().given([done("gate")]);
-    assert!(!asked(&copy, 1).taken_over);
-    copy.when(begin_effect("pay")).then([begun("pay", &[1])]);
-    // Decisions that were copied before the difference stay copied.
-    permits_nothing(differs_after(&source, source.log().len()), "run-1");
+    assert!(!interrupt(&copy, 1).taken_over);
+    copy.when(begin_effect("pay")).then([node_started_using("pay", &[1])]);
+    // Decisions that were copied before the divergence stay copied.
+    assert_grant_is_unusable(diverges_after(&source, source.log().len()), "run-1");
 }
 
 #[test]
-fn the_copied_part_of_a_longer_replay_is_not_lengthened_by_a_difference() {
+fn a_divergence_ends_the_copied_part_of_a_replay() {
     let source = two_votes();
-    let copy = differs_after(&source.replayed().given([vote("bob", "accept")]), 3);
+    let copy = diverges_after(&source.replayed().given([vote("bob", "accept")]), 3);
     let copy = copy.given([vote("eve", "accept")]);
     assert_eq!(votes_of(&copy), voted(&[("eve", false)]));
-    // A recorded difference of another run has no effect.
+    // A recorded divergence of another run has no effect.
     let other = source.replayed().given([diverged(&accepted().replayed())]);
     assert!(!other.run().diverged);
 }
 
 #[test]
-fn answers_that_a_replay_repeats_are_no_grants_of_the_replay() {
+fn answers_that_a_replay_repeats_create_no_grant() {
     let source = two_votes();
-    let copy = differs_after(&source, source.log().len()).given([again("bob")]);
+    let copy = diverges_after(&source, source.log().len()).given([repeated_vote("bob")]);
     assert_eq!(votes_of(&copy), voted(&[("bob", true)]));
     let mixed = copy.when(vote("eve", "accept")).accepted();
-    assert!(asked(&mixed, 1).is_open(), "a copied vote and one of this run are not two");
-    let mixed = mixed.when(again("eve")).accepted();
+    assert!(interrupt(&mixed, 1).is_open(), "a copied vote and a vote of this run do not add up");
+    let mixed = mixed.when(repeated_vote("eve")).accepted();
     assert_eq!(votes_of(&mixed), voted(&[("bob", true), ("eve", false), ("eve", true)]));
-    assert_eq!(asked(&mixed, 1).deciders(), ["bob", "eve"]);
-    permits_nothing(mixed.given([done("gate")]), "run-1");
+    assert_eq!(interrupt(&mixed, 1).deciders(), ["bob", "eve"]);
+    assert_grant_is_unusable(mixed.given([done("gate")]), "run-1");
 }
 
-/// A replay as older versions stored it: without the number of its copied events.
+/// Returns a replay as older versions stored it, without the number of its copied events.
 fn stored_replay(source: &Story, at: Option<u64>) -> Story {
-    let at = at.map(|ms| crate::story::DAWN.plus_ms(ms));
+    let at = at.map(|ms| crate::story::START_TIME.plus_ms(ms));
     source.copied(source.log(), Fork { at, ..source.fork(ForkMode::Replay) })
 }
 
@@ -302,39 +307,39 @@ fn decisions_before_a_replay_of_an_older_version_count_as_copied() {
     assert_eq!(votes_of(&copy), voted(&[("bob", true), ("eve", false)]));
     let early = stored_replay(&source, Some(9));
     assert_eq!(votes_of(&early), voted(&[("bob", false)]));
-    // Without an instant all decisions count as copied.
+    // Without the time of the fork all decisions count as copied.
     let unknown =
         stored_replay(&source, None).later(1000).given([vote("eve", "accept"), vote("bob", "accept")]);
     assert_eq!(votes_of(&unknown), voted(&[("bob", true), ("eve", true), ("bob", true)]));
-    permits_nothing(stored_replay(&accepted(), Some(0)), "run-1");
-    permits_nothing(stored_replay(&accepted(), None), "run-1");
+    assert_grant_is_unusable(stored_replay(&accepted(), Some(0)), "run-1");
+    assert_grant_is_unusable(stored_replay(&accepted(), None), "run-1");
 }
 
-/// A child run that was started behind a grant of its parent.
+/// Returns a child run that was started with a grant of its parent.
 fn child() -> Story {
-    let start = Start { grants: vec!["run-0:i3".to_owned()], ..start_of(json!({})) };
+    let start = StartRequest { grants: vec!["run-0:i3".to_owned()], ..start_request(json!({})) };
     let pay = with(node("out"), "grant", json!("none"));
     on(workflow([node("pay"), pay], [edge("pay", "out")])).given([Command::Start(Box::new(start))])
 }
 
 #[test]
-fn effects_of_a_child_run_need_no_further_use_and_those_of_its_copies_are_refused() {
+fn a_child_run_uses_inherited_grants_and_its_copies_cannot() {
     let gate = "the gates before the node that started the copied run";
     assert_eq!(usable(&child(), "pay"), Ok(Vec::new()));
     child().given([begin_effect("pay")]).when(record("pay", "sent", json!(1))).accepted();
-    for copy in [whole(&child()), child().replayed()] {
+    for copy in [full_branch(&child()), child().replayed()] {
         assert_eq!(usable(&copy, "pay"), Err(not_transferable(gate, "run-1")));
         assert_eq!(usable(&copy, "out"), Ok(Vec::new()), "it needs no grant");
         let refusal = Refusal::UnusableGrant(not_transferable(gate, "run-1"));
         let copy = copy.given([begin_effect("pay")]).when(record("pay", "sent", json!(1))).refused(refusal);
-        let deeper = whole(&copy);
+        let deeper = full_branch(&copy);
         assert_eq!(usable(&deeper, "pay"), Err(not_transferable(gate, "run-1-copy")));
     }
 }
 
 #[test]
 fn a_node_of_a_copy_that_has_begun_may_complete() {
-    let copy = whole(&accepted()).given([begin_effect("pay")]);
+    let copy = full_branch(&accepted()).given([begin_effect("pay")]);
     let failed: Value = json!({});
     copy.when(done_with("pay", failed)).accepted().node_is("pay", &NodeStatus::Completed);
 }

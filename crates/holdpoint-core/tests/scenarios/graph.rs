@@ -1,12 +1,12 @@
-//! The graph: conditions, trigger rules, skipped branches and failures that have somewhere to go.
+//! The graph: conditions, trigger rules, skipped branches and edges for failures.
 
 use holdpoint_core::{Event, NodeStatus, RunError, Status, Workflow};
 use serde_json::{Value, json};
 
 use crate::story::{Story, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
-/// `a`, then `b` or `c` by a condition each, then both into `d`.
+/// Returns a workflow with `a`, then `b` or `c` by conditions, then `d`.
 fn diamond(rule: &str) -> Workflow {
     let edges = [
         edge_if("output.way == 'b'", "a", "b"),
@@ -18,7 +18,7 @@ fn diamond(rule: &str) -> Workflow {
 }
 
 #[test]
-fn a_condition_chooses_the_way() {
+fn a_condition_chooses_the_branch() {
     on(diamond("any_success"))
         .given([start(), begin("a")])
         .when(done_with("a", json!({"way": "c"})))
@@ -52,7 +52,7 @@ fn a_join_waits_for_all_of_its_branches() {
 }
 
 #[test]
-fn what_a_condition_said_is_not_turned_back_by_later_variables() {
+fn a_condition_is_evaluated_once_and_later_variables_do_not_change_it() {
     let edges = [edge_if("variables.way == 'on'", "a", "c"), edge("b", "c")];
     on(workflow([node("a"), node("b"), node("c")], edges))
         .given([start(), begin("a"), done_with("a", json!({"way": "on"}))])
@@ -61,10 +61,10 @@ fn what_a_condition_said_is_not_turned_back_by_later_variables() {
 }
 
 #[test]
-fn a_run_that_carries_too_much_goes_no_further() {
+fn a_run_above_its_size_limit_fails() {
     let nodes: Vec<Value> = (0..40).map(|n| node(&format!("n{n}"))).collect();
     let load = || json!({"load": "x".repeat(1_000_000)});
-    // 32 MiB are 33 times a million bytes, and a little more.
+    // 32 MiB are a little more than 33 million bytes.
     let loads = (0..33).flat_map(|n| [begin(&format!("n{n}")), done_with(&format!("n{n}"), load())]);
     on(workflow(nodes, []))
         .given([start()])
@@ -76,7 +76,7 @@ fn a_run_that_carries_too_much_goes_no_further() {
 }
 
 #[test]
-fn conditions_see_the_outputs_of_their_source_before_the_variables() {
+fn outputs_of_the_source_take_precedence_over_variables_in_conditions() {
     let line =
         || workflow([node("a"), node("b")], [edge_if("way == 'b' && status == 'completed'", "a", "b")]);
     let from = |inputs: Value| on(line()).given([start_with(inputs), begin("a")]);
@@ -86,7 +86,7 @@ fn conditions_see_the_outputs_of_their_source_before_the_variables() {
 }
 
 #[test]
-fn every_type_of_condition_can_open_an_edge() {
+fn every_type_of_condition_can_take_an_edge() {
     let output = json!({"text": "hello", "zero": 0});
     for condition in [
         json!({"type": "expression", "expression": "output.zero < 1"}),
@@ -106,7 +106,7 @@ fn every_type_of_condition_can_open_an_edge() {
 #[test]
 fn a_condition_that_cannot_be_evaluated_fails_the_run() {
     let why =
-        "condition of edge a-b: only two numbers or two strings have an order, not a string and a number";
+        "condition of edge a-b: only two numbers or two strings can be ordered, not a string and a number";
     on(workflow([node("a"), node("b")], [edge_if("output.amount > 5", "a", "b")]))
         .given([start(), begin("a")])
         .when(done_with("a", json!({"amount": "lots"})))
@@ -128,9 +128,9 @@ enum Source {
     Skipped,
 }
 
-/// What becomes of `c`, after two sources that ended like this, on edges of one rule. A node `rescue` takes failures
-/// in, so that they do not end the run.
-fn fate_of_c(rule: &str, sources: [Source; 2]) -> &'static str {
+/// Returns whether `c` runs or is skipped after two sources with these ends, for edges with this trigger rule. A node
+/// `rescue` handles failures, so that they do not end the run.
+fn outcome_of_c(rule: &str, sources: [Source; 2]) -> &'static str {
     let names = ["a", "b"];
     let mut nodes: Vec<Value> = std::iter::zip(names, sources)
         .map(|(name, source)| if matches!(source, Source::Skipped) { disabled(name) } else { node(name) })
@@ -173,7 +173,7 @@ fn each_trigger_rule_runs_or_skips_its_target() {
     ] {
         for (sources, runs) in std::iter::zip(pairs, runs) {
             let expected = if runs { "runs" } else { "is skipped" };
-            assert_eq!(fate_of_c(rule, sources), expected, "{rule} {sources:?}");
+            assert_eq!(outcome_of_c(rule, sources), expected, "{rule} {sources:?}");
         }
     }
 }
@@ -187,7 +187,7 @@ fn any_success_does_not_wait_for_the_slower_branch() {
 }
 
 #[test]
-fn a_node_with_edges_of_two_rules_needs_both() {
+fn a_node_with_edges_of_two_trigger_rules_needs_both() {
     let flow = || {
         workflow(
             [node("a"), node("b"), node("c")],
@@ -200,14 +200,14 @@ fn a_node_with_edges_of_two_rules_needs_both() {
         .node_is("c", &NodeStatus::Skipped);
 }
 
-/// `a` fails; `b` follows its success, `c` follows it by the rule.
+/// Returns a story in which `a` fails. `b` follows its success, `c` follows it by the trigger rule.
 fn failing(rule: &str) -> Story {
     let edges = [edge("a", "b"), edge_when(rule, "a", "c")];
     on(workflow([node("a"), node("b"), node("c")], edges)).given([start(), begin("a")]).when(fail("a"))
 }
 
 #[test]
-fn a_failure_that_an_edge_admits_goes_that_way() {
+fn a_failure_that_an_edge_accepts_continues_on_that_edge() {
     for rule in ["any_failed", "all_complete"] {
         failing(rule)
             .then([failed("a"), skipped("b")])
@@ -220,7 +220,7 @@ fn a_failure_that_an_edge_admits_goes_that_way() {
 }
 
 #[test]
-fn a_failure_that_no_edge_admits_ends_the_run() {
+fn a_failure_that_no_edge_accepts_fails_the_run() {
     for rule in ["all_success", "any_success", "none_failed"] {
         failing(rule).then([failed("a"), run_failed_at("a")]).status_is(Status::Failed).next_is("nothing");
     }
@@ -240,7 +240,7 @@ fn a_disabled_node_is_skipped_and_its_followers_with_it() {
 }
 
 #[test]
-fn a_waiting_node_does_not_hold_up_the_branches_beside_it() {
+fn a_waiting_node_does_not_block_parallel_branches() {
     let edges = [edge("a", "gate"), edge_if("false", "a", "never"), edge("a", "other")];
     let flow = || workflow([node("a"), node("gate"), node("never"), node("other")], edges.clone());
     let waiting = || on(flow()).given([start(), begin("a"), done("a"), begin("gate")]);
@@ -254,5 +254,5 @@ fn a_waiting_node_does_not_hold_up_the_branches_beside_it() {
         ])
         .status_is(Status::Running)
         .next_is("begin other");
-    waiting().when(sleep("gate", crate::story::DAWN)).accepted().next_is("begin other");
+    waiting().when(sleep("gate", crate::story::START_TIME)).accepted().next_is("begin other");
 }

@@ -1,15 +1,15 @@
-//! Interrupts: a key is asked once and answered once, whoever asks and whoever answers, and when it is too late.
+//! Interrupts: each key has one interrupt and one answer, also if several nodes request it; late answers are refused.
 
 use holdpoint_core::{
-    Event, InterruptId, Kind, NodeStatus, Obligation, Refusal, Request, RunError, Status, limits,
+    Event, InterruptId, InterruptRequest, Kind, NodeStatus, Obligation, Refusal, RunError, Status, limits,
 };
 use serde_json::json;
 
-use crate::story::{DAWN, Story, given, on};
-use crate::words::*;
+use crate::story::{START_TIME, Story, given, on};
+use crate::vocabulary::*;
 
 fn accepted_value() -> serde_json::Value {
-    json!({"action": "accept", "decidedBy": "ada", "decidedAt": DAWN.to_string()})
+    json!({"action": "accept", "decidedBy": "ada", "decidedAt": START_TIME.to_string()})
 }
 
 fn waiting() -> Story {
@@ -17,7 +17,7 @@ fn waiting() -> Story {
 }
 
 #[test]
-fn a_node_that_asks_waits() {
+fn a_node_that_requests_an_interrupt_waits() {
     given([start(), begin("gate")])
         .when(ask("gate", approval()))
         .then([requested(1, "gate", approval()), suspended("gate", 1), approval_requested(1)])
@@ -27,7 +27,7 @@ fn a_node_that_asks_waits() {
 }
 
 #[test]
-fn an_answered_node_is_entered_again_and_goes_on() {
+fn an_answered_node_is_entered_again_and_completes() {
     waiting()
         .when(accept(1))
         .then([resolved(1, accepted_value()), approval_received(1), resumed("gate", 1)])
@@ -39,7 +39,7 @@ fn an_answered_node_is_entered_again_and_goes_on() {
 }
 
 #[test]
-fn an_answer_to_a_node_is_an_answer_to_what_it_asks() {
+fn an_answer_to_a_node_resolves_its_interrupt() {
     waiting().when(accept_at("gate")).then([
         resolved(1, accepted_value()),
         approval_received(1),
@@ -47,7 +47,7 @@ fn an_answer_to_a_node_is_an_answer_to_what_it_asks() {
     ]);
     waiting().given([accept(1)]).when(accept_at("gate")).refused(Refusal::AlreadyResolved);
     waiting().when(accept_at("after")).refused(Refusal::InterruptNotFound);
-    waiting().when(accept_at("nowhere")).refused(Refusal::InterruptNotFound);
+    waiting().when(accept_at("unknown")).refused(Refusal::InterruptNotFound);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_second_answer_is_refused() {
 }
 
 #[test]
-fn an_unknown_interrupt_and_no_interrupt_at_all_are_not_found() {
+fn an_unknown_interrupt_and_an_empty_list_of_answers_are_not_found() {
     waiting().when(accept(2)).refused(Refusal::InterruptNotFound);
     waiting().when(accept(0)).refused(Refusal::InterruptNotFound);
     waiting().when(answer_all([])).refused(Refusal::InterruptNotFound);
@@ -73,7 +73,7 @@ fn a_refused_answer_leaves_the_interrupt_open() {
 }
 
 #[test]
-fn two_nodes_under_one_key_share_one_question_and_one_answer() {
+fn two_nodes_with_one_key_share_one_interrupt_and_its_answer() {
     on(left_and_right())
         .given([start(), begin("left"), ask("left", approval())])
         .status_is(Status::Running)
@@ -86,7 +86,7 @@ fn two_nodes_under_one_key_share_one_question_and_one_answer() {
 }
 
 #[test]
-fn a_node_joins_an_open_interrupt_and_no_other() {
+fn a_node_can_join_only_an_open_interrupt() {
     let joining = |past: Vec<holdpoint_core::Command>| {
         on(left_and_right()).given([start(), begin("left"), ask("left", approval())]).given(past)
     };
@@ -98,7 +98,7 @@ fn a_node_joins_an_open_interrupt_and_no_other() {
 }
 
 #[test]
-fn an_answered_key_is_never_asked_again() {
+fn a_key_with_an_answer_opens_no_second_interrupt() {
     // The refusal makes the executor enter the node again, where it finds the answer under its key.
     on(left_and_right())
         .given([start(), begin("left"), ask("left", approval()), accept(1), done("left"), begin("right")])
@@ -108,8 +108,8 @@ fn an_answered_key_is_never_asked_again() {
 }
 
 #[test]
-fn another_key_is_another_question() {
-    let second = || Request { key: Some("other".to_owned()), ..approval() };
+fn another_key_opens_another_interrupt() {
+    let second = || InterruptRequest { key: Some("other".to_owned()), ..approval() };
     let story = on(left_and_right())
         .given([start(), begin("left"), ask("left", approval()), begin("right")])
         .when(ask("right", second()))
@@ -130,8 +130,8 @@ fn another_key_is_another_question() {
 }
 
 #[test]
-fn one_node_may_ask_again_and_is_known_by_its_last_question() {
-    let again = Request { key: Some("again".to_owned()), ..custom() };
+fn an_answer_to_a_node_with_several_interrupts_reaches_the_last_one() {
+    let again = InterruptRequest { key: Some("again".to_owned()), ..custom() };
     let story = waiting().given([accept(1), ask("gate", again)]).status_is(Status::WaitingInput);
     assert_eq!(story.interrupt_of("gate").map(|interrupt| interrupt.id), Some(InterruptId(2)));
     assert_eq!(story.interrupt_of("after"), None);
@@ -140,7 +140,7 @@ fn one_node_may_ask_again_and_is_known_by_its_last_question() {
 }
 
 #[test]
-fn answers_after_the_end_are_refused_by_how_the_run_ended() {
+fn answers_after_the_end_are_refused_according_to_the_end_of_the_run() {
     waiting().given([cancel()]).when(accept(1)).refused(Refusal::InterruptCancelled);
     waiting().given([abandon()]).when(accept(1)).refused(Refusal::AlreadyResolved);
     waiting()
@@ -153,17 +153,17 @@ fn answers_after_the_end_are_refused_by_how_the_run_ended() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_fails_its_node() {
-    let bad = |field: &str, request: Request| {
+fn an_invalid_interrupt_request_fails_its_node() {
+    let bad = |field: &str, request: InterruptRequest| {
         let story =
             given([start(), begin("gate")]).when(ask("gate", request)).accepted().status_is(Status::Failed);
         assert_eq!(story.interrupt_of("gate"), None);
         story.failed_with("invalid_interrupt", &format!("{field}: "));
     };
-    bad("key", Request { key: None, ..approval() });
-    bad("key", Request { key: Some(String::new()), ..approval() });
-    bad("key", Request { key: Some("k".repeat(limits::INTERRUPT_KEY_CHARS_MAX + 1)), ..approval() });
-    bad("resumeSchema", Request { resume_schema: Some(json!({"type": 5})), ..approval() });
+    bad("key", InterruptRequest { key: None, ..approval() });
+    bad("key", InterruptRequest { key: Some(String::new()), ..approval() });
+    bad("key", InterruptRequest { key: Some("k".repeat(limits::INTERRUPT_KEY_CHARS_MAX + 1)), ..approval() });
+    bad("resumeSchema", InterruptRequest { resume_schema: Some(json!({"type": 5})), ..approval() });
     bad(
         "data.title",
         request(Kind::Approval, json!({"artifactId": "a", "artifactType": "t", "actions": ["accept"]})),
@@ -209,9 +209,9 @@ fn the_data_of_an_interrupt_is_limited_in_size() {
 }
 
 #[test]
-fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
+fn the_number_of_interrupts_of_a_run_is_limited_and_joining_stays_possible() {
     let asked = |count: usize| {
-        let question = |id: u32| Request { key: Some(format!("k{id}")), ..custom() };
+        let question = |id: u32| InterruptRequest { key: Some(format!("k{id}")), ..custom() };
         let past = (1..).take(count).map(|id| requested(id, "gate", question(id)));
         given([start(), begin("gate")]).given::<Event>(past)
     };
@@ -220,9 +220,9 @@ fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
         .accepted()
         .status_is(Status::WaitingInput);
     let full = asked(limits::INTERRUPTS_PER_RUN_MAX);
-    let open = Request { key: Some("k7".to_owned()), ..custom() };
+    let open = InterruptRequest { key: Some("k7".to_owned()), ..custom() };
     full.when(ask("gate", open)).then([suspended("gate", 7)]);
-    let error = RunError::new("too_many_interrupts", "a run may ask at most 10000 times");
+    let error = RunError::new("too_many_interrupts", "a run may open at most 10000 interrupts");
     asked(limits::INTERRUPTS_PER_RUN_MAX).when(ask("gate", custom())).then([
         Event::NodeFailed { node: node_id("gate"), error: error.clone() },
         Event::RunFailed { error, node: Some(node_id("gate")) },
@@ -230,7 +230,7 @@ fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
 }
 
 #[test]
-fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
+fn keys_and_artifacts_of_a_fork_have_the_id_of_the_original_run() {
     use holdpoint_core::ForkMode::{Branch, Replay};
     let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
     let (source, origin) = (run("run-0"), run("run-00"));
@@ -238,7 +238,7 @@ fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
         let (source, origin) = (source.clone(), origin.clone());
         let fork =
             holdpoint_core::Fork { source, origin, from_seq: 0, mode, at: None, artifacts, copied: None };
-        let start = holdpoint_core::Start { fork: Some(fork), ..start_of(json!({})) };
+        let start = holdpoint_core::StartRequest { fork: Some(fork), ..start_request(json!({})) };
         given([holdpoint_core::Command::Start(Box::new(start))])
     };
     let forked = |mode| forked_from(mode, None);
@@ -248,6 +248,6 @@ fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
     assert_eq!(given([start()]).run().interrupt_key(0, 3), "run-1:gate:3");
     let artifact = |story: &crate::story::Story| story.run().artifact_id(&node_id("gate"));
     assert_eq!(artifact(&forked(Replay)), "run-00:gate");
-    assert_eq!(artifact(&forked_from(Replay, Some(run("run-0")))), "run-0:gate", "of a branch told again");
-    assert_eq!(artifact(&forked(Branch)), "run-1:gate", "what a branch makes is its own");
+    assert_eq!(artifact(&forked_from(Replay, Some(run("run-0")))), "run-0:gate", "the replay of a branch");
+    assert_eq!(artifact(&forked(Branch)), "run-1:gate", "a branch has artifacts of its own");
 }

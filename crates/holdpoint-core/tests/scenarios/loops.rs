@@ -1,15 +1,15 @@
-//! Ways back: when they are taken, what begins anew, how often, and what waits meanwhile.
+//! Loops: when loopback edges are taken, the nodes that repeat, iteration limits, and nodes that wait for a loop.
 
 use holdpoint_core::{Cap, Event, NodeStatus, RunError, Status, Workflow};
 use serde_json::{Value, json};
 
 use crate::story::{Story, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
-/// A gate that is asked again after a fix, and a payment behind it.
-fn reviewed(settings: Value) -> Workflow {
+/// Returns a workflow with a gate that repeats after a fix, and a payment after the gate.
+fn gate_with_fix(settings: Value) -> Workflow {
     let back = with(edge("fix", "gate"), "id", json!("back"));
-    workflow_having(
+    workflow_with_members(
         [node("start"), node("gate"), node("pay"), node("fix")],
         [edge("start", "gate"), edge("gate", "pay"), edge_when("any_failed", "gate", "fix"), back],
         json!({"settings": settings}),
@@ -17,7 +17,7 @@ fn reviewed(settings: Value) -> Workflow {
 }
 
 fn rejected_once() -> Story {
-    on(reviewed(json!({}))).given([
+    on(gate_with_fix(json!({}))).given([
         start(),
         begin("start"),
         done("start"),
@@ -28,11 +28,11 @@ fn rejected_once() -> Story {
 }
 
 #[test]
-fn a_way_back_begins_everything_behind_its_target_anew() {
+fn a_loopback_edge_resets_all_nodes_after_its_target() {
     rejected_once()
         .node_is("pay", &NodeStatus::Pending)
         .when(done("fix"))
-        .then([completed("fix"), turned("back", 1)])
+        .then([completed("fix"), loop_turned("back", 1)])
         .node_is("start", &NodeStatus::Completed)
         .node_is("gate", &NodeStatus::Pending)
         .node_is("fix", &NodeStatus::Pending)
@@ -46,11 +46,11 @@ fn a_way_back_begins_everything_behind_its_target_anew() {
 }
 
 #[test]
-fn what_a_loop_leads_out_to_is_not_given_up_while_it_may_come_round() {
+fn nodes_after_a_loop_are_not_skipped_while_the_loop_may_repeat() {
     let story = rejected_once().when(fail("fix"));
-    // Now the loop cannot come round any more.
+    // The loop cannot repeat any more.
     story.then([failed("fix"), run_failed_at("fix")]);
-    let calm = workflow(
+    let other = workflow(
         [node("start"), node("gate"), node("pay"), node("fix"), node("last")],
         [
             edge("start", "gate"),
@@ -60,7 +60,7 @@ fn what_a_loop_leads_out_to_is_not_given_up_while_it_may_come_round() {
             edge_when("all_complete", "pay", "last"),
         ],
     );
-    on(calm)
+    on(other)
         .given([start(), begin("start"), done("start"), begin("gate")])
         .when(fail("gate"))
         .then([failed("gate")])
@@ -73,8 +73,8 @@ fn what_a_loop_leads_out_to_is_not_given_up_while_it_may_come_round() {
 }
 
 #[test]
-fn a_visit_has_steps_and_outputs_of_its_own() {
-    let story = on(reviewed(json!({})))
+fn each_visit_of_a_node_has_its_own_steps_and_outputs() {
+    let story = on(gate_with_fix(json!({})))
         .given([start(), begin("start"), done("start"), begin("gate")])
         .given([record("gate", "s", json!(1)), fail("gate"), begin("fix")])
         .given([done_with("fix", json!({"x": 1})), begin("gate")])
@@ -87,15 +87,15 @@ fn a_visit_has_steps_and_outputs_of_its_own() {
 }
 
 #[test]
-fn keys_of_interrupts_go_on_over_visits() {
-    let story = on(reviewed(json!({}))).given([start(), begin("start"), done("start"), begin("gate")]);
+fn interrupt_keys_are_numbered_over_all_visits() {
+    let story = on(gate_with_fix(json!({}))).given([start(), begin("start"), done("start"), begin("gate")]);
     let position = story.run().workflow.position(&node_id("gate")).expect("a node");
     let key = |story: &Story| {
         let run = story.run();
         run.interrupt_key(position, run.nodes[position].keys_from)
     };
     assert_eq!(key(&story), "run-1:gate:0");
-    let asked = |key: String| holdpoint_core::Request { key: Some(key), ..approval() };
+    let asked = |key: String| holdpoint_core::InterruptRequest { key: Some(key), ..approval() };
     let first = key(&story);
     let story = story
         .given([ask("gate", asked(first)), answer(1, json!({"action": "reject"})), fail("gate")])
@@ -104,7 +104,7 @@ fn keys_of_interrupts_go_on_over_visits() {
 }
 
 #[test]
-fn a_way_back_waits_for_everybody_in_its_region() {
+fn a_loopback_edge_waits_for_all_active_nodes_of_the_loop() {
     let flow = workflow(
         [node("start"), node("head"), node("slow"), node("tail"), node("next")],
         [
@@ -124,19 +124,22 @@ fn a_way_back_waits_for_everybody_in_its_region() {
         .status_is(Status::WaitingApproval)
         .given([accept(1)])
         .when(done("slow"))
-        .then([completed("slow"), turned("back", 1)])
+        .then([completed("slow"), loop_turned("back", 1)])
         .next_is("begin head");
 }
 
 #[test]
-fn a_way_back_is_taken_only_so_often() {
-    let mut story =
-        on(reviewed(json!({"maxLoopbackIterations": 2}))).given([start(), begin("start"), done("start")]);
+fn a_loopback_edge_above_its_iteration_limit_fails_the_run() {
+    let mut story = on(gate_with_fix(json!({"maxLoopbackIterations": 2}))).given([
+        start(),
+        begin("start"),
+        done("start"),
+    ]);
     for _ in 0..2 {
         story = story.given([begin("gate"), fail("gate"), begin("fix"), done("fix")]);
     }
     let gate = node_id("gate");
-    let message = "edge back was taken 2 times, which is as often as settings.maxLoopbackIterations allows";
+    let message = "edge back was taken 2 times; settings.maxLoopbackIterations allows no more";
     story.given([begin("gate"), fail("gate"), begin("fix")]).when(done("fix")).then([
         completed("fix"),
         Event::LoopbackLimit { node: gate.clone(), iterations: 3, limit: 2 },
@@ -146,8 +149,8 @@ fn a_way_back_is_taken_only_so_often() {
 }
 
 #[test]
-fn five_times_is_the_limit_where_nothing_is_said() {
-    let mut story = on(reviewed(json!({}))).given([start(), begin("start"), done("start")]);
+fn the_default_iteration_limit_is_five() {
+    let mut story = on(gate_with_fix(json!({}))).given([start(), begin("start"), done("start")]);
     for _ in 0..5 {
         story = story.given([begin("gate"), fail("gate"), begin("fix"), done("fix")]);
     }
@@ -157,21 +160,21 @@ fn five_times_is_the_limit_where_nothing_is_said() {
 }
 
 #[test]
-fn a_node_may_lead_back_to_itself_when_it_fails() {
+fn a_node_can_repeat_itself_when_it_fails() {
     let flow = workflow([node("try")], [edge_when("any_failed", "try", "try")]);
     on(flow)
         .given([start(), begin("try")])
         .when(fail("try"))
-        .then([failed("try"), turned("try-try", 1)])
+        .then([failed("try"), loop_turned("try-try", 1)])
         .given([begin("try")])
         .when(done("try"))
         .then([completed("try"), Event::RunCompleted]);
 }
 
 #[test]
-fn an_inner_loop_counts_anew_in_each_round_of_the_outer_one() {
+fn the_count_of_an_inner_loop_restarts_in_each_iteration_of_the_outer_loop() {
     let flow = || {
-        workflow_having(
+        workflow_with_members(
             [node("start"), node("outer"), node("inner")],
             [
                 edge("start", "outer"),
@@ -189,7 +192,7 @@ fn an_inner_loop_counts_anew_in_each_round_of_the_outer_one() {
         .when(again("outer"))
         .accepted()
         .given([begin("outer"), done("outer"), begin("inner")]);
-    assert_eq!(story.run().turns, [0, 0, 0, 1]);
+    assert_eq!(story.run().loop_iterations, [0, 0, 0, 1]);
     story
         .when(again("inner"))
         .accepted()
@@ -201,7 +204,7 @@ fn an_inner_loop_counts_anew_in_each_round_of_the_outer_one() {
 }
 
 #[test]
-fn a_condition_of_a_way_back_that_cannot_be_evaluated_ends_the_run() {
+fn a_loopback_condition_that_cannot_be_evaluated_fails_the_run() {
     let flow = workflow([node("a"), node("b")], [edge("a", "b"), edge_if("1 < \'x\'", "b", "b")]);
     on(flow)
         .given([start(), begin("a"), done("a"), begin("b"), done("b")])
@@ -209,7 +212,7 @@ fn a_condition_of_a_way_back_that_cannot_be_evaluated_ends_the_run() {
 }
 
 #[test]
-fn a_value_that_comes_over_a_way_back_is_that_of_the_visit_before() {
+fn a_connection_over_a_loopback_edge_reads_the_previous_visit() {
     let port = json!({"type": "connection", "nodeId": "b", "outputKey": "x", "optional": true});
     let flow = workflow(
         [node("s"), with(node("a"), "inputs", json!({"last": port})), node("b")],
@@ -222,7 +225,7 @@ fn a_value_that_comes_over_a_way_back_is_that_of_the_visit_before() {
 }
 
 #[test]
-fn a_loop_inside_another_that_is_left_both_ways_at_once_ends_both() {
+fn leaving_an_inner_and_an_outer_loop_at_once_ends_both() {
     let flow = workflow(
         [node("s"), node("outer"), node("inner"), node("body"), node("tail"), node("next"), node("last")],
         [

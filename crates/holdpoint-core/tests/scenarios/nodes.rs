@@ -1,11 +1,11 @@
-//! Nodes: the order in which they begin and finish, what fills their ports, where their outputs go, and their steps.
+//! Nodes: their order, input ports, outputs and recorded steps.
 
-use holdpoint_core::workflow::NoInput;
-use holdpoint_core::{Event, NodeStatus, Outcome, Refusal, RunError, Status, limits};
+use holdpoint_core::workflow::InputError;
+use holdpoint_core::{Event, NodeOutcome, NodeStatus, Refusal, RunError, Status, limits};
 use serde_json::{Value, json};
 
 use crate::story::{Story, given, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
 #[test]
 fn nodes_begin_and_finish_in_the_order_of_the_graph() {
@@ -26,9 +26,9 @@ fn nodes_begin_and_finish_in_the_order_of_the_graph() {
 }
 
 #[test]
-fn a_node_begins_only_when_its_turn_has_come() {
-    for stranger in ["after", "nobody"] {
-        given([start()]).when(begin(stranger)).refused(Refusal::NodeNotRunning);
+fn a_node_begins_only_when_its_predecessors_have_ended() {
+    for other in ["after", "unknown"] {
+        given([start()]).when(begin(other)).refused(Refusal::NodeNotRunning);
     }
     given([start(), begin("gate")]).when(begin("gate")).refused(Refusal::NodeNotRunning);
     given([start(), begin("gate"), done("gate")]).when(begin("gate")).refused(Refusal::NodeNotRunning);
@@ -55,11 +55,11 @@ fn only_a_running_node_finishes_or_records() {
             .refused(Refusal::NodeNotRunning);
         given([start(), begin("gate"), done("gate")]).when(command).refused(Refusal::NodeNotRunning);
     }
-    given([start()]).when(done("nobody")).refused(Refusal::NodeNotRunning);
+    given([start()]).when(done("unknown")).refused(Refusal::NodeNotRunning);
 }
 
 #[test]
-fn outputs_land_in_the_variables_and_the_last_writer_wins() {
+fn outputs_set_variables_and_the_last_writer_wins() {
     on(gate_then_after())
         .given([
             start_with(json!({"x": 1, "y": {"deep": true}})),
@@ -71,7 +71,7 @@ fn outputs_land_in_the_variables_and_the_last_writer_wins() {
         .variables_are(&json!({"x": 2, "y": [3], "z": null}));
 }
 
-/// The second node of a line, with these ports, when the first has put out `{"total": 3, "none": null}`.
+/// Returns a story in which the second node has these ports and the first one the outputs `{"total": 3, "none": null}`.
 fn receiving(ports: Value) -> Story {
     let line = workflow([node("first"), with(node("second"), "inputs", ports)], [edge("first", "second")]);
     on(line).given([
@@ -83,15 +83,15 @@ fn receiving(ports: Value) -> Story {
 }
 
 #[test]
-fn ports_take_constants_variables_outputs_and_expressions() {
+fn ports_read_constants_variables_outputs_and_expressions() {
     let story = receiving(json!({
         "constant": {"type": "static", "value": {"a": [1]}},
         "variable": {"type": "variable", "variableName": "amount"},
         "output": {"type": "connection", "nodeId": "first", "outputKey": "total"},
-        "nothing": {"type": "connection", "nodeId": "first", "outputKey": "none"},
+        "null": {"type": "connection", "nodeId": "first", "outputKey": "none"},
         "sum": {"type": "expression", "expression": "variables.amount + total"},
     }));
-    let expected = json!({"constant": {"a": [1]}, "variable": 250, "output": 3, "nothing": null, "sum": 253});
+    let expected = json!({"constant": {"a": [1]}, "variable": 250, "output": 3, "null": null, "sum": 253});
     assert_eq!(story.inputs_of("second"), Ok(object(expected)));
 }
 
@@ -105,7 +105,7 @@ fn an_optional_port_without_a_value_is_left_out() {
 }
 
 #[test]
-fn a_port_that_cannot_be_filled_says_which_and_why() {
+fn a_port_without_a_value_is_reported_with_its_name_and_reason() {
     for (port, why) in [
         (json!({"type": "variable", "variableName": "missing"}), r#"variable "missing" is not set"#),
         (
@@ -115,7 +115,7 @@ fn a_port_that_cannot_be_filled_says_which_and_why() {
         (json!({"type": "expression", "expression": "amount / 0"}), "division by zero"),
     ] {
         let found = receiving(json!({"p": port})).inputs_of("second");
-        let missing = NoInput { port: "p".to_owned(), code: "invalid_input", why: why.to_owned() };
+        let missing = InputError { port: "p".to_owned(), code: "invalid_input", why: why.to_owned() };
         assert_eq!(found, Err(missing));
     }
 }
@@ -156,7 +156,7 @@ fn a_step_is_recorded_once_per_node_and_name() {
 }
 
 #[test]
-fn a_recorded_step_survives_a_pause_of_its_node() {
+fn a_recorded_step_survives_an_interrupt_of_its_node() {
     given([start(), begin("gate"), record("gate", "charge", json!(1)), ask("gate", approval()), accept(1)])
         .when(record("gate", "charge", json!(2)))
         .refused_for("step");
@@ -177,7 +177,7 @@ fn the_result_of_a_step_is_limited_in_size() {
 #[test]
 fn a_failed_node_fails_its_run() {
     given([start(), begin("gate")])
-        .when(finish("gate", Outcome::Failed(boom())))
+        .when(finish("gate", NodeOutcome::Failed(boom())))
         .then([failed("gate"), run_failed_at("gate")])
         .status_is(Status::Failed)
         .node_is("gate", &NodeStatus::Failed)
@@ -185,12 +185,12 @@ fn a_failed_node_fails_its_run() {
 }
 
 #[test]
-fn each_state_of_a_node_has_its_name() {
+fn each_status_of_a_node_has_its_name() {
     let names = [
         (NodeStatus::Pending, "pending"),
         (NodeStatus::Running, "running"),
         (NodeStatus::Waiting(holdpoint_core::InterruptId(1)), "suspended"),
-        (NodeStatus::Sleeping(crate::story::DAWN), "sleeping"),
+        (NodeStatus::Sleeping(crate::story::START_TIME), "sleeping"),
         (NodeStatus::Completed, "completed"),
         (NodeStatus::Failed, "failed"),
         (NodeStatus::Skipped, "skipped"),

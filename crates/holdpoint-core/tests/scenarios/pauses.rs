@@ -1,15 +1,15 @@
-//! Runs that stand still: what is taken meanwhile and what is not.
+//! Paused runs, and the commands that they accept.
 
 use holdpoint_core::{Command, Drain, Event, NodeStatus, Obligation, Refusal, Status, limits};
 use serde_json::json;
 
 use crate::story::{given, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
 const BOTH: [Drain; 2] = [Drain::Immediate, Drain::DrainCurrentNode];
 
 #[test]
-fn nothing_begins_while_a_run_is_paused() {
+fn no_node_begins_while_a_run_is_paused() {
     for drain in BOTH {
         given([start()])
             .when(pause(drain))
@@ -27,7 +27,7 @@ fn nothing_begins_while_a_run_is_paused() {
 }
 
 #[test]
-fn a_node_at_work_may_finish_when_the_run_is_drained() {
+fn a_running_node_finishes_before_a_draining_pause() {
     let by = || "ada".to_owned();
     let drain = Drain::DrainCurrentNode;
     given([start(), begin("gate")])
@@ -44,7 +44,7 @@ fn a_node_at_work_may_finish_when_the_run_is_drained() {
 }
 
 #[test]
-fn a_run_of_an_earlier_version_that_was_paused_beside_a_node_at_work_takes_its_result() {
+fn a_paused_run_of_an_earlier_version_accepts_the_result_of_a_running_node() {
     let paused = Event::RunPaused { reason: None, drain: Drain::DrainCurrentNode, by: ada().name };
     given([started(), node_started("gate"), paused])
         .status_is(Status::Paused)
@@ -55,9 +55,9 @@ fn a_run_of_an_earlier_version_that_was_paused_beside_a_node_at_work_takes_its_r
 }
 
 #[test]
-fn a_sleep_is_drained_and_an_interrupt_is_not_waited_for() {
+fn a_draining_pause_waits_for_a_sleep_but_not_for_an_interrupt() {
     let drain = Drain::DrainCurrentNode;
-    given([start(), begin("gate"), sleep("gate", crate::story::DAWN), pause(drain)])
+    given([start(), begin("gate"), sleep("gate", crate::story::START_TIME), pause(drain)])
         .status_is(Status::Running)
         .given([wake("gate")])
         .next_is("enter gate")
@@ -67,7 +67,7 @@ fn a_sleep_is_drained_and_an_interrupt_is_not_waited_for() {
 }
 
 #[test]
-fn a_node_that_asks_or_fails_while_the_run_drains_ends_the_wait() {
+fn an_interrupt_of_the_running_node_completes_a_draining_pause() {
     let drain = Drain::DrainCurrentNode;
     given([start(), begin("gate"), pause(drain)])
         .given([ask("gate", approval())])
@@ -77,7 +77,7 @@ fn a_node_that_asks_or_fails_while_the_run_drains_ends_the_wait() {
 }
 
 #[test]
-fn a_pause_that_drains_is_withdrawn_by_resume_and_overtaken_by_an_immediate_one() {
+fn a_draining_pause_is_withdrawn_by_resume_and_replaced_by_an_immediate_pause() {
     let draining = || given([start(), begin("gate"), pause(Drain::DrainCurrentNode)]);
     draining().when(pause(Drain::DrainCurrentNode)).refused(Refusal::WrongState(Status::Running));
     draining()
@@ -97,7 +97,7 @@ fn a_pause_that_drains_is_withdrawn_by_resume_and_overtaken_by_an_immediate_one(
 }
 
 #[test]
-fn a_run_that_was_drained_to_its_end_has_ended() {
+fn a_run_whose_last_node_finishes_while_it_drains_completes() {
     given([
         start(),
         begin("gate"),
@@ -110,7 +110,7 @@ fn a_run_that_was_drained_to_its_end_has_ended() {
 }
 
 #[test]
-fn a_node_at_work_is_entered_again_when_the_run_was_stopped_at_once() {
+fn a_running_node_is_entered_again_after_an_immediate_pause() {
     given([start(), begin("gate"), pause(Drain::Immediate)])
         .when(done("gate"))
         .refused(Refusal::WrongState(Status::Paused))
@@ -122,14 +122,14 @@ fn a_node_at_work_is_entered_again_when_the_run_was_stopped_at_once() {
 }
 
 #[test]
-fn what_was_done_outside_is_recorded_in_any_case() {
+fn a_step_is_recorded_while_the_run_is_paused() {
     for drain in BOTH {
         given([start(), begin("gate"), pause(drain)]).when(record("gate", "charge", json!(1))).accepted();
     }
 }
 
 #[test]
-fn answers_and_deadlines_are_taken_and_show_when_the_run_goes_on() {
+fn a_paused_run_accepts_answers_and_timers_and_continues_after_resume() {
     for drain in BOTH {
         given([start(), begin("gate"), ask("gate", approval()), pause(drain)])
             .when(accept(1))
@@ -139,7 +139,7 @@ fn answers_and_deadlines_are_taken_and_show_when_the_run_goes_on() {
             .given([resume()])
             .next_is("enter gate");
     }
-    given([start(), begin("gate"), sleep("gate", crate::story::DAWN), pause(Drain::Immediate)])
+    given([start(), begin("gate"), sleep("gate", crate::story::START_TIME), pause(Drain::Immediate)])
         .when(wake("gate"))
         .accepted()
         .next_is("nothing");
@@ -163,7 +163,7 @@ fn a_paused_run_can_be_cancelled() {
 }
 
 #[test]
-fn a_reason_that_is_too_long_is_rejected() {
+fn a_reason_that_is_too_long_is_refused() {
     let long = || Some("x".repeat(limits::REASON_CHARS_MAX + 1));
     let pause = Command::Pause { reason: long(), drain: Drain::Immediate, by: ada() };
     given([started()]).when(pause).refused_for("reason");

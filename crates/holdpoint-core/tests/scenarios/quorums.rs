@@ -1,12 +1,12 @@
-//! Gates that need several approvals: what counts, what decides, and what is only written down.
+//! Gates that require several approvals: votes that count, votes that decide, and repeated votes.
 
 use holdpoint_core::{
     Answer, Command, Event, InterruptId, Obligation, Principal, Refusal, Resolution, Status, Timer,
 };
 use serde_json::{Value, json};
 
-use crate::story::{DAWN, Story, given};
-use crate::words::*;
+use crate::story::{START_TIME, Story, given};
+use crate::vocabulary::*;
 
 fn gate(required: u64, policy: &str) -> Story {
     let data = json!({
@@ -24,7 +24,7 @@ fn vote(name: &str, action: &str) -> Command {
 }
 
 fn counted(name: &str, action: &str) -> Value {
-    json!({"action": action, "decidedBy": name, "decidedAt": DAWN.to_string()})
+    json!({"action": action, "decidedBy": name, "decidedAt": START_TIME.to_string()})
 }
 
 fn cast(name: &str, action: &str) -> Event {
@@ -38,16 +38,16 @@ fn cast(name: &str, action: &str) -> Event {
     }
 }
 
-/// The action by which the gate ended, if it has ended.
+/// Returns the action that decided the gate, if it is closed.
 fn outcome(story: &Story) -> Option<String> {
-    match story.interrupt_of("gate").expect("asked").resolution.as_ref()? {
+    match story.interrupt_of("gate").expect("an interrupt").resolution.as_ref()? {
         Resolution::Answered { value, .. } => value["action"].as_str().map(str::to_owned),
-        Resolution::TimedOut { .. } => Some("silence".to_owned()),
+        Resolution::TimedOut { .. } => Some("timeout".to_owned()),
     }
 }
 
 #[test]
-fn votes_are_gathered_and_the_last_one_needed_decides() {
+fn votes_are_collected_and_the_last_required_vote_decides() {
     let story = gate(2, "single-veto")
         .when(vote("bob", "accept"))
         .then([cast("bob", "accept")])
@@ -73,16 +73,16 @@ fn votes_are_gathered_and_the_last_one_needed_decides() {
 }
 
 #[test]
-fn votes_can_be_seen_while_others_are_outstanding() {
+fn votes_are_shown_while_others_are_missing() {
     let story = gate(3, "majority").given([vote("bob", "accept"), vote("eve", "reject")]);
-    let asked = story.interrupt_of("gate").expect("asked");
+    let asked = story.interrupt_of("gate").expect("an interrupt");
     let seen: Vec<_> = asked.votes.iter().map(|vote| (vote.by.as_str(), vote.action())).collect();
     assert_eq!(seen, [("bob", "accept"), ("eve", "reject")]);
     assert_eq!(asked.required_approvals(), 3);
 }
 
 #[test]
-fn one_refusal_vetoes_and_a_majority_needs_more_than_half_of_those_required() {
+fn one_rejection_vetoes_and_a_majority_needs_more_than_half_of_the_required_votes() {
     let after = |required: u64, policy: &str, votes: &[&str]| {
         let voters = ["ann", "bob", "carol", "dave", "eve"].into_iter();
         let votes: Vec<Command> = voters.zip(votes).map(|(name, action)| vote(name, action)).collect();
@@ -96,7 +96,7 @@ fn one_refusal_vetoes_and_a_majority_needs_more_than_half_of_those_required() {
     assert_eq!(
         after(3, "majority", &["refine", "refine"]),
         ended("refine"),
-        "a wish for changes is no approval"
+        "a refinement is not an approval"
     );
     assert_eq!(after(3, "majority", &["reject", "accept", "accept", "accept"]), ended("accept"));
     assert_eq!(after(2, "majority", &["reject", "accept"]), None);
@@ -105,7 +105,7 @@ fn one_refusal_vetoes_and_a_majority_needs_more_than_half_of_those_required() {
 }
 
 #[test]
-fn a_voice_counts_once_and_saying_it_again_is_written_down() {
+fn a_vote_counts_once_and_a_repeated_vote_is_recorded() {
     let again = || Event::VoteRepeated {
         interrupt: InterruptId(1),
         action: "accept".to_owned(),
@@ -124,7 +124,7 @@ fn a_voice_counts_once_and_saying_it_again_is_written_down() {
 }
 
 #[test]
-fn it_is_not_written_down_for_ever() {
+fn the_number_of_recorded_repeated_votes_is_limited() {
     let max = holdpoint_core::limits::REPEATED_VOTES_MAX as usize;
     gate(2, "single-veto")
         .given(std::iter::repeat_with(|| vote("bob", "accept")).take(max + 1))
@@ -142,7 +142,7 @@ fn a_vote_that_was_counted_does_not_change() {
 }
 
 #[test]
-fn one_sender_may_bring_the_votes_of_many_if_the_host_says_so() {
+fn one_sender_may_submit_votes_of_others_if_it_may_act_for_them() {
     let bring = |voter: &str| {
         let value = json!({"action": "accept", "voter": voter});
         let answer = Answer { acting_as: true, ..Answer::new(value, ada()) };
@@ -155,11 +155,11 @@ fn one_sender_may_bring_the_votes_of_many_if_the_host_says_so() {
 }
 
 #[test]
-fn nobody_but_the_host_says_how_a_vote_went() {
+fn members_of_the_quorum_in_an_answer_are_ignored() {
     let forged = json!({"action": "accept", "quorum": {"approvals": 9}, "actedBy": "the boss"});
-    let told = |name: &str| answer_by(Principal::named(name), 1, forged.clone());
-    let story = gate(2, "single-veto").given([told("bob"), told("eve")]);
-    let asked = story.interrupt_of("gate").expect("asked");
+    let vote_of = |name: &str| answer_by(Principal::named(name), 1, forged.clone());
+    let story = gate(2, "single-veto").given([vote_of("bob"), vote_of("eve")]);
+    let asked = story.interrupt_of("gate").expect("an interrupt");
     for vote in &asked.votes {
         assert_eq!((vote.value.get("quorum"), vote.value.get("actedBy")), (None, None), "{vote:?}");
         assert_eq!(vote.value["ignored"], json!({"quorum": {"approvals": 9}, "actedBy": "the boss"}));
@@ -171,14 +171,14 @@ fn nobody_but_the_host_says_how_a_vote_went() {
 }
 
 fn recorded(story: &Story) -> Value {
-    match &story.interrupt_of("gate").expect("asked").resolution {
+    match &story.interrupt_of("gate").expect("an interrupt").resolution {
         Some(Resolution::Answered { value, .. }) => value.clone(),
         other => panic!("not answered: {other:?}"),
     }
 }
 
 #[test]
-fn the_outcome_of_a_quorum_is_the_same_whichever_vote_is_the_last() {
+fn the_outcome_of_a_quorum_does_not_depend_on_the_order_of_votes() {
     let members = |name: &str, action: &str| {
         let mut value = json!({"action": action, "comment": name, "feedback": name, "payment": name});
         if action == "refine" {
@@ -189,8 +189,8 @@ fn the_outcome_of_a_quorum_is_the_same_whichever_vote_is_the_last() {
     let after = |required: u64, policy: &str, votes: &[(&str, &str)]| {
         let votes: Vec<Command> = votes.iter().map(|(name, action)| members(name, action)).collect();
         let mut value = object(recorded(&gate(required, policy).given(votes)));
-        for who_and_when in ["decidedBy", "decidedAt", "quorum"] {
-            assert!(value.shift_remove(who_and_when).is_some(), "{who_and_when}");
+        for member in ["decidedBy", "decidedAt", "quorum"] {
+            assert!(value.shift_remove(member).is_some(), "{member}");
         }
         Value::Object(value)
     };
@@ -204,27 +204,31 @@ fn the_outcome_of_a_quorum_is_the_same_whichever_vote_is_the_last() {
     let refined = [("ann", "refine"), ("bob", "refine")];
     assert_eq!(after(3, "majority", &refined), json!({"action": "refine"}));
     let alone = after(2, "single-veto", &[ann, later]);
-    assert_eq!(alone["refineFeedback"]["text"], "bob", "one refusal is the reason");
+    assert_eq!(alone["refineFeedback"]["text"], "bob", "the deciding vote has the reason");
 }
 
 #[test]
-fn the_last_vote_is_kept_as_it_was_cast() {
-    let said = json!({"action": "accept", "comment": "fine", "payment": 7});
-    let last = answer_by(Principal::named("eve"), 1, said.clone());
+fn the_last_vote_is_recorded_as_it_was_cast() {
+    let sent = json!({"action": "accept", "comment": "fine", "payment": 7});
+    let last = answer_by(Principal::named("eve"), 1, sent.clone());
     let story = gate(2, "single-veto").given([vote("bob", "accept"), last]);
-    let asked = story.interrupt_of("gate").expect("asked");
-    let kept = &asked.votes[1].value;
-    assert_eq!((&kept["comment"], &kept["ignored"]), (&json!("fine"), &json!({"payment": 7})));
+    let asked = story.interrupt_of("gate").expect("an interrupt");
+    let recorded_vote = &asked.votes[1].value;
+    assert_eq!(
+        (&recorded_vote["comment"], &recorded_vote["ignored"]),
+        (&json!("fine"), &json!({"payment": 7}))
+    );
     assert!(asked.votes[1].grants());
 }
 
 #[test]
-fn silence_ends_a_gate_that_some_have_granted_and_is_no_refusal_of_theirs() {
-    let timed = holdpoint_core::Request {
+fn a_gate_with_too_few_votes_expires() {
+    let timed = holdpoint_core::InterruptRequest {
         timeout_ms: Some(100),
         ..approval_of(json!({"actions": ["accept"], "requiredApprovals": 2}))
     };
-    let deadline = Obligation::ClearTimer { timer: Timer::Interrupt(InterruptId(1)), due: DAWN.plus_ms(100) };
+    let deadline =
+        Obligation::ClearTimer { timer: Timer::Interrupt(InterruptId(1)), due: START_TIME.plus_ms(100) };
     given([start(), begin("gate"), ask("gate", timed), vote("bob", "accept")])
         .later(100)
         .when(vote("eve", "accept"))

@@ -1,21 +1,21 @@
-//! Requests as JSON, by either of the two names that the primitive has.
+//! Interrupt requests as JSON, in the form of `interrupt` and of `suspend`.
 
-use holdpoint_core::{Kind, Request};
+use holdpoint_core::{InterruptRequest, Kind};
 use serde_json::{Value, json};
 
-use crate::words::object;
+use crate::vocabulary::object;
 
-fn read(members: Value) -> Result<Request, String> {
-    Request::from_json(&object(members)).map_err(|bad| bad.field)
+fn read(members: Value) -> Result<InterruptRequest, String> {
+    InterruptRequest::from_json(&object(members)).map_err(|bad| bad.field)
 }
 
 #[test]
-fn an_interrupt_and_a_suspend_say_the_same() {
-    let expected = Request {
+fn an_interrupt_and_a_suspend_are_equivalent() {
+    let expected = InterruptRequest {
         key: Some("k".to_owned()),
         resume_schema: Some(json!(true)),
         timeout_ms: Some(5),
-        ..Request::new(Kind::Custom, json!({"customKind": "c"}))
+        ..InterruptRequest::new(Kind::Custom, json!({"customKind": "c"}))
     };
     let data = json!({"customKind": "c"});
     let canonical = json!({"kind": "custom", "key": "k", "data": data, "resumeSchema": true, "timeoutMs": 5});
@@ -34,8 +34,8 @@ fn every_kind_is_read_by_its_name() {
 }
 
 #[test]
-fn what_cannot_be_read_names_its_member() {
-    let refused = |members: Value| read(members).expect_err("it makes no sense");
+fn an_invalid_request_is_reported_with_its_member() {
+    let refused = |members: Value| read(members).expect_err("an invalid request");
     assert_eq!(refused(json!({})), "kind");
     assert_eq!(refused(json!({"kind": "dance"})), "kind");
     assert_eq!(refused(json!({"kind": "custom", "reason": "approval"})), "reason");
@@ -45,18 +45,18 @@ fn what_cannot_be_read_names_its_member() {
     assert_eq!(refused(json!({"kind": "custom", "timeout": 5})), "timeout");
     assert!(
         read(json!({"kind": "custom", "reason": "custom"})).is_ok(),
-        "saying it twice is no contradiction"
+        "equal values of both names are accepted"
     );
 }
 
 #[test]
-fn a_list_of_people_has_names_in_it() {
+fn the_entries_of_a_list_of_approvers_are_not_blank() {
     let asked = |kind: Kind, list: Value| {
         let data = json!({
             "title": "t", "artifactId": "a", "artifactType": "text", "actions": ["accept"],
             "questions": [{"id": "q", "question": "?"}], "approversList": list,
         });
-        Request::new(kind, data).check().map_err(|bad| bad.field)
+        InterruptRequest::new(kind, data).check().map_err(|bad| bad.field)
     };
     for kind in [Kind::Approval, Kind::Clarification] {
         for bad in [json!("ann"), json!([5]), json!([""]), json!(["ann", " "]), json!(["a\nb"])] {

@@ -1,12 +1,12 @@
-//! Starting a run: what its inputs, tags and metadata must look like, and that it happens once.
+//! Starts of runs: inputs, tags, metadata, and one start for each run.
 
-use holdpoint_core::{Command, Refusal, Start, Status, Workflow, limits};
+use holdpoint_core::{Command, Refusal, StartRequest, Status, Workflow, limits};
 use serde_json::{Value, json};
 
 use crate::story::{given, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
-fn wants(variables: impl Into<Vec<Value>>) -> Workflow {
+fn with_variables(variables: impl Into<Vec<Value>>) -> Workflow {
     workflow_with([node("a")], [], variables)
 }
 
@@ -25,16 +25,19 @@ fn a_run_starts_once() {
 
 #[test]
 fn a_finished_run_is_not_started_again() {
-    on(wants([])).given([start(), begin("a"), done("a")]).when(start()).refused(Refusal::AlreadyStarted);
+    on(with_variables([]))
+        .given([start(), begin("a"), done("a")])
+        .when(start())
+        .refused(Refusal::AlreadyStarted);
 }
 
 #[test]
 fn a_run_that_was_cancelled_before_it_began_never_starts() {
-    on(wants([])).given([cancel()]).when(start()).refused(Refusal::RunFinished(Status::Cancelled));
+    on(with_variables([])).given([cancel()]).when(start()).refused(Refusal::RunFinished(Status::Cancelled));
 }
 
 #[test]
-fn nothing_but_a_start_begins_a_run() {
+fn only_a_start_begins_a_run() {
     let story = on(gate_then_after()).when(begin("gate")).refused(Refusal::NodeNotRunning);
     let story = story.when(done("gate")).refused(Refusal::NodeNotRunning);
     let story = story.when(accept(1)).refused(Refusal::InterruptNotFound);
@@ -43,13 +46,13 @@ fn nothing_but_a_start_begins_a_run() {
 }
 
 #[test]
-fn defaults_come_first_and_inputs_over_them() {
+fn inputs_override_defaults() {
     let variables = [
         json!({"name": "currency", "type": "string", "defaultValue": "EUR"}),
         json!({"name": "amount", "type": "number", "defaultValue": 1}),
         json!({"name": "note", "type": "string"}),
     ];
-    on(wants(variables))
+    on(with_variables(variables))
         .when(start_with(json!({"amount": 250, "undeclared": [true]})))
         .then([started_with(json!({"amount": 250, "undeclared": [true]}))])
         .variables_are(&json!({"currency": "EUR", "amount": 250, "undeclared": [true]}));
@@ -58,14 +61,16 @@ fn defaults_come_first_and_inputs_over_them() {
 #[test]
 fn a_required_input_must_be_given_unless_it_has_a_default() {
     let bare = json!({"name": "amount", "type": "number", "required": true});
-    let story = on(wants([bare.clone()])).when(start());
+    let story = on(with_variables([bare.clone()])).when(start());
     story.refused(Refusal::invalid("inputs.amount", "is required by the workflow"));
-    on(wants([bare.clone()])).when(start_with(json!({"amount": 0}))).accepted();
-    on(wants([with(bare, "defaultValue", json!(5))])).when(start()).variables_are(&json!({"amount": 5}));
+    on(with_variables([bare.clone()])).when(start_with(json!({"amount": 0}))).accepted();
+    on(with_variables([with(bare, "defaultValue", json!(5))]))
+        .when(start())
+        .variables_are(&json!({"amount": 5}));
 }
 
 #[test]
-fn null_is_no_value_for_a_required_input_but_is_one_for_an_optional() {
+fn null_is_accepted_for_an_optional_input_and_refused_for_a_required_one() {
     let amount = |required: bool, default: Value| {
         let members = [("type", json!("number")), ("required", json!(required)), ("defaultValue", default)];
         members
@@ -73,9 +78,9 @@ fn null_is_no_value_for_a_required_input_but_is_one_for_an_optional() {
             .fold(json!({"name": "amount"}), |variable, (name, value)| with(variable, name, value))
     };
     let null = || start_with(json!({"amount": null}));
-    on(wants([amount(true, json!(5))])).when(null()).refused_for("inputs.amount");
-    on(wants([amount(true, json!(null))])).when(start()).refused_for("inputs.amount");
-    on(wants([amount(false, json!(5))])).when(null()).variables_are(&json!({"amount": null}));
+    on(with_variables([amount(true, json!(5))])).when(null()).refused_for("inputs.amount");
+    on(with_variables([amount(true, json!(null))])).when(start()).refused_for("inputs.amount");
+    on(with_variables([amount(false, json!(5))])).when(null()).variables_are(&json!({"amount": null}));
 }
 
 #[test]
@@ -83,7 +88,8 @@ fn an_input_has_the_type_its_variable_declares() {
     let values = [json!("text"), json!(1.5), json!(true), json!({}), json!([])];
     for (right, kind) in ["string", "number", "boolean", "object", "array"].into_iter().enumerate() {
         for (position, value) in values.iter().enumerate() {
-            let story = on(wants([json!({"name": "x", "type": kind})])).when(start_with(json!({"x": value})));
+            let story = on(with_variables([json!({"name": "x", "type": kind})]))
+                .when(start_with(json!({"x": value})));
             if position == right {
                 story.accepted();
             } else {
@@ -94,12 +100,12 @@ fn an_input_has_the_type_its_variable_declares() {
 }
 
 #[test]
-fn a_run_remembers_everything_it_was_started_with() {
-    let given = Start {
+fn a_run_records_all_parameters_of_its_start() {
+    let given = StartRequest {
         configurable: object(json!({"model": "small"})),
         tags: vec!["urgent".to_owned()],
         metadata: object(json!({"ticket": 7})),
-        ..start_of(json!({"x": 1}))
+        ..start_request(json!({"x": 1}))
     };
     let mut expected = started_with(json!({"x": 1}));
     if let holdpoint_core::Event::RunStarted(started) = &mut expected {
@@ -107,15 +113,16 @@ fn a_run_remembers_everything_it_was_started_with() {
         started.tags = given.tags.clone();
         started.metadata = given.metadata.clone();
     }
-    on(wants([])).when(Command::Start(Box::new(given))).then([expected]);
+    on(with_variables([])).when(Command::Start(Box::new(given))).then([expected]);
 }
 
 #[test]
 fn tags_are_limited_in_number_and_length() {
     let tagged = |tags: Vec<String>| {
-        on(wants([])).when(Command::Start(Box::new(Start { tags, ..start_of(json!({})) })))
+        on(with_variables([]))
+            .when(Command::Start(Box::new(StartRequest { tags, ..start_request(json!({})) })))
     };
-    // Characters count, not bytes.
+    // The limit counts characters, not bytes.
     tagged(vec!["ü".repeat(limits::TAG_CHARS_MAX); limits::TAGS_MAX]).accepted();
     tagged(vec![String::new(); limits::TAGS_MAX + 1]).refused_for("tags");
     tagged(vec!["fine".to_owned(), "x".repeat(limits::TAG_CHARS_MAX + 1)]).refused_for("tags[1]");
@@ -125,7 +132,8 @@ fn tags_are_limited_in_number_and_length() {
 fn metadata_is_limited_in_depth_and_size() {
     let described = |metadata: Value| {
         let metadata = object(metadata);
-        on(wants([])).when(Command::Start(Box::new(Start { metadata, ..start_of(json!({})) })))
+        on(with_variables([]))
+            .when(Command::Start(Box::new(StartRequest { metadata, ..start_request(json!({})) })))
     };
     // The object itself is the first of the four levels; arrays count like objects.
     described(json!({"a": {"b": [{"c": 1}]}})).accepted();
@@ -136,7 +144,7 @@ fn metadata_is_limited_in_depth_and_size() {
 }
 
 #[test]
-fn a_run_with_nothing_to_do_is_complete_when_it_starts() {
+fn a_run_whose_nodes_are_all_skipped_completes_at_its_start() {
     let idle = workflow([disabled("a"), node("b")], [edge("a", "b")]);
     let off = holdpoint_core::Event::NodeSkipped { node: node_id("a"), reason: "disabled".to_owned() };
     on(idle)

@@ -1,45 +1,46 @@
-//! The driver of every scenario and the only place that calls the core. What a story says stays when the API changes.
+//! The driver of the scenarios. Only this module calls the core, so scenarios do not change with its API.
 
 use std::sync::Arc;
 
-use holdpoint_core::workflow::NoInput;
+use holdpoint_core::workflow::InputError;
 use holdpoint_core::{
-    Command, End, Event, Fork, ForkMode, Interrupt, NodeId, NodeStatus, Obligation, Refusal, Run, RunId,
-    Status, Timestamp, Work, Workflow, decide, limits, react,
+    Command, Event, Fork, ForkMode, Interrupt, NodeId, NodeStatus, NodeWork, Obligation, Refusal, Run,
+    RunEnd, RunId, Status, Timestamp, Workflow, decide, limits, react,
 };
 use serde_json::{Map, Value};
 
-use crate::words::gate_then_after;
+use crate::vocabulary::gate_then_after;
 
-/// When every story begins.
-pub(crate) const DAWN: Timestamp = Timestamp(1_700_000_000_000);
+/// The time at which every story starts.
+pub(crate) const START_TIME: Timestamp = Timestamp(1_700_000_000_000);
 
+/// A run, its log, and the result of the last command.
 pub(crate) struct Story {
     run: Run,
-    /// Every event of the run with its instant.
+    /// Every event of the run with its time.
     log: Vec<(Timestamp, Event)>,
     now: Timestamp,
     decided: Result<Vec<Event>, Refusal>,
     obligations: Vec<Obligation>,
 }
 
-/// Something that happened before the story begins: an event, or a command that was accepted.
+/// One step of the past of a story: an event, or a command that is accepted.
 pub(crate) enum Past {
     Command(Box<Command>),
     Event(Box<Event>),
 }
 
-/// A story about the run of a gate and a node after it.
+/// Returns a story about a run with a gate and a node after it.
 #[track_caller]
 pub(crate) fn given<T: Into<Past>>(past: impl IntoIterator<Item = T>) -> Story {
     on(gate_then_after()).given(past)
 }
 
-/// A story about a run of this workflow, before anything happened.
+/// Returns a story about a run of this workflow that has no events yet.
 pub(crate) fn on(workflow: Workflow) -> Story {
     let id = RunId::parse("run-1").expect("a run id");
-    let run = Run::unborn(id, Arc::new(workflow));
-    Story { run, log: Vec::new(), now: DAWN, decided: Ok(Vec::new()), obligations: Vec::new() }
+    let run = Run::new(id, Arc::new(workflow));
+    Story { run, log: Vec::new(), now: START_TIME, decided: Ok(Vec::new()), obligations: Vec::new() }
 }
 
 impl Story {
@@ -59,7 +60,7 @@ impl Story {
         self
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "a story has no borrowed sentences")]
+    #[expect(clippy::needless_pass_by_value, reason = "commands are written in place in a story")]
     pub(crate) fn when(mut self, command: Command) -> Self {
         self.decided = decide(&self.run, &command, self.now);
         self.obligations = Vec::new();
@@ -75,14 +76,14 @@ impl Story {
         self.log.push((self.now, event));
     }
 
-    /// The story of a branch, made now: the events before `from_seq` are copied.
+    /// Returns the story of a branch that is forked now, with the events before `from_seq`.
     #[track_caller]
     pub(crate) fn branched(&self, from_seq: usize) -> Self {
         let copied = &self.log[..from_seq];
         self.copied(copied, Fork { from_seq: from_seq as u64, ..self.fork(ForkMode::Branch) })
     }
 
-    /// The story of a replay, made now, with the same events as the run.
+    /// Returns the story of a replay that is forked now, with all events of the run.
     pub(crate) fn replayed(&self) -> Self {
         let fork = self.fork(ForkMode::Replay);
         self.copied(&self.log, Fork { copied: Some(self.log.len() as u64), ..fork })
@@ -100,10 +101,10 @@ impl Story {
         }
     }
 
-    /// The story of a copy of the run with these events of its log.
+    /// Returns the story of a fork of the run with these events.
     pub(crate) fn copied(&self, events: &[(Timestamp, Event)], fork: Fork) -> Self {
         let id = RunId::parse(&format!("{}-copy", self.run.id)).expect("a run id");
-        let run = Run::unborn(id, self.run.workflow.clone());
+        let run = Run::new(id, self.run.workflow.clone());
         let mut log = events.to_vec();
         if let Some((_, Event::RunStarted(started))) = log.first_mut() {
             started.fork = Some(fork);
@@ -113,7 +114,7 @@ impl Story {
         copy
     }
 
-    /// Leaves room for this many more bytes in the run. Filling the run with events would take seconds.
+    /// Sets the size of the run so that this many bytes are left. Filling the run with events would take seconds.
     pub(crate) fn with_room(mut self, bytes: usize) -> Self {
         self.run.bytes = limits::RUN_BYTES_MAX - bytes;
         self
@@ -125,7 +126,7 @@ impl Story {
 
     #[track_caller]
     pub(crate) fn accepted(self) -> Self {
-        assert!(self.decided.is_ok(), "refused: {:?}", self.decided);
+        assert!(self.decided.is_ok(), "the command was refused: {:?}", self.decided);
         self
     }
 
@@ -141,7 +142,7 @@ impl Story {
         self
     }
 
-    /// Refused as a bad request, for this member; what the message says is for people.
+    /// Asserts that the command was refused as an invalid request because of this field. The message is not compared.
     #[track_caller]
     pub(crate) fn refused_for(self, field: &str) -> Self {
         match &self.decided {
@@ -151,16 +152,18 @@ impl Story {
         self
     }
 
-    /// The run failed with this code and a message that begins like this.
+    /// Asserts that the run failed with this code and a message with this prefix.
     #[track_caller]
     pub(crate) fn failed_with(self, code: &str, message: &str) -> Self {
-        let Some(End::Failed { error, .. }) = &self.run.end else { panic!("not failed: {:?}", self.run.end) };
+        let Some(RunEnd::Failed { error, .. }) = &self.run.end else {
+            panic!("not failed: {:?}", self.run.end)
+        };
         assert_eq!(error.code, code);
         assert!(error.message.starts_with(message), "{}", error.message);
         self
     }
 
-    /// What the last command obliges the shell to do.
+    /// Asserts the obligations of the last command.
     #[track_caller]
     pub(crate) fn obliges(self, obligations: impl Into<Vec<Obligation>>) -> Self {
         assert_eq!(self.obligations, obligations.into());
@@ -180,7 +183,7 @@ impl Story {
         self
     }
 
-    /// How many of a node's sleeps are over: what tells it, entered again, not to sleep once more.
+    /// Asserts the number of completed sleeps of a node. A node that is entered again uses it to skip them.
     #[track_caller]
     pub(crate) fn slept(self, node: &str, times: u32) -> Self {
         let id = NodeId::parse(node).expect("a node id");
@@ -194,7 +197,7 @@ impl Story {
         self
     }
 
-    /// What a worker finds to do: `begin a`, `enter a`, or nothing.
+    /// Asserts the next work of the run: `begin a`, `enter a` or `nothing`.
     #[track_caller]
     pub(crate) fn next_is(self, expected: &str) -> Self {
         assert_eq!(self.next(), expected);
@@ -204,24 +207,24 @@ impl Story {
     pub(crate) fn next(&self) -> String {
         let name = |position: usize| self.run.workflow.nodes[position].id.as_str();
         match self.run.next_work() {
-            Some(Work::Begin(position)) => format!("begin {}", name(position)),
-            Some(Work::Enter(position)) => format!("enter {}", name(position)),
+            Some(NodeWork::Begin(position)) => format!("begin {}", name(position)),
+            Some(NodeWork::Enter(position)) => format!("enter {}", name(position)),
             None => "nothing".to_owned(),
         }
     }
 
-    /// The values of a node's input ports, or the port that has none and why.
-    pub(crate) fn inputs_of(&self, node: &str) -> Result<Map<String, Value>, NoInput> {
+    /// Returns the values of the input ports of a node, or the port without a value and the reason.
+    pub(crate) fn inputs_of(&self, node: &str) -> Result<Map<String, Value>, InputError> {
         let id = NodeId::parse(node).expect("a node id");
         self.run.inputs_of(self.run.workflow.node(&id).expect("a node of the workflow"))
     }
 
-    /// The run itself, for what has no sentence of its own.
+    /// Returns the run, for assertions without a method of their own.
     pub(crate) fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The interrupt that a caller means who names this node.
+    /// Returns the interrupt that an answer to this node reaches.
     pub(crate) fn interrupt_of(&self, node: &str) -> Option<&Interrupt> {
         self.run.interrupt_of_node(&NodeId::parse(node).expect("a node id"))
     }

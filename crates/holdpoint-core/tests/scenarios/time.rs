@@ -1,23 +1,23 @@
-//! Time: deadlines of interrupts, sleeping nodes, and the timers that the shell must keep for both.
+//! Time: deadlines of interrupts, sleeping nodes, and the timers for both.
 
 use holdpoint_core::{
-    Cap, Event, Fork, ForkMode, InterruptId, NodeStatus, Obligation, Refusal, Request, RunError, Start,
-    Status, Timer,
+    Cap, Event, Fork, ForkMode, InterruptId, InterruptRequest, NodeStatus, Obligation, Refusal, RunError,
+    StartRequest, Status, Timer,
 };
 use serde_json::{Map, json};
 
-use crate::story::{DAWN, Story, given, on};
-use crate::words::*;
+use crate::story::{START_TIME, Story, given, on};
+use crate::vocabulary::*;
 
 const TIMEOUT_MS: u64 = 1000;
 const DAY_MS: u64 = 86_400_000;
 
-fn pressing() -> Request {
-    Request { timeout_ms: Some(TIMEOUT_MS), ..approval() }
+fn timed_approval() -> InterruptRequest {
+    InterruptRequest { timeout_ms: Some(TIMEOUT_MS), ..approval() }
 }
 
 fn waiting() -> Story {
-    given([start(), begin("gate"), ask("gate", pressing())])
+    given([start(), begin("gate"), ask("gate", timed_approval())])
 }
 
 fn deadline() -> Timer {
@@ -26,7 +26,7 @@ fn deadline() -> Timer {
 
 #[test]
 fn a_deadline_is_a_timer_and_an_answer_clears_it() {
-    let due = DAWN.plus_ms(TIMEOUT_MS);
+    let due = START_TIME.plus_ms(TIMEOUT_MS);
     waiting()
         .obliges([Obligation::SetTimer { timer: deadline(), due }])
         .later(TIMEOUT_MS - 1)
@@ -55,8 +55,8 @@ fn a_deadline_does_not_fire_before_it_has_come() {
 }
 
 #[test]
-fn silence_until_the_deadline_times_the_interrupt_out() {
-    let due = DAWN.plus_ms(TIMEOUT_MS);
+fn an_interrupt_without_an_answer_expires_at_its_deadline() {
+    let due = START_TIME.plus_ms(TIMEOUT_MS);
     waiting()
         .later(TIMEOUT_MS)
         .when(expire(1))
@@ -70,11 +70,11 @@ fn silence_until_the_deadline_times_the_interrupt_out() {
 }
 
 #[test]
-fn questions_nobody_answered_have_no_answers_to_report() {
+fn an_expired_clarification_or_custom_interrupt_has_no_further_event() {
     let question =
         request(holdpoint_core::Kind::Clarification, json!({"questions": [{"id": "q", "question": "?"}]}));
-    for silent in [custom(), question] {
-        given([start(), begin("gate"), ask("gate", Request { timeout_ms: Some(1), ..silent })])
+    for unanswered in [custom(), question] {
+        given([start(), begin("gate"), ask("gate", InterruptRequest { timeout_ms: Some(1), ..unanswered })])
             .later(1)
             .when(expire(1))
             .then([timed_out(1), resumed("gate", 1)]);
@@ -83,7 +83,7 @@ fn questions_nobody_answered_have_no_answers_to_report() {
 
 #[test]
 fn a_timeout_of_zero_is_no_deadline() {
-    given([start(), begin("gate"), ask("gate", Request { timeout_ms: Some(0), ..approval() })])
+    given([start(), begin("gate"), ask("gate", InterruptRequest { timeout_ms: Some(0), ..approval() })])
         .later(TIMEOUT_MS)
         .when(expire(1))
         .refused(Refusal::NotDue)
@@ -116,26 +116,26 @@ fn an_unknown_interrupt_does_not_expire() {
 }
 
 #[test]
-fn all_nodes_under_a_key_go_on_when_it_times_out() {
+fn all_nodes_with_a_key_are_resumed_when_it_expires() {
     on(left_and_right())
-        .given([start(), begin("left"), ask("left", pressing()), begin("right"), join("right", 1)])
+        .given([start(), begin("left"), ask("left", timed_approval()), begin("right"), join("right", 1)])
         .later(TIMEOUT_MS)
         .when(expire(1))
         .then([timed_out(1), approval_received(1), resumed("left", 1), resumed("right", 1)]);
 }
 
 #[test]
-fn a_key_that_timed_out_is_not_asked_again() {
+fn a_key_that_expired_opens_no_second_interrupt() {
     waiting()
         .later(TIMEOUT_MS)
         .given([expire(1)])
-        .when(ask("gate", pressing()))
+        .when(ask("gate", timed_approval()))
         .refused(Refusal::NodeNotRunning);
 }
 
 #[test]
 fn a_sleeping_node_wakes_when_its_time_has_come() {
-    let until = DAWN.plus_ms(50);
+    let until = START_TIME.plus_ms(50);
     let timer = Timer::Sleep(node_id("gate"));
     given([start(), begin("gate")])
         .when(sleep("gate", until))
@@ -161,8 +161,8 @@ fn a_sleeping_node_wakes_when_its_time_has_come() {
 fn a_sleep_that_is_already_over_still_goes_through_its_timer() {
     given([start(), begin("gate")])
         .later(100)
-        .when(sleep("gate", DAWN))
-        .then([Event::SleepStarted { node: node_id("gate"), until: DAWN.plus_ms(100) }])
+        .when(sleep("gate", START_TIME))
+        .then([Event::SleepStarted { node: node_id("gate"), until: START_TIME.plus_ms(100) }])
         .when(wake("gate"))
         .accepted();
 }
@@ -170,7 +170,7 @@ fn a_sleep_that_is_already_over_still_goes_through_its_timer() {
 #[test]
 fn only_a_sleeping_node_wakes() {
     for (past, node) in
-        [(vec![start()], "gate"), (vec![start(), begin("gate")], "gate"), (vec![start()], "nobody")]
+        [(vec![start()], "gate"), (vec![start(), begin("gate")], "gate"), (vec![start()], "unknown")]
     {
         given(past).later(100).when(wake(node)).refused(Refusal::NodeNotRunning);
     }
@@ -179,25 +179,26 @@ fn only_a_sleeping_node_wakes() {
 
 #[test]
 fn a_sleeping_node_is_neither_begun_nor_finished() {
-    let asleep = || given([start(), begin("gate"), sleep("gate", DAWN.plus_ms(50))]);
-    asleep().when(begin("gate")).refused(Refusal::NodeNotRunning);
-    asleep().when(done("gate")).refused(Refusal::NodeNotRunning);
+    let sleeping = || given([start(), begin("gate"), sleep("gate", START_TIME.plus_ms(50))]);
+    sleeping().when(begin("gate")).refused(Refusal::NodeNotRunning);
+    sleeping().when(done("gate")).refused(Refusal::NodeNotRunning);
 }
 
-/// A copy, made two days after its source began, that is told what happened to the source.
+/// Returns a fork that was created two days after the start of its source, with the events of the source.
 fn copied(mode: ForkMode, from_seq: u64) -> Story {
     let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
-    let (source, at) = (run("run-0"), Some(DAWN.plus_ms(2 * DAY_MS)));
+    let (source, at) = (run("run-0"), Some(START_TIME.plus_ms(2 * DAY_MS)));
     let fork = Fork { origin: source.clone(), source, from_seq, mode, at, artifacts: None, copied: None };
     let configurable = Map::from_iter([("runTimeoutMs".to_owned(), json!(5000))]);
-    let start = Start { fork: Some(fork), configurable, ..start_of(json!({})) };
-    given([holdpoint_core::Command::Start(Box::new(start))]).given([begin("gate"), ask("gate", pressing())])
+    let start = StartRequest { fork: Some(fork), configurable, ..start_request(json!({})) };
+    given([holdpoint_core::Command::Start(Box::new(start))])
+        .given([begin("gate"), ask("gate", timed_approval())])
 }
 
 #[test]
-fn what_a_fork_takes_over_has_its_whole_time_again() {
+fn deadlines_of_a_fork_start_at_the_fork() {
     for mode in [ForkMode::Replay, ForkMode::Branch] {
-        let due = DAWN.plus_ms(2 * DAY_MS + TIMEOUT_MS);
+        let due = START_TIME.plus_ms(2 * DAY_MS + TIMEOUT_MS);
         copied(mode, 5)
             .obliges([Obligation::SetTimer { timer: deadline(), due }])
             .later(2 * DAY_MS + TIMEOUT_MS - 1)
@@ -211,7 +212,7 @@ fn what_a_fork_takes_over_has_its_whole_time_again() {
             .refused(Refusal::Expired)
             .when(expire(1))
             .then([timed_out(1), approval_received(1), resumed("gate", 1)]);
-        let error = RunError::new("run_timeout", "the run took longer than the 5000 ms it may take");
+        let error = RunError::new("run_timeout", "the run exceeded its timeout of 5000 ms");
         copied(mode, 5)
             .later(2 * DAY_MS + 4999)
             .when(holdpoint_core::Command::TimeOut)
@@ -227,18 +228,18 @@ fn what_a_fork_takes_over_has_its_whole_time_again() {
 
 #[test]
 fn a_branch_begins_with_the_fork_and_a_replay_with_its_source() {
-    let forked = DAWN.plus_ms(2 * DAY_MS);
+    let forked = START_TIME.plus_ms(2 * DAY_MS);
     assert_eq!(copied(ForkMode::Branch, 5).run().begun_at(), forked);
-    assert_eq!(copied(ForkMode::Replay, 5).run().begun_at(), DAWN);
+    assert_eq!(copied(ForkMode::Replay, 5).run().begun_at(), START_TIME);
     for mode in [ForkMode::Replay, ForkMode::Branch] {
         let ended = copied(mode, 6).given([Event::RunCompleted]);
         assert_eq!(
             (ended.run().begun_at(), ended.run().created_at()),
-            (DAWN, forked),
+            (START_TIME, forked),
             "the end is copied too"
         );
     }
     let ended = copied(ForkMode::Branch, 5).given([Event::RunCompleted]);
-    assert_eq!(ended.run().begun_at(), forked, "the end is its own");
-    assert_eq!(given([start()]).run().begun_at(), DAWN);
+    assert_eq!(ended.run().begun_at(), forked, "the end is not copied");
+    assert_eq!(given([start()]).run().begun_at(), START_TIME);
 }

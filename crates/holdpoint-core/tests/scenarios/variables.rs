@@ -1,10 +1,10 @@
-//! What a completed node leaves besides its outputs: changed variables, chunks, artifacts.
+//! Results of a completed node: outputs, changed variables, chunks and artifacts.
 
-use holdpoint_core::{Chunk, Completion, Event, limits};
+use holdpoint_core::{Completion, Event, TextChunk, limits};
 use serde_json::{Map, Value, json};
 
 use crate::story::{given, on};
-use crate::words::*;
+use crate::vocabulary::*;
 
 fn setting<const N: usize>(node: &str, variables: [(&str, Value); N]) -> holdpoint_core::Command {
     let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
@@ -16,7 +16,7 @@ fn changed(name: &str, previous: Option<Value>, next: Value) -> Event {
 }
 
 #[test]
-fn a_changed_variable_is_recorded_with_what_it_was() {
+fn a_changed_variable_is_recorded_with_its_previous_value() {
     given([start_with(json!({"x": 1, "n": null, "same": 5})), begin("gate")])
         .when(setting(
             "gate",
@@ -72,9 +72,9 @@ fn outputs_that_are_not_mapped_stay_with_their_node() {
 }
 
 #[test]
-fn what_a_node_says_comes_in_chunks_and_the_last_is_marked() {
-    let chunk = |text: &str| Chunk { text: text.to_owned(), meta: object(json!({"model": "m"})) };
-    let said = |text: &str, last| Event::MessageChunk {
+fn the_text_of_a_node_is_recorded_in_chunks_and_the_last_one_is_marked() {
+    let chunk = |text: &str| TextChunk { text: text.to_owned(), meta: object(json!({"model": "m"})) };
+    let message_chunk = |text: &str, last| Event::MessageChunk {
         node: node_id("gate"),
         chunk: text.to_owned(),
         last,
@@ -82,14 +82,14 @@ fn what_a_node_says_comes_in_chunks_and_the_last_is_marked() {
     };
     let completion = Completion { chunks: vec![chunk("Hel"), chunk("lo")], ..Completion::default() };
     given([start(), begin("gate")]).when(complete("gate", completion)).then([
-        said("Hel", false),
-        said("lo", true),
+        message_chunk("Hel", false),
+        message_chunk("lo", true),
         completed("gate"),
     ]);
 }
 
 #[test]
-fn all_that_a_node_leaves_is_limited_in_size() {
+fn the_results_of_a_node_are_limited_in_size() {
     let large = json!("x".repeat(limits::NODE_OUTPUT_BYTES_MAX));
     given([start(), begin("gate"), setting("gate", [("x", large)])]).failed_with(
         "output_too_large",
@@ -118,7 +118,7 @@ fn the_outputs_of_a_node_with_an_artifact_type_are_an_artifact() {
     on(flow)
         .given([start(), begin("start"), done("start"), begin("draft")])
         .when(done_with("draft", again.clone()))
-        .then([drafted(object(again)), created(1), turned("draft-draft", 1)])
+        .then([drafted(object(again)), created(1), loop_turned("draft-draft", 1)])
         .given([begin("draft")])
         .when(done("draft"))
         .then([drafted(Map::new()), created(2), Event::RunCompleted]);

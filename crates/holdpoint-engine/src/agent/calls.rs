@@ -1,5 +1,4 @@
-//! What becomes of calls: rules are applied, people asked, decisions carried out, tools called, and what they return is
-//! written down once.
+//! Processes the tool calls of an agent: applies rules and decisions, opens interrupts, calls tools, records results.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,132 +6,133 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use holdpoint_core::agent::{Act, CallStatus, Resumption, Ticket, ToolCall};
+use holdpoint_core::agent::{AgentAction, CallStatus, Resumption, Ticket, ToolCall};
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::{Interrupt, Kind, Resolution};
 use serde_json::{Value, json};
 
-use super::clearance::{Clearance, Target, check_approved, is_granted_elsewhere, uses_grants};
-use super::servers::{self, Offer, wait_for_server};
+use super::clearance::{CallTarget, Clearance, check_approved, is_granted_elsewhere, uses_grants};
+use super::run_end::RunEndWatch;
+use super::servers::{self, AvailableTools, wait_for_server};
 use super::setup::Setup;
-use super::tool::{Call, Change, Owner, Returned, ToolError};
-use super::watch::Watch;
-use super::workflows;
-use crate::approved::check_as_shown;
+use super::tool::{Call, CallOutcome, StateChange, ToolError, ToolOwner};
+use super::workflow_tools;
+use crate::approval_check::check_as_shown;
 use crate::context::{EffectContext, Stop};
 
-/// How often a call in doubt is made again that may be made twice.
+/// The number of attempts of an idempotent call whose outcome is unknown.
 const TRIES_MAX: u32 = 3;
 
 /// A call that is about to be made.
-struct Due {
+struct DueCall {
     call: Arc<ToolCall>,
     arguments: Value,
     decision: Option<Value>,
     idempotent: bool,
-    /// The toolbox whose rules were applied. None for a call that is a workflow.
-    owner: Option<Owner>,
+    /// The toolbox whose rules were applied. None for a call that starts a workflow.
+    owner: Option<ToolOwner>,
 }
 
-impl Due {
-    fn is_inside(&self) -> bool {
-        self.owner.as_ref().is_some_and(Owner::is_inside)
+impl DueCall {
+    fn is_local(&self) -> bool {
+        self.owner.as_ref().is_some_and(ToolOwner::is_local)
     }
 }
 
-pub(super) async fn go_on(
+/// Processes the calls that are ready. Returns [`Stop::Unavailable`] if one needs a server that cannot be reached.
+pub(super) async fn process_calls(
     context: &mut EffectContext,
     setup: &Setup,
-    offer: &Offer<'_>,
+    tools: &AvailableTools<'_>,
     ready: Vec<Arc<ToolCall>>,
 ) -> Result<(), Stop> {
-    let (mut due, mut away, sequential) = (Vec::new(), None, setup.definition.sequential);
+    let (mut due, mut unreachable, sequential) = (Vec::new(), None, setup.definition.sequential);
     let all = ready.len();
     for call in ready {
         if call.run.is_some() {
-            workflows::finish(context, &call)?;
+            workflow_tools::finish(context, &call)?;
             continue;
         }
-        if let Some(why) = offer.missing(setup, &call) {
-            away = Some(why);
+        if let Some(why) = tools.missing(setup, &call) {
+            unreachable = Some(why);
             if sequential {
                 break;
             }
             continue;
         }
-        due.extend(settle(context, setup, offer, call)?);
+        due.extend(prepare_call(context, setup, tools, call)?);
     }
-    if due.len() < all && !due.iter().all(Due::is_inside) {
-        // People are asked before any server is waited for.
-        context.write_down().await?;
+    if due.len() < all && !due.iter().all(DueCall::is_local) {
+        // Interrupts are committed before the node waits for a server.
+        context.commit_actions().await?;
     }
-    let due = start_runs(context, setup, offer, due)?;
+    let due = start_runs(context, setup, tools, due)?;
     if sequential {
         for one in due {
-            let (one, unreached) = reached(context, vec![one]).await;
-            away = unreached.or(away);
-            let suspended = make(context, setup, one).await?;
-            // What a tool wants to know first concerns those behind it: they are looked at again with the answer.
-            if suspended || away.is_some() {
+            let (one, unreached) = split_by_reach(context, vec![one]).await;
+            unreachable = unreached.or(unreachable);
+            let suspended = execute_calls(context, setup, one).await?;
+            // The answer to a suspended call may affect the calls after it, so that they wait for it.
+            if suspended || unreachable.is_some() {
                 break;
             }
         }
     } else {
-        let (due, unreached) = reached(context, due).await;
-        away = unreached.or(away);
-        make(context, setup, due).await?;
+        let (due, unreached) = split_by_reach(context, due).await;
+        unreachable = unreached.or(unreachable);
+        execute_calls(context, setup, due).await?;
     }
-    match away {
+    match unreachable {
         Some(why) => wait_for_server(context, why).await,
         None => Ok(()),
     }
 }
 
-/// Returns the calls whose servers are there, and why another one is not.
-async fn reached(context: &EffectContext, due: Vec<Due>) -> (Vec<Due>, Option<String>) {
+/// Returns the calls whose servers can be reached, and the reason why another server cannot be reached.
+async fn split_by_reach(context: &EffectContext, due: Vec<DueCall>) -> (Vec<DueCall>, Option<String>) {
     let reach = servers::reach(context, due.iter().map(|one| one.owner.as_ref())).await;
-    let (mut there, mut away) = (Vec::with_capacity(due.len()), None);
+    let (mut there, mut unreachable) = (Vec::with_capacity(due.len()), None);
     for (one, reach) in due.into_iter().zip(reach) {
         match reach {
-            // The attempt to call a server that must not be called tells the agent why.
+            // The call of a server that the policy refuses fails with the reason for the agent.
             Ok(()) | Err(ToolError::NotCalled(_)) => there.push(one),
-            Err(error) => away = Some(error.to_string()),
+            Err(error) => unreachable = Some(error.to_string()),
         }
     }
-    (there, away)
+    (there, unreachable)
 }
 
-/// Starts the runs of calls that are workflows, and returns the others. Runs hold nobody up, also where calls are made one
-/// after another: like people, they may take days.
+/// Starts the runs of calls that are workflows, and returns the others. With sequential execution, calls do not wait
+/// for these runs, which may take days.
 fn start_runs(
     context: &mut EffectContext,
     setup: &Setup,
-    offer: &Offer<'_>,
-    due: Vec<Due>,
-) -> Result<Vec<Due>, Stop> {
+    tools: &AvailableTools<'_>,
+    due: Vec<DueCall>,
+) -> Result<Vec<DueCall>, Stop> {
     let mut others = Vec::with_capacity(due.len());
     for one in due {
-        let spec = offer.find(&one.call.name);
+        let spec = tools.find(&one.call.name);
         match setup.workflow(&one.call.name).zip(spec) {
-            Some((tool, spec)) => workflows::start(context, (tool, spec), &one.call, one.arguments)?,
+            Some((tool, spec)) => workflow_tools::start(context, (tool, spec), &one.call, one.arguments)?,
             None => others.push(one),
         }
     }
     Ok(others)
 }
 
-/// Does what needs no tool, and returns the call if it is to be made.
-fn settle(
+/// Suspends, denies or resumes a call. Returns the call if it is to be made now.
+fn prepare_call(
     context: &mut EffectContext,
     setup: &Setup,
-    offer: &Offer<'_>,
+    tools: &AvailableTools<'_>,
     call: Arc<ToolCall>,
-) -> Result<Option<Due>, Stop> {
-    let spec = offer.find(&call.name);
+) -> Result<Option<DueCall>, Stop> {
+    let spec = tools.find(&call.name);
     let owner = setup.owner(&call.name);
-    if call.is_in_doubt() {
-        let asking = setup.asking(owner.as_ref());
-        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &asking, None);
+    if call.has_unknown_outcome() {
+        let approval = setup.approval(owner.as_ref());
+        let ticket = Ticket::outcome_unknown(next_key(context, &call), &call, &approval, None);
         suspend(context, &call, ticket)?;
         return Ok(None);
     }
@@ -140,10 +140,10 @@ fn settle(
         refuse(context, &call, &format!("there is no tool {}", call.name))?;
         return Ok(None);
     };
-    let target = Target { spec, owner: owner.as_ref() };
-    let go = match call.status {
+    let target = CallTarget { spec, owner: owner.as_ref() };
+    let ready = match call.status {
         CallStatus::New if call.client && call.behaviour != Behaviour::Deny => {
-            let ticket = Ticket::of_client(key(context, &call), &call);
+            let ticket = Ticket::client_tool(next_key(context, &call), &call);
             suspend(context, &call, ticket)?;
             None
         }
@@ -156,9 +156,9 @@ fn settle(
                 (Behaviour::Ask, Clearance::Cleared) => Clearance::Ask,
                 (_, clearance) => clearance,
             };
-            follow(context, setup, &call, (&target, clearance))?.then(|| (call.arguments.clone(), None))
+            enforce(context, setup, &call, (&target, clearance))?.then(|| (call.arguments.clone(), None))
         }
-        // A copy cannot use a decision of its source: it asks again.
+        // A fork cannot use a decision of its source run: it opens a new interrupt.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
             ask(context, setup, &call, &target)?;
             None
@@ -166,21 +166,21 @@ fn settle(
         CallStatus::Running => {
             let arguments = call.effective_arguments();
             let clearance = target.clearance(context, &call, arguments);
-            follow(context, setup, &call, (&target, clearance))?.then(|| (arguments.clone(), None))
+            enforce(context, setup, &call, (&target, clearance))?.then(|| (arguments.clone(), None))
         }
         CallStatus::Resuming => resume(context, setup, &target, &call)?,
         CallStatus::Suspended | CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => None,
     };
     let idempotent = spec.idempotent;
-    Ok(go.map(|(arguments, decision)| Due { call, arguments, decision, idempotent, owner }))
+    Ok(ready.map(|(arguments, decision)| DueCall { call, arguments, decision, idempotent, owner }))
 }
 
-/// Asks about a call or denies it where it is not cleared. Returns whether it is.
-fn follow(
+/// Suspends or denies a call that is not cleared. Returns true if it is cleared.
+fn enforce(
     context: &mut EffectContext,
     setup: &Setup,
     call: &ToolCall,
-    (target, clearance): (&Target<'_>, Clearance),
+    (target, clearance): (&CallTarget<'_>, Clearance),
 ) -> Result<bool, Stop> {
     match clearance {
         Clearance::Cleared => return Ok(true),
@@ -190,69 +190,74 @@ fn follow(
     Ok(false)
 }
 
-/// Carries a decision out: the arguments of a call that is to be made, and what was decided.
+/// Applies a decision. Returns the arguments and the decision if the call is to be made.
 fn resume(
     context: &mut EffectContext,
     setup: &Setup,
-    target: &Target<'_>,
+    target: &CallTarget<'_>,
     call: &Arc<ToolCall>,
 ) -> Result<Option<(Value, Option<Value>)>, Stop> {
     let run = context.run().clone();
-    let asked = call.waiting.and_then(|waiting| run.interrupt(waiting.interrupt));
-    let Some((asked, resumption)) = asked.and_then(|asked| Some((asked, call.resumption(asked)?))) else {
-        return Err(Stop::Broken(format!("nobody has decided about call {}", call.id)));
+    let found = call.interrupt.and_then(|waiting| run.interrupt(waiting.id));
+    let Some((interrupt, resumption)) = found.and_then(|found| Some((found, call.resumption(found)?))) else {
+        return Err(Stop::Broken(format!("call {} has no decision", call.id)));
     };
-    check_as_shown(asked)?;
-    if asked.taken_over || is_granted_elsewhere(context, call) {
+    check_as_shown(interrupt)?;
+    if interrupt.taken_over || is_granted_elsewhere(context, call) {
         return ask(context, setup, call, target).map(|()| None);
     }
+    let id = call.id.clone();
     match resumption {
         Resumption::Cancel { reason } => {
             let content = json!({ "cancelled": reason });
-            context.act(Act::Return { call: call.id.clone(), status: CallStatus::Cancelled, content })?;
+            context.apply_action(AgentAction::Return { call: id, status: CallStatus::Cancelled, content })?;
             Ok(None)
         }
         Resumption::Result(content) => {
-            context.act(Act::Return { call: call.id.clone(), status: CallStatus::Succeeded, content })?;
+            context.apply_action(AgentAction::Return { call: id, status: CallStatus::Succeeded, content })?;
             Ok(None)
         }
         Resumption::Run { arguments } => {
             if arguments == *call.effective_arguments() {
-                check_approved(asked, call, &arguments)?;
-            } else if asked.kind == Kind::Approval && setup.asking(target.owner).as_it_is {
-                return refuse(context, call, "its arguments may not be changed").map(|()| None);
+                check_approved(interrupt, call, &arguments)?;
+            } else if interrupt.kind == Kind::Approval && setup.approval(target.owner).arguments_fixed {
+                return refuse(context, call, "the arguments of this call cannot be edited").map(|()| None);
             }
-            // A rule that was added meanwhile still holds.
+            // A rule that was added after the interrupt still applies.
             let primary = target.spec.primary.as_deref();
-            let verdict = setup.definition.permissions.judge(&call.name, primary, &arguments);
+            let verdict = setup.definition.permissions.evaluate(&call.name, primary, &arguments);
             if verdict.behaviour == Behaviour::Deny {
-                return deny(context, setup, call, Some(&verdict.explained())).map(|()| None);
+                return deny(context, setup, call, Some(&verdict.explanation())).map(|()| None);
             }
             let clearance = target.clearance(context, call, &arguments);
-            let cleared = follow(context, setup, call, (target, clearance))?;
-            Ok(cleared.then(|| (arguments, decision(asked))))
+            let cleared = enforce(context, setup, call, (target, clearance))?;
+            Ok(cleared.then(|| (arguments, decision(interrupt))))
         }
     }
 }
 
-/// Asks whether a call may be made.
-fn ask(context: &mut EffectContext, setup: &Setup, call: &ToolCall, target: &Target<'_>) -> Result<(), Stop> {
-    let ticket = Ticket::permission(key(context, call), call, &setup.asking(target.owner));
+/// Suspends a call until it is approved.
+fn ask(
+    context: &mut EffectContext,
+    setup: &Setup,
+    call: &ToolCall,
+    target: &CallTarget<'_>,
+) -> Result<(), Stop> {
+    let ticket = Ticket::permission(next_key(context, call), call, &setup.approval(target.owner));
     let verdict = setup.judge(&call.name, target.spec.primary.as_deref(), call.effective_arguments());
-    let asks = verdict.behaviour == Behaviour::Ask;
-    let ticket = if asks { ticket.with_rule(&verdict.note) } else { ticket };
+    let ticket = if verdict.behaviour == Behaviour::Ask { ticket.with_rule(&verdict.note) } else { ticket };
     suspend(context, call, ticket.with_schema(&target.spec.parameters))
 }
 
-fn decision(asked: &Interrupt) -> Option<Value> {
-    match &asked.resolution {
+fn decision(interrupt: &Interrupt) -> Option<Value> {
+    match &interrupt.resolution {
         Some(Resolution::Answered { value, .. }) => Some(value.clone()),
         Some(Resolution::TimedOut { .. }) | None => None,
     }
 }
 
-/// Makes calls, all at once, and says whether one of them wants something first.
-async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Result<bool, Stop> {
+/// Makes calls concurrently. Returns true if one of them was suspended.
+async fn execute_calls(context: &mut EffectContext, setup: &Setup, due: Vec<DueCall>) -> Result<bool, Stop> {
     if due.is_empty() {
         return Ok(false);
     }
@@ -262,33 +267,33 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
             continue;
         }
         let edited = edits.then(|| one.arguments.clone());
-        context.act(Act::Begin { call: one.call.id.clone(), arguments: edited })?;
+        context.apply_action(AgentAction::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
-    // From here on the world may change.
-    let inside = due.iter().all(Due::is_inside);
-    let unnoticed = inside && !context.replays() && !context.has_gathered_enough();
-    if !unnoticed {
-        context.write_down().await?;
+    // From here on calls may have effects.
+    let is_local = due.iter().all(DueCall::is_local);
+    let is_repeatable = is_local && !context.is_replay() && !context.has_many_pending_actions();
+    if !is_repeatable {
+        context.commit_actions().await?;
     }
-    let calls: Vec<(Due, Call)> =
-        due.into_iter().map(|one| (call_of(context, &one), one)).map(|(call, one)| (one, call)).collect();
-    let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| made(one, call)).collect();
+    let calls: Vec<(DueCall, Call)> =
+        due.into_iter().map(|one| (build_call(context, &one), one)).map(|(call, one)| (one, call)).collect();
+    let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| execute_call(one, call)).collect();
     let (mut suspended, mut left) = (false, calls.len());
-    let watch = Watch::of(context);
+    let watch = RunEndWatch::of(context);
     while let Some((one, result)) = watch.unless_ended(running.next()).await? {
         left -= 1;
-        suspended |= note(context, setup, one, result)?;
-        // The last one goes with what comes next.
-        if left > 0 && !unnoticed {
-            context.write_down().await?;
+        suspended |= record_result(context, setup, one, result)?;
+        // The last result is committed together with the next step.
+        if left > 0 && !is_repeatable {
+            context.commit_actions().await?;
         }
     }
     Ok(suspended)
 }
 
-type Made<'a> = Pin<Box<dyn Future<Output = (&'a Due, Result<Returned, ToolError>)> + Send + 'a>>;
+type DueFuture<'a> = Pin<Box<dyn Future<Output = (&'a DueCall, Result<CallOutcome, ToolError>)> + Send + 'a>>;
 
-fn made<'a>(one: &'a Due, call: &'a Call) -> Made<'a> {
+fn execute_call<'a>(one: &'a DueCall, call: &'a Call) -> DueFuture<'a> {
     Box::pin(async move {
         let Some(owner) = &one.owner else {
             return (one, Err(ToolError::NotCalled(format!("there is no tool {}", call.name))));
@@ -297,7 +302,7 @@ fn made<'a>(one: &'a Due, call: &'a Call) -> Made<'a> {
         loop {
             match owner.call(call).await {
                 Err(ToolError::Unknown(_)) if one.idempotent && tried < TRIES_MAX => tried += 1,
-                // An earlier try may have been heard.
+                // The server may have received an earlier attempt.
                 Err(ToolError::Unreachable(why)) if tried > 1 => return (one, Err(ToolError::Unknown(why))),
                 result => return (one, result),
             }
@@ -305,12 +310,11 @@ fn made<'a>(one: &'a Due, call: &'a Call) -> Made<'a> {
     })
 }
 
-fn call_of(context: &EffectContext, one: &Due) -> Call {
+fn build_call(context: &EffectContext, one: &DueCall) -> Call {
     let run = context.run();
-    let of = context.of();
     let idempotency_key = format!("{}:{}:{}:{}", run.id, context.node().id, context.visit(), one.call.id);
     Call {
-        of,
+        of: context.of(),
         id: one.call.id.clone(),
         name: one.call.name.clone(),
         arguments: one.arguments.clone(),
@@ -319,47 +323,47 @@ fn call_of(context: &EffectContext, one: &Due) -> Call {
     }
 }
 
-/// Writes down what a call came to; says whether it waits now.
-fn note(
+/// Records the result of a call. Returns true if the call was suspended.
+fn record_result(
     context: &mut EffectContext,
     setup: &Setup,
-    one: &Due,
-    result: Result<Returned, ToolError>,
+    one: &DueCall,
+    result: Result<CallOutcome, ToolError>,
 ) -> Result<bool, Stop> {
     let id = one.call.id.clone();
     let (status, content) = match result {
-        Ok(Returned::Result(content)) => (CallStatus::Succeeded, content),
-        Ok(Returned::Changed { result, changes }) => {
+        Ok(CallOutcome::Result(content)) => (CallStatus::Succeeded, content),
+        Ok(CallOutcome::Changed { result, changes }) => {
             for change in changes {
-                context.act(match change {
-                    Change::Set(name, value) => Act::Set { name, value },
-                    Change::Add(name, value) => Act::Add { name, value },
+                context.apply_action(match change {
+                    StateChange::Set(name, value) => AgentAction::SetVariable { name, value },
+                    StateChange::Add(name, value) => AgentAction::AddToVariable { name, value },
                 })?;
             }
             (CallStatus::Succeeded, result)
         }
-        Ok(Returned::Failed(content)) => (CallStatus::Failed, content),
-        Ok(Returned::Suspended(wanted)) => {
-            let asking = setup.asking(one.owner.as_ref());
-            let ticket = Ticket::of_tool(key(context, &one.call), &one.call, &asking, &wanted);
+        Ok(CallOutcome::Failed(content)) => (CallStatus::Failed, content),
+        Ok(CallOutcome::Suspended(wanted)) => {
+            let approval = setup.approval(one.owner.as_ref());
+            let ticket = Ticket::tool_suspension(next_key(context, &one.call), &one.call, &approval, &wanted);
             return suspend(context, &one.call, ticket).map(|()| true);
         }
         Err(ToolError::Unknown(why)) if !one.idempotent => {
             let call = begun_call(context, &id)?;
-            let asking = setup.asking(one.owner.as_ref());
-            let ticket = Ticket::outcome_unknown(key(context, &call), &call, &asking, Some(&why));
+            let approval = setup.approval(one.owner.as_ref());
+            let ticket = Ticket::outcome_unknown(next_key(context, &call), &call, &approval, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
-        // An approved call is not lost: the approver is asked again and can have it made later.
+        // An approved call is not lost: a new interrupt lets the approver have it made later.
         Err(ToolError::Unreachable(why)) if uses_grants(context, &one.call) => {
             let call = begun_call(context, &id)?;
-            let asking = setup.asking(one.owner.as_ref());
-            let ticket = Ticket::not_made(key(context, &call), &call, &asking, &why);
+            let approval = setup.approval(one.owner.as_ref());
+            let ticket = Ticket::call_not_made(next_key(context, &call), &call, &approval, &why);
             return suspend(context, &call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),
     };
-    context.act(Act::Return { call: id, status, content }).map(|()| false)
+    context.apply_action(AgentAction::Return { call: id, status, content }).map(|()| false)
 }
 
 /// Returns the call as it was begun, with the arguments that an approver has edited.
@@ -369,12 +373,12 @@ fn begun_call(context: &EffectContext, id: &str) -> Result<ToolCall, Stop> {
 }
 
 fn suspend(context: &mut EffectContext, call: &ToolCall, ticket: Ticket) -> Result<(), Stop> {
-    context.act(Act::Suspend { call: call.id.clone(), ticket: Box::new(ticket) })
+    context.apply_action(AgentAction::Suspend { call: call.id.clone(), ticket: Box::new(ticket) })
 }
 
 pub(super) fn refuse(context: &mut EffectContext, call: &ToolCall, why: &str) -> Result<(), Stop> {
     let content = json!({ "error": why });
-    context.act(Act::Return { call: call.id.clone(), status: CallStatus::Failed, content })
+    context.apply_action(AgentAction::Return { call: call.id.clone(), status: CallStatus::Failed, content })
 }
 
 fn deny(context: &mut EffectContext, setup: &Setup, call: &ToolCall, why: Option<&str>) -> Result<(), Stop> {
@@ -385,11 +389,11 @@ fn deny(context: &mut EffectContext, setup: &Setup, call: &ToolCall, why: Option
     refuse(context, call, &why)
 }
 
-/// Another one for each time that somebody is asked about a call.
-fn key(context: &EffectContext, call: &ToolCall) -> String {
+/// Returns the key of the next interrupt about a call. Each interrupt about the call has its own key.
+fn next_key(context: &EffectContext, call: &ToolCall) -> String {
     let run = context.run();
     let (visit, node) = (context.visit(), run.workflow.position(&context.node().id).unwrap_or_default());
     let stem = format!("{}:tool:{node}.{visit}:{}:", run.id, call.id);
-    let asked = run.interrupts.iter().filter(|asked| asked.key.starts_with(&stem)).count();
-    format!("{stem}{asked}")
+    let count = run.interrupts.iter().filter(|interrupt| interrupt.key.starts_with(&stem)).count();
+    format!("{stem}{count}")
 }

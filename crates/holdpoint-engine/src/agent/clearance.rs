@@ -5,10 +5,10 @@ use holdpoint_core::agent::ToolCall;
 use holdpoint_core::permission::{Behaviour, call_digest};
 use serde_json::Value;
 
-use super::tool::{Owner, ToolSpec};
+use super::tool::{ToolOwner, ToolSpec};
 use crate::context::{EffectContext, Stop};
 
-/// The verdict of a connection's rules on a call.
+/// The result of checking a call against the rules of its connection.
 pub(super) enum Clearance {
     Cleared,
     /// The call needs an approval under these rules.
@@ -16,16 +16,16 @@ pub(super) enum Clearance {
     Deny(String),
 }
 
-/// The tool that a call is about, and the toolbox that it belongs to now. That may be another one than when the model
-/// replied: servers change their tools.
-pub(super) struct Target<'a> {
+/// The tool of a call and the toolbox that it belongs to now. The toolbox may differ from the one at the time of the
+/// model's reply, because servers change their tools.
+pub(super) struct CallTarget<'a> {
     pub spec: &'a ToolSpec,
-    pub owner: Option<&'a Owner>,
+    pub owner: Option<&'a ToolOwner>,
 }
 
-impl Target<'_> {
-    /// Returns what the rules of the tool's connection say of a call. An approval counts only if it was asked for under
-    /// these very rules.
+impl CallTarget<'_> {
+    /// Checks a call against the rules of the tool's connection. An approval counts only if its interrupt was opened
+    /// under exactly these rules.
     pub(super) fn clearance(&self, context: &EffectContext, call: &ToolCall, arguments: &Value) -> Clearance {
         let Some((owner, rules)) = self.owner.and_then(|owner| Some((owner, owner.rules()?))) else {
             return Clearance::Cleared;
@@ -33,24 +33,26 @@ impl Target<'_> {
         let Some(verdict) = owner.judge(arguments) else {
             return Clearance::Cleared;
         };
-        let asked = call.waiting.and_then(|waiting| context.run().interrupt(waiting.interrupt));
+        let interrupt = call.interrupt.and_then(|waiting| context.run().interrupt(waiting.id));
         match verdict.behaviour {
             Behaviour::Allow => Clearance::Cleared,
-            Behaviour::Ask if asked.is_some_and(|asked| rules.held_for(asked)) => Clearance::Cleared,
+            Behaviour::Ask if interrupt.is_some_and(|interrupt| rules.match_interrupt(interrupt)) => {
+                Clearance::Cleared
+            }
             Behaviour::Ask => Clearance::Ask,
-            Behaviour::Deny => Clearance::Deny(verdict.explained()),
+            Behaviour::Deny => Clearance::Deny(verdict.explanation()),
         }
     }
 }
 
-/// Returns whether a decision that the call depends on belongs to another run.
+/// Returns true if a decision that the call depends on belongs to another run.
 pub(super) fn is_granted_elsewhere(context: &EffectContext, call: &ToolCall) -> bool {
     context.run().usable_grants_of_call(&context.node().id, &call.id).is_err()
 }
 
-/// An approval is good for the call that was shown, and for no other.
-pub(super) fn check_approved(asked: &Interrupt, call: &ToolCall, arguments: &Value) -> Result<(), Stop> {
-    let shown = asked.data.get("callDigest").and_then(Value::as_str);
+/// Checks that the approval was given for this call with these arguments.
+pub(super) fn check_approved(interrupt: &Interrupt, call: &ToolCall, arguments: &Value) -> Result<(), Stop> {
+    let shown = interrupt.data.get("callDigest").and_then(Value::as_str);
     if shown.is_none_or(|shown| shown == call_digest(&call.name, arguments)) {
         return Ok(());
     }
@@ -58,7 +60,7 @@ pub(super) fn check_approved(asked: &Interrupt, call: &ToolCall, arguments: &Val
     Err(Stop::failed("approval_mismatch", message))
 }
 
-/// Returns whether the call uses grants, so that its begin must be recorded.
+/// Returns true if the call uses grants, so that its begin must be recorded.
 pub(super) fn uses_grants(context: &EffectContext, call: &ToolCall) -> bool {
     let grants = context.run().usable_grants_of_call(&context.node().id, &call.id);
     grants.is_ok_and(|grants| !grants.is_empty())

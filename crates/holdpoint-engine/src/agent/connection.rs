@@ -1,5 +1,5 @@
-//! The operator's connections: models, servers of tools and tools, and who may use them. Definitions name them with
-//! `use`.
+//! The operator's connections: models, tool servers and tools, with the tenants that may use them. Definitions refer to
+//! them with `use`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,26 +11,29 @@ use serde_json::{Map, Value};
 
 use super::definition::AgentFlaw;
 use super::rules::ConnectionRules;
-use super::tool::Origin;
+use super::tool::ToolOrigin;
 use crate::operator::Tenants;
 
-/// Members that a definition may give beside `use`. All others are the operator's alone: a definition could have the
-/// operator's secrets sent elsewhere with them.
+/// Members that a definition may combine with `use`. All others are reserved for the operator: with them a definition
+/// could send the operator's secrets to another server.
 const BESIDE_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
 const BESIDE_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
 
 /// The connections of a server, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
+    /// The models.
     pub models: BTreeMap<String, Connection>,
+    /// The tool servers and tools.
     pub tools: BTreeMap<String, Connection>,
     /// The number of programs of MCP connections that may run at a time; 32 if it is None.
     pub programs_max: Option<usize>,
-    /// The time in milliseconds that runs wait for a model or a server of tools that is away; ten minutes if it is None.
+    /// The time in milliseconds that runs wait for a model or a tool server that cannot be reached; ten minutes if it
+    /// is None.
     pub outage_ms: Option<u64>,
 }
 
-/// A model, a server of tools or a tool of the operator's, and who may use it.
+/// A model, a tool server or a tool of the operator, with the tenants that may use it.
 #[derive(Clone)]
 pub struct Connection {
     settings: Map<String, Value>,
@@ -51,26 +54,26 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// The definition that wants to use a connection.
+/// The definition that refers to a connection.
 #[derive(Clone, Copy)]
-pub(super) struct User<'a> {
+pub(super) struct ConnectionUser<'a> {
     pub tenant: &'a TenantId,
     pub workflow: &'a WorkflowId,
 }
 
 impl Connection {
-    /// Reads the connection of a model as an operator writes it: its settings, and in `tenants` who may use it
-    /// (`["default"]` if it is missing).
+    /// Parses the connection of a model from the operator's configuration: its settings, and the `tenants` that may
+    /// use it (`["default"]` if the member is missing).
     pub fn model(value: Value) -> Result<Self, AgentFlaw> {
         let model = Self::tool(value)?;
         match model.rules {
             None => Ok(model),
-            Some(_) => Err(AgentFlaw::new("permissions, approval", "are for the connections of tools")),
+            Some(_) => Err(AgentFlaw::new("permissions, approval", "are only valid for tool connections")),
         }
     }
 
-    /// Reads the connection of a server of tools or a tool: the same, and in `permissions` and `approval` what holds for
-    /// its calls, whatever a definition says.
+    /// Parses the connection of a tool server or a tool: settings and `tenants` as for a model, and in `permissions`
+    /// and `approval` the rules for its calls. Definitions cannot relax these rules.
     pub fn tool(value: Value) -> Result<Self, AgentFlaw> {
         let Value::Object(mut settings) = value else {
             return Err(AgentFlaw::new("", "must be an object"));
@@ -92,7 +95,7 @@ impl Connection {
         &self.settings
     }
 
-    fn admits(&self, user: User<'_>) -> bool {
+    fn admits(&self, user: ConnectionUser<'_>) -> bool {
         let is_its_agent = |agent: &String| user.workflow.as_str().strip_prefix(AGENT_PREFIX) == Some(agent);
         self.tenants.admit(user.tenant) && self.agent.as_ref().is_none_or(is_its_agent)
     }
@@ -100,23 +103,23 @@ impl Connection {
 
 impl Connections {
     /// Returns the model of a definition with the settings of the connection that it names.
-    pub(super) fn resolve_model(&self, model: &Value, user: User<'_>) -> Result<Value, AgentFlaw> {
+    pub(super) fn resolve_model(&self, model: &Value, user: ConnectionUser<'_>) -> Result<Value, AgentFlaw> {
         resolve("model", model, (&self.models, &BESIDE_MODELS), user).map(|resolved| resolved.value)
     }
 
-    /// Returns the tool at this place of a definition with the settings of the connection that it names, and what the
-    /// connection says besides.
+    /// Returns the tool at this index of a definition with the settings of the connection that it names, and the origin
+    /// with the rules of that connection.
     pub(super) fn resolve_tool(
         &self,
         at: usize,
         tool: &Value,
-        user: User<'_>,
-    ) -> Result<(Value, Option<Origin>), AgentFlaw> {
-        let Resolved { value, used } =
+        user: ConnectionUser<'_>,
+    ) -> Result<(Value, Option<ToolOrigin>), AgentFlaw> {
+        let ResolvedEntry { value, used } =
             resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)?;
         let origin = used.map(|(name, connection)| {
             let settings = &connection.settings;
-            Origin {
+            ToolOrigin {
                 tool_name: settings.get("name").and_then(Value::as_str).unwrap_or(name).to_owned(),
                 tools: settings.get("tools").cloned(),
                 rules: connection.rules.as_ref().map(|rules| Arc::new(rules.named(name))),
@@ -129,30 +132,30 @@ impl Connections {
 }
 
 /// A model or a tool of a definition, and the connection that it uses.
-struct Resolved<'a> {
+struct ResolvedEntry<'a> {
     value: Value,
     used: Option<(&'a str, &'a Connection)>,
 }
 
-/// Merges the members beside `use` into the settings of the connection. A connection that the definition may not use
-/// is rejected in the same words as one that does not exist.
+/// Merges the other members of an entry with `use` into the settings of the connection. A connection that the
+/// definition may not use is rejected with the same message as one that does not exist.
 fn resolve<'a>(
     field: &str,
     value: &Value,
     (connections, beside): (&'a BTreeMap<String, Connection>, &[&str]),
-    user: User<'_>,
-) -> Result<Resolved<'a>, AgentFlaw> {
+    user: ConnectionUser<'_>,
+) -> Result<ResolvedEntry<'a>, AgentFlaw> {
     let Some(name) = value.get("use") else {
-        return Ok(Resolved { value: value.clone(), used: None });
+        return Ok(ResolvedEntry { value: value.clone(), used: None });
     };
     let known = name.as_str().and_then(|name| connections.get_key_value(name));
     let (name, connection) = known.filter(|(_, connection)| connection.admits(user)).ok_or_else(|| {
-        let message = format!("{name} is no connection of this server; look at its configuration folder");
+        let message = format!("{name} is not a connection of this server; see its configuration folder");
         AgentFlaw::new(format!("{field}.use"), message)
     })?;
     let given = || value.as_object().into_iter().flatten();
     if let Some((name, _)) = given().find(|(name, _)| !beside.contains(&name.as_str())) {
-        let message = format!("cannot be said beside use; only {} can", beside.join(", "));
+        let message = format!("cannot be combined with use; only {} can", beside.join(", "));
         return Err(AgentFlaw::new(format!("{field}.{name}"), message));
     }
     let settings = &connection.settings;
@@ -165,11 +168,11 @@ fn resolve<'a>(
     let mut merged = settings.clone();
     let own = given().filter(|(name, _)| *name != "use");
     merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-    Ok(Resolved { value: Value::Object(merged), used: Some((name, connection)) })
+    Ok(ResolvedEntry { value: Value::Object(merged), used: Some((name, connection)) })
 }
 
-/// Rejects a definition that names connections of agent files. `own` is the agent whose file the definition comes from:
-/// it may name those that were made from that file.
+/// Rejects a definition that names connections of agent files. `own` is the agent whose file the definition comes from;
+/// the definition may name the connections that were made from that file.
 pub(crate) fn check_reserved_names(definition: &Value, own: Option<&str>) -> Result<(), AgentFlaw> {
     let own = own.map(|agent| format!("{AGENT_PREFIX}{agent}:"));
     let is_foreign = |value: &Value| {
@@ -183,7 +186,7 @@ pub(crate) fn check_reserved_names(definition: &Value, own: Option<&str>) -> Res
         None => Ok(()),
         Some((field, _)) => {
             let message = format!(
-                "must not begin with {AGENT_PREFIX}: such connections belong to an agent's file in the operator's \
+                "must not begin with {AGENT_PREFIX}: such connections belong to an agent file in the operator's \
                  folder, and only that file can use them"
             );
             Err(AgentFlaw::new(format!("{field}.use"), message))
@@ -203,7 +206,7 @@ mod tests {
         workflow: &str,
     ) -> Result<Value, String> {
         let (tenant, workflow) = (TenantId::parse(tenant).unwrap(), WorkflowId::parse(workflow).unwrap());
-        let user = User { tenant: &tenant, workflow: &workflow };
+        let user = ConnectionUser { tenant: &tenant, workflow: &workflow };
         connections.resolve_tool(0, &tool, user).map(|(merged, _)| merged).map_err(|flaw| flaw.to_string())
     }
 
@@ -248,12 +251,12 @@ mod tests {
             ("default", "agent:agent:mailer"),
         ] {
             let refused = resolved(&all, mailer(), tenant, workflow).unwrap_err();
-            assert!(refused.contains("is no connection of this server"), "{tenant} {workflow}: {refused}");
+            assert!(refused.contains("is not a connection of this server"), "{tenant} {workflow}: {refused}");
         }
     }
 
     #[test]
-    fn rules_of_a_connection_are_no_settings_and_models_have_none() {
+    fn rules_of_a_connection_are_not_settings_and_models_have_none() {
         let ruled =
             json!({"type": "mcp", "command": ["sh"], "permissions": {"default": "deny"}, "approval": {}});
         let connection = Connection::tool(ruled.clone()).unwrap();

@@ -1,7 +1,7 @@
-//! Agents as they are declared. What is stored names no secret, no program and no address of a model: those are the
-//! operator's, and definitions name them with `use`.
+//! Agent definitions. A stored definition names no secret, no program and no model address: these belong to the
+//! operator's connections, which definitions name with `use`.
 
-use holdpoint_core::agent::{Asking, ResumePolicy};
+use holdpoint_core::agent::{ApprovalSettings, ResumePolicy};
 use holdpoint_core::limits;
 use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use super::rules::parse_permissions;
 use super::tool::{declared_flaw, only_for_operators};
 
-/// Replies of the model in one run, where the definition does not say.
+/// The number of model replies in one run if the definition does not set it.
 const STEPS_DEFAULT: u32 = 25;
 const STEPS_MAX: u32 = 1000;
-/// Members of an approval that a definition may set for its calls.
-const PEOPLE: [&str; 6] = [
+/// Members of an approval that a definition may set for its calls, besides `timeoutMs` and `editable`.
+const APPROVAL_MEMBERS: [&str; 6] = [
     "approversList",
     "audience",
     "requiredApprovals",
@@ -23,11 +23,13 @@ const PEOPLE: [&str; 6] = [
     "profile",
 ];
 
-/// What is wrong with a definition, and where.
+/// A flaw of a definition and the field that has it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct AgentFlaw {
+    /// The path of the field, such as `tools[0].name`.
     pub field: String,
+    /// The reason why the field is invalid.
     pub message: String,
 }
 
@@ -45,18 +47,18 @@ pub(crate) struct Definition {
     pub tools: Vec<Value>,
     pub permissions: PermissionSet,
     pub block_run_on_deny: bool,
-    pub asking: Asking,
+    pub approval: ApprovalSettings,
     pub resume: ResumePolicy,
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
-    /// How sure the model must be of a reply that nobody has to ratify, where it says so.
+    /// The confidence below which a reply needs to be ratified, for models that report a confidence.
     pub escalation_threshold: Option<f64>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Raw {
+struct RawDefinition {
     agent_id: String,
     #[serde(default, rename = "name")]
     _name: Option<String>,
@@ -76,12 +78,12 @@ struct Raw {
     #[serde(default)]
     resume: ResumePolicy,
     #[serde(default)]
-    tool_execution: Execution,
+    tool_execution: ToolExecution,
     #[serde(default)]
-    limits: Limits,
+    limits: AgentLimits,
     #[serde(default)]
     escalation_threshold: Option<f64>,
-    /// What the state of a run begins with; the workflow around the agent has it as its variables.
+    /// The initial state of a run. The workflow around the agent has it as its variables.
     #[serde(default)]
     state: Map<String, Value>,
 }
@@ -96,7 +98,7 @@ enum OnDeny {
 
 #[derive(Default, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Execution {
+enum ToolExecution {
     #[default]
     Parallel,
     Sequential,
@@ -104,17 +106,17 @@ enum Execution {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Limits {
+struct AgentLimits {
     steps: Option<u32>,
     tokens: Option<u64>,
-    /// How long a run may take; the workflow around the agent has it as its own limit.
+    /// The time limit of a run. The workflow around the agent has it as its own limit.
     #[serde(default, rename = "timeMs")]
     _time_ms: Option<u64>,
 }
 
 impl Definition {
     pub(crate) fn parse(value: &Value) -> Result<Self, AgentFlaw> {
-        let raw: Raw = serde_json::from_value(value.clone())
+        let raw: RawDefinition = serde_json::from_value(value.clone())
             .map_err(|error| AgentFlaw::new("agent", error.to_string()))?;
         check_id(&raw.agent_id)?;
         check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
@@ -143,9 +145,9 @@ impl Definition {
             tools: raw.tools,
             permissions,
             block_run_on_deny: raw.on_deny == OnDeny::BlockRun,
-            asking: asking(raw.approval)?,
+            approval: parse_approval(raw.approval)?,
             resume: raw.resume,
-            sequential: raw.tool_execution == Execution::Sequential,
+            sequential: raw.tool_execution == ToolExecution::Sequential,
             steps_max,
             tokens_max: raw.limits.tokens,
             escalation_threshold: raw.escalation_threshold,
@@ -153,7 +155,7 @@ impl Definition {
     }
 }
 
-/// The variables of the workflow around an agent: what the state begins with.
+/// Returns the variables of the workflow around an agent: its initial state.
 pub(crate) fn variables(definition: &Value) -> Vec<Value> {
     let kind = |value: &Value| match value {
         Value::Bool(_) => "boolean",
@@ -180,18 +182,19 @@ fn check_id(id: &str) -> Result<(), AgentFlaw> {
     ))
 }
 
-/// What only an operator may say stands in no definition that is stored.
+/// Rejects members that only the operator's configuration may have.
 fn check_safe(field: &str, value: &Value, members: &[&str]) -> Result<(), AgentFlaw> {
     match members.iter().find(|member| value.get(**member).is_some()) {
         None => Ok(()),
         Some(member) => {
-            let message = "is for the operator's configuration folder; name a connection of it with \"use\"";
+            let message =
+                "is only valid in the operator's configuration folder; name a connection with \"use\"";
             Err(AgentFlaw::new(format!("{field}.{member}"), message))
         }
     }
 }
 
-fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
+fn parse_approval(mut approval: Map<String, Value>) -> Result<ApprovalSettings, AgentFlaw> {
     let timeout_ms =
         match approval.shift_remove("timeoutMs") {
             None => None,
@@ -205,9 +208,9 @@ fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
             flag.as_bool().ok_or_else(|| AgentFlaw::new("approval.editable", "must be true or false"))?
         }
     };
-    if let Some(name) = approval.keys().find(|name| !PEOPLE.contains(&name.as_str())) {
-        let message = format!("is not known; known: timeoutMs, editable, {}", PEOPLE.join(", "));
+    if let Some(name) = approval.keys().find(|name| !APPROVAL_MEMBERS.contains(&name.as_str())) {
+        let message = format!("is not known; known: timeoutMs, editable, {}", APPROVAL_MEMBERS.join(", "));
         return Err(AgentFlaw::new(format!("approval.{name}"), message));
     }
-    Ok(Asking { as_it_is: !editable, people: approval, timeout_ms })
+    Ok(ApprovalSettings { arguments_fixed: !editable, people: approval, timeout_ms })
 }

@@ -1,11 +1,12 @@
-//! Judges edits of calls before the answers that make them are recorded, so that the approval can still be given.
+//! Checks edited arguments of tool calls before the answer is recorded, so that the interrupt stays open if they are
+//! rejected.
 
 use std::time::Duration;
 
 use holdpoint_core::agent::{ARGUMENTS_SCHEMA, Resumption, ToolCall};
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::workflow::Node;
-use holdpoint_core::{Event, InterruptId, Refusal, Run, RunRef, checker};
+use holdpoint_core::{Event, InterruptId, Refusal, Run, RunRef, compile_checker};
 use serde_json::Value;
 
 use super::setup;
@@ -15,7 +16,7 @@ use crate::error::Error;
 /// The member of an answer that has the arguments.
 const FIELD: &str = "resumeValue.editedArtifactData.arguments";
 
-/// An answer does not wait longer than this for a server to list its tools.
+/// The longest time that an answer waits for a server to list its tools.
 const TOOL_WAIT: Duration = Duration::from_secs(3);
 
 /// An answer that changes the arguments of a call.
@@ -27,16 +28,16 @@ struct Edit<'a> {
     is_unchecked: bool,
 }
 
-/// Rejects edits that the tool does not take or that a rule denies. `run` has the events. Where the tool cannot be found
-/// now, both are found out when the call is made, as they always are.
+/// Rejects edits that the schema of the tool does not allow or that a rule denies. `run` includes the events. If the
+/// tool cannot be found now, only the checks at the time of the call apply.
 pub(crate) async fn check(engine: &Engine, of: &RunRef, run: &Run, events: &[Event]) -> Result<(), Error> {
     for event in events {
         let Event::InterruptResolved { id, .. } = event else { continue };
-        let Some(edit) = edit(run, *id) else { continue };
-        let Some(setup) = setup::recorded(engine, &of.tenant, run, edit.node).await? else { continue };
+        let Some(edit) = find_edit(run, *id) else { continue };
+        let Some(setup) = setup::load_recorded(engine, &of.tenant, run, edit.node).await? else { continue };
         let finding = setup.tool(engine, &of.tenant, &edit.call.name);
         let Ok(Some(spec)) = tokio::time::timeout(TOOL_WAIT, finding).await else { continue };
-        if let Ok(check) = checker(&spec.parameters)
+        if let Ok(check) = compile_checker(&spec.parameters)
             && edit.is_unchecked
         {
             check(&edit.arguments).map_err(|why| Refusal::invalid(FIELD, why))?;
@@ -44,22 +45,22 @@ pub(crate) async fn check(engine: &Engine, of: &RunRef, run: &Run, events: &[Eve
         let verdict = setup.judge(&spec.name, spec.primary.as_deref(), &edit.arguments);
         if verdict.behaviour == Behaviour::Deny {
             let message =
-                format!("{} is not allowed with these arguments: {}", spec.name, verdict.explained());
+                format!("{} is not allowed with these arguments: {}", spec.name, verdict.explanation());
             return Err(Refusal::invalid(FIELD, message).into());
         }
     }
     Ok(())
 }
 
-/// Returns the edit that an answer is. None if it changes nothing, or is about something else than a call.
-fn edit(run: &Run, id: InterruptId) -> Option<Edit<'_>> {
-    let asked = run.interrupt(id)?;
-    let agent = run.node_state(&asked.node)?.agent.as_deref()?;
-    let call = agent.call(asked.call_id()?)?;
-    match call.resumption(asked)? {
+/// Returns the edit of a call that an answer makes. None if the answer changes no arguments or is not about a call.
+fn find_edit(run: &Run, id: InterruptId) -> Option<Edit<'_>> {
+    let interrupt = run.interrupt(id)?;
+    let agent = run.node_state(&interrupt.node)?.agent.as_deref()?;
+    let call = agent.call(interrupt.call_id()?)?;
+    match call.resumption(interrupt)? {
         Resumption::Run { arguments } if arguments != *call.effective_arguments() => {
-            let is_unchecked = asked.data.get(ARGUMENTS_SCHEMA).is_none();
-            Some(Edit { node: run.workflow.node(&asked.node)?, call, arguments, is_unchecked })
+            let is_unchecked = interrupt.data.get(ARGUMENTS_SCHEMA).is_none();
+            Some(Edit { node: run.workflow.node(&interrupt.node)?, call, arguments, is_unchecked })
         }
         Resumption::Run { .. } | Resumption::Result(_) | Resumption::Cancel { .. } => None,
     }

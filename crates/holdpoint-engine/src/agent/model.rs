@@ -1,4 +1,4 @@
-//! Models: what is asked, what comes back, and how it can go wrong. One file below for each way to reach one.
+//! Models: prompts, replies and errors. Each provider has a file below.
 
 use std::future::Future;
 use std::path::Path;
@@ -16,78 +16,93 @@ mod members;
 mod openai;
 mod scripted;
 
-pub use key::{KeyRef, Secret};
-pub use openai::{HeaderText, OpenAi, Settings};
-pub use scripted::Scripted;
+pub use key::{KeyRef, SecretText};
+pub use openai::{HeaderText, OpenAi, OpenAiSettings};
+pub use scripted::ScriptedModel;
 
-/// What a model is asked.
+/// The input of one call of a model.
 #[derive(Clone, Debug)]
-pub struct Prompt {
+pub struct ModelPrompt {
+    /// The system prompt.
     pub instructions: Option<String>,
-    /// In the order in which models take them.
+    /// The messages, with each tool result after the call that it belongs to.
     pub messages: Vec<Arc<Message>>,
+    /// The tools that the model can call.
     pub tools: Vec<Arc<ToolSpec>>,
-    /// What a definition says besides: temperature, maxTokens and the like.
+    /// Further request members: `temperature`, `maxTokens` and others.
     pub options: Map<String, Value>,
-    /// How often this run's model has replied before.
+    /// The number of replies in this run so far.
     pub step: u32,
 }
 
+/// The result of one call of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
+    /// The text of the reply.
     pub text: String,
-    /// With the ids that the model gave; they may be missing or repeat earlier ones.
+    /// The tool calls with the ids of the model, which may be missing or repeated.
     pub calls: Vec<CallRequest>,
+    /// The tokens that the reply used.
     pub usage: Usage,
-    /// The model that has answered, as it calls itself.
+    /// The model name that the provider reports.
     pub model: String,
-    pub finish: Finish,
-    /// How sure the model says it is, if it does.
+    /// The reason why the reply ended.
+    pub finish: FinishReason,
+    /// The confidence from 0 to 1, if the model reports one.
     pub confidence: Option<f64>,
 }
 
-/// Why a model stopped.
+/// The reason why a reply ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
+    /// The reply is complete.
     #[default]
     Stop,
+    /// The model requests tool calls.
     Calls,
-    /// It was cut off at its limit of tokens.
+    /// The reply reached the token limit.
     Length,
+    /// A content filter stopped the reply.
     Filtered,
 }
 
-/// A piece of a reply, as it comes.
+/// A part of a reply that arrives while the model generates it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Delta {
+pub enum ReplyDelta {
+    /// The next part of the text.
     Text(String),
-    /// A piece of the arguments of the call at this place in the reply.
+    /// The next part of a tool call.
     Call {
+        /// The position of the call in the reply.
         index: usize,
+        /// The id, in the first part of the call.
         id: Option<String>,
+        /// The name of the tool, in the first part of the call.
         name: Option<String>,
+        /// The next part of the arguments, as JSON text.
         arguments: String,
     },
-    /// The reply broke off, and the model is asked again: what came so far is void.
+    /// The reply failed and the model is called again. All earlier deltas are void.
     Restarted,
 }
 
-/// Where arguments that are no JSON object are kept, as the model wrote them.
+/// The member that has the original text of arguments that are not a JSON object.
 const UNPARSED: &str = "_unparsed";
 
-/// What a model wrote instead of arguments. Such a call must not be made and nobody should be asked about it: the agent
-/// is told that its arguments could not be understood.
-pub fn unparsed(arguments: &Value) -> Option<&str> {
+/// Returns the original text of arguments that are not a JSON object. Such a call is neither made nor shown to an
+/// approver: it fails with an error for the agent.
+pub fn unparsed_arguments(arguments: &Value) -> Option<&str> {
     let members = arguments.as_object().filter(|members| members.len() == 1)?;
     members.get(UNPARSED)?.as_str()
 }
 
-/// What is wrong with the `model` of a definition.
+/// A flaw of the `model` of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct BadModel {
-    /// A path from the model, such as `steps[0].calls[1].name`; empty for the whole.
+    /// The path in the model, such as `steps[0].calls[1].name`; empty for the model itself.
     pub field: String,
+    /// The reason why the field is invalid.
     pub message: String,
 }
 
@@ -97,8 +112,8 @@ impl BadModel {
     }
 }
 
-/// The model of a definition. `base` is the folder of a definition that is the operator's own file: without it, nothing
-/// that reads files or the environment is accepted. A connection of the operator (`use`) is looked up before.
+/// Builds the model of a definition. `base` is the folder of a definition that is a file of the operator; without it,
+/// members that read files or the environment are rejected. The caller resolves `use` before.
 pub fn from_definition(
     model: &Value,
     base: Option<&Path>,
@@ -106,41 +121,50 @@ pub fn from_definition(
 ) -> Result<Arc<dyn Model>, BadModel> {
     match model.get("provider").and_then(Value::as_str) {
         Some("openai") => {
-            let settings = Settings::parse(model, base)?;
+            let settings = OpenAiSettings::parse(model, base)?;
             Ok(Arc::new(OpenAi::new(settings, outgoing.clone())?))
         }
-        Some("scripted") => Ok(Arc::new(Scripted::parse(model, base)?)),
+        Some("scripted") => Ok(Arc::new(ScriptedModel::parse(model, base)?)),
         Some(_) => Err(BadModel::new("provider", "must be \"openai\" or \"scripted\"")),
-        None if model.get("use").is_some() => {
-            Err(BadModel::new("use", "names no connection that is known here"))
-        }
+        None if model.get("use").is_some() => Err(BadModel::new("use", "names no known connection")),
         None if model.is_object() => Err(BadModel::new("provider", "is missing")),
         None => Err(BadModel::new("", "must be an object")),
     }
 }
 
-/// How a model failed to reply.
+/// A failed call of a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// Worth another try, after a while.
+    /// The model cannot be reached, is overloaded or limits the rate. A later call may succeed.
     #[error("the model is not available: {message}")]
-    Unavailable { message: String, retry_after_ms: Option<u64> },
+    Unavailable {
+        /// The reason, without secrets.
+        message: String,
+        /// The wait that the provider requests.
+        retry_after_ms: Option<u64>,
+    },
+    /// The reply was not complete after this number of milliseconds.
     #[error("the model did not reply within {0} ms")]
     TimedOut(u64),
-    #[error("the conversation is longer than the model can take: {0}")]
+    /// The prompt exceeds the context window.
+    #[error("the conversation exceeds the context window of the model: {0}")]
     ContextOverflow(String),
+    /// The model or a content filter refused to reply.
     #[error("the model refused: {0}")]
     Refused(String),
-    #[error("the model's key is not accepted: {0}")]
+    /// The API key is missing or was rejected.
+    #[error("the API key of the model was not accepted: {0}")]
     Unauthorized(String),
-    #[error("the model did not understand the request: {0}")]
+    /// The provider rejected the request.
+    #[error("the model rejected the request: {0}")]
     BadRequest(String),
-    #[error("the model's answer could not be understood: {0}")]
+    /// The reply is incomplete or malformed.
+    #[error("the reply of the model is invalid: {0}")]
     BadReply(String),
 }
 
 impl ModelError {
-    /// The code under which a run fails with it.
+    /// Returns the error code of a run that fails with this error.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unavailable { .. } => "model_unavailable",
@@ -153,6 +177,7 @@ impl ModelError {
         }
     }
 
+    /// Returns true if a later call may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::TimedOut(_) | Self::BadReply(_) => true,
@@ -163,15 +188,17 @@ impl ModelError {
     }
 }
 
-pub type Replying<'a> = Pin<Box<dyn Future<Output = Result<Reply, ModelError>> + Send + 'a>>;
-/// Whoever listens while a model speaks.
-pub type Listener<'a> = &'a mut (dyn FnMut(Delta) + Send);
+/// The future of a reply.
+pub type ReplyFuture<'a> = Pin<Box<dyn Future<Output = Result<ModelReply, ModelError>> + Send + 'a>>;
+/// The callback that receives the parts of a reply while the model generates it.
+pub type DeltaHandler<'a> = &'a mut (dyn FnMut(ReplyDelta) + Send);
 
+/// A language model.
 pub trait Model: Send + Sync {
-    /// One reply. Dropped before it is done, the request is given up.
-    fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a>;
+    /// Generates one reply. Dropping the future cancels the request.
+    fn reply<'a>(&'a self, prompt: &'a ModelPrompt, listener: DeltaHandler<'a>) -> ReplyFuture<'a>;
 
-    /// Whether asking costs nothing, changes nothing and takes no time: then it can just as well be done again.
+    /// Returns true if a call has no cost, no effect and no delay, so that it can be repeated after a crash.
     fn is_instant(&self) -> bool {
         false
     }

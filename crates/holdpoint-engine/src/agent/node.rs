@@ -1,115 +1,119 @@
-//! `core.agent`: the loop. Looks at what is on record, does what comes next, and writes down what came of it, until the
-//! model has nothing to add or somebody has to decide.
+//! `core.agent`: the agent loop. Derives the next step from the record, executes it and records the result, until the
+//! model ends its turn or the run waits for a decision.
 
 use std::sync::Arc;
 
 use holdpoint_core::agent::{
-    Act, Agent, CallRequest, Gate, Message, Next, Reply as Recorded, Role, in_prompt_order,
+    Agent, AgentAction, AgentStep, CallPolicy, CallRequest, Message, ReplyRecord, Role, in_prompt_order,
 };
 use holdpoint_core::permission::Behaviour;
-use holdpoint_core::workflow::Flaw;
+use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_core::{Run, RunRef, workflow};
 use serde_json::{Value, json};
 
-use super::model::{Finish, ModelError, Prompt, Reply, unparsed};
+use super::model::{FinishReason, ModelError, ModelPrompt, ModelReply, unparsed_arguments};
+use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply};
 use super::setup::Setup;
-use super::speech::{Speech, Whole, listen, message_id};
-use super::tool::{Survey, ToolSpec};
-use super::{calls, client, doubt, servers, setup};
+use super::tool::{ToolList, ToolSpec};
+use super::{calls, client_metadata, low_confidence, servers, setup};
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
 use crate::nodes::{Node, Outputs};
 
-/// Characters of the name of a call: with the names around it, it is a key of an interrupt.
+/// The maximum length of a call id, which is part of the key of an interrupt.
 const CALL_ID_CHARS_MAX: usize = 96;
 
 #[derive(Debug, Default)]
 pub(crate) struct AgentNode;
 
 impl Node for AgentNode {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         setup::flaws(node)
     }
 
-    fn writes_first(&self) -> bool {
+    fn commits_before_effects(&self) -> bool {
         true
     }
 
-    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
-        setup::stays_inside(engine, run, node)
+    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        setup::runs_locally(engine, run, node)
     }
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
-        let setup = setup::of(context).await?;
-        hear_inputs(context)?;
-        doubt::check_ratified(context)?;
-        let mut listed = Survey::default();
+        let setup = setup::load(context).await?;
+        add_input_message(context)?;
+        low_confidence::check_ratified(context)?;
+        let mut listed = ToolList::default();
         loop {
             let agent = context.agent().cloned().unwrap_or_default();
-            let next = agent.next(setup.definition.resume);
-            listed = setup.survey(context, listed, &next).await?;
-            let offered = Offered::new(&listed.specs, &agent);
+            let next = agent.next_step(setup.definition.resume);
+            listed = setup.list_tools(context, listed, &next).await?;
+            let tools = AllTools::new(&listed.specs, &agent);
             if let Some(why) = &listed.refused
-                && needs_missing_tool(&next, &offered)
+                && needs_missing_tool(&next, &tools)
             {
                 return Err(Stop::failed("connection_not_allowed", why.as_str()));
             }
             match next {
-                // The model is offered all tools or is not asked.
-                Next::Model => match &listed.away {
+                // The model is not called while the tools of a server are missing.
+                AgentStep::Model => match &listed.unreachable {
                     Some(why) => return servers::wait_for_server(context, why.clone()).await,
-                    None => ask_model(context, &setup, &agent, &offered).await?,
+                    None => ask_model(context, &setup, &agent, &tools).await?,
                 },
-                Next::Calls(ready) => {
-                    let offer = servers::Offer { specs: &offered.specs, away: listed.away.as_deref() };
-                    calls::go_on(context, &setup, &offer, ready).await?;
+                AgentStep::Calls(ready) => {
+                    let available = servers::AvailableTools {
+                        specs: &tools.specs,
+                        unreachable: listed.unreachable.as_deref(),
+                    };
+                    calls::process_calls(context, &setup, &available, ready).await?;
                 }
-                Next::Overruled => context.act(Act::Overrule)?,
-                Next::Wait => return Err(Stop::Suspended(setup.definition.resume)),
-                Next::Finish => return Ok(outputs(&agent)),
+                AgentStep::Overruled => context.apply_action(AgentAction::Overrule)?,
+                AgentStep::Wait => return Err(Stop::Suspended(setup.definition.resume)),
+                AgentStep::Finish => return Ok(outputs(&agent)),
             }
         }
     }
 }
 
-/// Returns whether the next step cannot be made without the tools of all servers.
-fn needs_missing_tool(next: &Next, offered: &Offered) -> bool {
+/// Returns true if the next step needs tools that are not listed.
+fn needs_missing_tool(next: &AgentStep, tools: &AllTools) -> bool {
     match next {
-        Next::Model => true,
-        Next::Calls(ready) => {
-            ready.iter().any(|call| call.run.is_none() && offered.find(&call.name).is_none())
+        AgentStep::Model => true,
+        AgentStep::Calls(ready) => {
+            ready.iter().any(|call| call.run.is_none() && tools.find(&call.name).is_none())
         }
-        Next::Overruled | Next::Wait | Next::Finish => false,
+        AgentStep::Overruled | AgentStep::Wait | AgentStep::Finish => false,
     }
 }
 
-/// The tools of the agent, and behind them those of the front end.
-struct Offered {
+/// The tools of the agent, followed by those of the front end.
+struct AllTools {
     specs: Vec<Arc<ToolSpec>>,
     own: usize,
 }
 
-impl Offered {
+impl AllTools {
     fn new(own: &[Arc<ToolSpec>], agent: &Agent) -> Self {
         let mut specs = own.to_vec();
-        specs.extend(client::tools(agent, own));
+        specs.extend(client_metadata::tools(agent, own));
         Self { specs, own: own.len() }
     }
 
-    /// A tool by its name, and whether it is the front end's.
+    /// Returns a tool by its name, and true if the front end executes it.
     fn find(&self, name: &str) -> Option<(&Arc<ToolSpec>, bool)> {
         let at = self.specs.iter().position(|spec| spec.name == name)?;
         Some((&self.specs[at], at >= self.own))
     }
 }
 
-/// An agent that a workflow calls is told what is in the node's inputs; one that was started by itself was told before.
-fn hear_inputs(context: &mut EffectContext) -> Result<(), Stop> {
+/// Adds the inputs of the node as a user message if the agent has no message yet. An agent that was started with a
+/// message already has one.
+fn add_input_message(context: &mut EffectContext) -> Result<(), Stop> {
     if context.agent().is_some_and(|agent| !agent.messages.is_empty()) {
         return Ok(());
     }
     let mut inputs = context.inputs.clone();
-    // Another agent, or a workflow, starts it as a run of its own: then the inputs are those of the run.
+    // If another agent or a workflow started this run, the inputs are those of the run.
     if let Some(started) = context.started().filter(|_| inputs.is_empty()) {
         inputs = started.inputs.clone();
     }
@@ -120,23 +124,23 @@ fn hear_inputs(context: &mut EffectContext) -> Result<(), Stop> {
         None => Value::Object(inputs).to_string(),
     };
     let id = format!("{}:input", context.node().id);
-    context.act(Act::Hear(Message::new(id, Role::User, content)))
+    context.apply_action(AgentAction::AddMessage(Message::new(id, Role::User, content)))
 }
 
 async fn ask_model(
     context: &mut EffectContext,
     setup: &Setup,
     agent: &Agent,
-    offered: &Offered,
+    tools: &AllTools,
 ) -> Result<(), Stop> {
     check_limits(setup, agent)?;
-    let prompt = prompt(context, setup, agent, &offered.specs).await?;
-    if !setup.instant || context.has_gathered_enough() {
-        context.write_down().await?;
+    let prompt = prompt(context, setup, agent, &tools.specs).await?;
+    if !setup.instant || context.has_many_pending_actions() {
+        context.commit_actions().await?;
     }
     let begun = context.clock();
-    let mut speech = Speech::of(agent);
-    let reply = listen(context, setup.model.as_ref(), &prompt, &mut speech).await?;
+    let mut stream = ReplyStream::new(agent);
+    let reply = stream_reply(context, setup.model.as_ref(), &prompt, &mut stream).await?;
     let reply = match reply {
         Ok(reply) => reply,
         Err(error @ ModelError::Unavailable { .. }) => {
@@ -146,27 +150,30 @@ async fn ask_model(
     };
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
     let (text, finish, confidence) = (reply.text.clone(), reply.finish, reply.confidence);
-    let recorded = record(setup, agent, offered, reply, took_ms)?;
+    let recorded = record(setup, agent, tools, reply, took_ms)?;
     let (calls, model, usage) = (&recorded.message.calls, recorded.model.as_str(), recorded.usage);
-    let whole = Whole { text: &text, calls, finish, model, usage: json!(usage) };
-    let mut acts: Vec<Act> = speech.last(&whole).map(|last| Act::Tell(Box::new(last))).into_iter().collect();
-    let decided = doubt::decided(context, setup, &recorded, confidence);
-    acts.push(Act::Reply(Box::new(recorded)));
+    let whole = FinishedReply { text: &text, calls, finish, model, usage: json!(usage) };
+    let mut acts: Vec<AgentAction> =
+        stream.finish(&whole).map(|last| AgentAction::Stream(Box::new(last))).into_iter().collect();
+    let decided = low_confidence::build_decision(context, setup, &recorded, confidence);
+    acts.push(AgentAction::Reply(Box::new(recorded)));
     acts.extend(decided);
-    context.act_all(acts)?;
-    // What was paid for is not asked for again.
-    if setup.instant { Ok(()) } else { context.write_down().await }
+    context.apply_actions(acts)?;
+    // The reply is committed at once, so that a crash does not repeat a call that has a cost.
+    if setup.instant { Ok(()) } else { context.commit_actions().await }
 }
 
 fn check_limits(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
     let definition = &setup.definition;
     if agent.steps >= definition.steps_max {
-        let message = format!("the model has replied {} times, as often as limits.steps allows", agent.steps);
+        let message =
+            format!("limits.steps: the model has replied {} times, which is the limit", agent.steps);
         return Err(Stop::failed("agent_step_limit", message));
     }
     match definition.tokens_max {
         Some(most) if agent.usage.total() >= most => {
-            let message = format!("{} tokens were used; limits.tokens allows {most}", agent.usage.total());
+            let message =
+                format!("limits.tokens: {} tokens were used; the limit is {most}", agent.usage.total());
             Err(Stop::failed("agent_token_limit", message))
         }
         Some(_) | None => Ok(()),
@@ -178,21 +185,21 @@ async fn prompt(
     setup: &Setup,
     agent: &Agent,
     specs: &[Arc<ToolSpec>],
-) -> Result<Prompt, Stop> {
+) -> Result<ModelPrompt, Stop> {
     let run = context.run();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     if let Some(thread) = run.started.as_ref().and_then(|started| started.thread.as_deref())
         && let Some(owner) = run.owner()
     {
         let of = RunRef { tenant: owner.tenant.clone(), run: run.id.clone() };
         let engine = context.engine();
-        let earlier = engine.agents().earlier.of(engine.db(), &of, thread).await;
-        said.extend(earlier.map_err(|error| Stop::Broken(error.to_string()))?.iter().cloned());
+        let earlier = engine.agents().history.load(engine.db(), &of, thread).await;
+        messages.extend(earlier.map_err(|error| Stop::Broken(error.to_string()))?.iter().cloned());
     }
-    said.extend(agent.messages.iter().cloned());
-    Ok(Prompt {
+    messages.extend(agent.messages.iter().cloned());
+    Ok(ModelPrompt {
         instructions: instructions(setup, agent),
-        messages: in_prompt_order(&said),
+        messages: in_prompt_order(&messages),
         tools: specs.iter().filter(|spec| !setup.hides(&spec.name)).cloned().collect(),
         options: serde_json::Map::new(),
         step: agent.steps,
@@ -201,55 +208,64 @@ async fn prompt(
 
 fn instructions(setup: &Setup, agent: &Agent) -> Option<String> {
     let own = setup.definition.instructions.clone();
-    match client::context(agent) {
+    match client_metadata::context(agent) {
         None => own,
         Some(context) => Some(format!("{}\n\nFrom the front end:\n{context}", own.unwrap_or_default())),
     }
 }
 
-/// The reply as it is kept: every call with a name of its own, and with what the rules say of it.
+/// Builds the record of a reply, in which each call has a unique id and the policy that the rules give it.
 fn record(
     setup: &Setup,
     agent: &Agent,
-    offered: &Offered,
-    reply: Reply,
+    tools: &AllTools,
+    reply: ModelReply,
     took_ms: Option<u64>,
-) -> Result<Recorded, Stop> {
-    if reply.finish == Finish::Length && reply.calls.is_empty() && reply.text.is_empty() {
-        return Err(Stop::failed("model_bad_reply", "the model was cut off before it said anything"));
+) -> Result<ReplyRecord, Stop> {
+    if reply.finish == FinishReason::Length && reply.calls.is_empty() && reply.text.is_empty() {
+        return Err(Stop::failed(
+            "model_bad_reply",
+            "the reply reached its token limit before it had any content",
+        ));
     }
     let step = agent.steps + 1;
     let calls: Vec<CallRequest> =
-        reply.calls.into_iter().enumerate().map(|(at, call)| named(call, step, at, agent)).collect();
-    let gates = calls.iter().map(|call| gate(setup, offered, call)).collect();
+        reply.calls.into_iter().enumerate().map(|(at, call)| with_unique_id(call, step, at, agent)).collect();
+    let policies = calls.iter().map(|call| decide_policy(setup, tools, call)).collect();
     let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
-    // The last in the order that the model was shown: a result may have come behind what was said meanwhile.
+    // The last message in prompt order, which can differ from the order of arrival: a tool result can arrive after a
+    // user message that follows it in the prompt.
     message.after = in_prompt_order(&agent.messages).last().map(|last| last.id.clone());
     message.calls = calls;
     let seen = agent.messages.len();
-    Ok(Recorded { message, gates, usage: reply.usage, model: reply.model, seen, took_ms })
+    Ok(ReplyRecord { message, policies, usage: reply.usage, model: reply.model, seen, took_ms })
 }
 
-/// Models leave names out, repeat them, and make them longer than a key may be.
-fn named(call: CallRequest, step: u32, at: usize, agent: &Agent) -> CallRequest {
+/// Replaces a call id that is missing, repeated or too long. Models return such ids.
+fn with_unique_id(call: CallRequest, step: u32, at: usize, agent: &Agent) -> CallRequest {
     let fits = !call.id.is_empty() && call.id.chars().count() <= CALL_ID_CHARS_MAX;
     let taken = agent.call(&call.id).is_some();
     if fits && !taken { call } else { CallRequest { id: format!("call-{step}-{at}"), ..call } }
 }
 
-fn gate(setup: &Setup, offered: &Offered, call: &CallRequest) -> Gate {
-    let denied = |why: &str| Gate {
+fn decide_policy(setup: &Setup, tools: &AllTools, call: &CallRequest) -> CallPolicy {
+    let denied = |why: &str| CallPolicy {
         behaviour: Behaviour::Deny,
         why: Some(why.to_owned()),
         idempotent: true,
         client: false,
     };
-    let Some((spec, client)) = offered.find(&call.name) else { return denied("there is no such tool") };
-    if unparsed(&call.arguments).is_some() {
-        return denied("its arguments are no JSON object");
+    let Some((spec, client)) = tools.find(&call.name) else { return denied("there is no such tool") };
+    if unparsed_arguments(&call.arguments).is_some() {
+        return denied("its arguments are not a JSON object");
     }
     let verdict = setup.judge(&call.name, spec.primary.as_deref(), &call.arguments);
-    Gate { behaviour: verdict.behaviour, why: Some(verdict.explained()), idempotent: spec.idempotent, client }
+    CallPolicy {
+        behaviour: verdict.behaviour,
+        why: Some(verdict.explanation()),
+        idempotent: spec.idempotent,
+        client,
+    }
 }
 
 fn outputs(agent: &Agent) -> Outputs {

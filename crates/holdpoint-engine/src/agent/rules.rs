@@ -1,16 +1,16 @@
-//! The operator's rules for the tools of a connection. They are joined with the rules of each definition that uses the
-//! connection: the stricter of both holds.
+//! The operator's rules for the tools of a connection. They are combined with the rules of each definition that uses
+//! the connection: the stricter rule applies.
 
 use std::borrow::Cow;
 
 use holdpoint_core::Interrupt;
 use holdpoint_core::OPERATOR_APPROVAL;
-use holdpoint_core::agent::Asking;
-use holdpoint_core::permission::{Behaviour, PermissionSet, Verdict};
+use holdpoint_core::agent::ApprovalSettings;
+use holdpoint_core::permission::{Behaviour, PermissionDecision, PermissionSet};
 use serde_json::{Map, Value};
 
 use super::definition::AgentFlaw;
-use crate::operator::{OperatorApproval, Source};
+use crate::operator::{OperatorApproval, RequirementSource};
 
 /// The rules of one connection.
 #[derive(Clone, Debug)]
@@ -39,34 +39,43 @@ impl ConnectionRules {
         Self { connection: connection.to_owned(), ..self.clone() }
     }
 
-    /// Judges a call of a tool by the name that the tool has where it comes from. None if the operator leaves calls to
-    /// definitions.
-    pub(crate) fn judge(&self, tool: &str, primary: Option<&str>, arguments: &Value) -> Option<Verdict> {
-        let verdict = self.permissions.as_ref()?.judge(tool, primary, arguments);
-        Some(Verdict { why: format!("connection {}: {}", self.connection, verdict.why), ..verdict })
+    /// Judges a call by the name that the tool has at its connection. Returns None if the connection has no permission
+    /// rules.
+    pub(crate) fn judge(
+        &self,
+        tool: &str,
+        primary: Option<&str>,
+        arguments: &Value,
+    ) -> Option<PermissionDecision> {
+        let verdict = self.permissions.as_ref()?.evaluate(tool, primary, arguments);
+        Some(PermissionDecision {
+            why: format!("connection {}: {}", self.connection, verdict.why),
+            ..verdict
+        })
     }
 
-    /// Returns whether every call of the tool is denied.
+    /// Returns true if every call of the tool is denied.
     pub(crate) fn hides(&self, tool: &str) -> bool {
-        self.permissions.as_ref().is_some_and(|permissions| permissions.hidden(tool))
+        self.permissions.as_ref().is_some_and(|permissions| permissions.always_denies(tool))
     }
 
-    /// Joins what the definition says about approvals with what the operator says.
-    pub(crate) fn join<'a>(&self, own: &'a Asking) -> Cow<'a, Asking> {
-        Cow::Owned(Asking {
-            as_it_is: own.as_it_is || !self.approval.is_editable(),
-            people: self.approval.join(Source::Connection(&self.connection), &own.people),
+    /// Combines the approval settings of the definition with those of the operator.
+    pub(crate) fn join<'a>(&self, own: &'a ApprovalSettings) -> Cow<'a, ApprovalSettings> {
+        Cow::Owned(ApprovalSettings {
+            arguments_fixed: own.arguments_fixed || !self.approval.is_editable(),
+            people: self.approval.join(RequirementSource::Connection(&self.connection), &own.people),
             timeout_ms: self.approval.timeout_ms(own.timeout_ms),
         })
     }
 
-    /// Returns whether an interrupt was requested under exactly these rules.
-    pub(crate) fn held_for(&self, asked: &Interrupt) -> bool {
-        asked.data.get(OPERATOR_APPROVAL) == Some(&self.approval.shown(Source::Connection(&self.connection)))
+    /// Returns true if an interrupt was requested under exactly these rules.
+    pub(crate) fn match_interrupt(&self, interrupt: &Interrupt) -> bool {
+        interrupt.data.get(OPERATOR_APPROVAL)
+            == Some(&self.approval.describe(RequirementSource::Connection(&self.connection)))
     }
 }
 
-/// Reads a set of rules; a flaw is told with its place in `permissions`.
+/// Parses a set of rules. The field of a flaw is its path in `permissions`.
 pub(super) fn parse_permissions(rules: &Value) -> Result<PermissionSet, AgentFlaw> {
     PermissionSet::parse(rules).map_err(|flaws| {
         let first = flaws.into_iter().next();
@@ -76,8 +85,8 @@ pub(super) fn parse_permissions(rules: &Value) -> Result<PermissionSet, AgentFla
 }
 
 /// Returns the stricter of two verdicts, the first if they are equally strict.
-pub(super) fn stricter(own: Verdict, operator: Option<Verdict>) -> Verdict {
-    let strictness = |verdict: &Verdict| match verdict.behaviour {
+pub(super) fn stricter(own: PermissionDecision, operator: Option<PermissionDecision>) -> PermissionDecision {
+    let strictness = |verdict: &PermissionDecision| match verdict.behaviour {
         Behaviour::Allow => 0,
         Behaviour::Ask => 1,
         Behaviour::Deny => 2,
@@ -99,12 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_verdict_holds() {
+    fn the_stricter_verdict_applies() {
         let set = |default: &str| parse_permissions(&json!({"default": default})).unwrap();
         let all = ["allow", "ask", "deny"];
         for (own, operator) in all.iter().flat_map(|own| all.map(|operator| (*own, operator))) {
             let rules = rules(json!({"permissions": {"default": operator}}));
-            let verdict = stricter(set(own).judge("x", None, &json!({})), rules.judge("x", None, &json!({})));
+            let verdict =
+                stricter(set(own).evaluate("x", None, &json!({})), rules.judge("x", None, &json!({})));
             let expected =
                 if all.iter().position(|one| *one == own) < all.iter().position(|one| *one == operator) {
                     assert!(verdict.why.starts_with("connection shell: "), "{}", verdict.why);
@@ -117,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn approvals_are_joined_and_remembered() {
+    fn approval_settings_of_the_operator_are_combined_with_those_of_the_definition() {
         let rules = rules(json!({"approval": {"requiredApprovals": 2, "editable": false, "timeoutMs": 9}}));
         assert!(rules.judge("x", None, &json!({})).is_none() && !rules.hides("x"));
-        let joined = rules.join(&Asking::default()).into_owned();
-        assert_eq!((joined.as_it_is, joined.timeout_ms), (true, Some(9)));
+        let joined = rules.join(&ApprovalSettings::default()).into_owned();
+        assert_eq!((joined.arguments_fixed, joined.timeout_ms), (true, Some(9)));
         assert_eq!(joined.people["requiredApprovals"], 2);
         assert_eq!(joined.people["operatorApproval"]["connection"], "shell");
     }
 
     #[test]
-    fn flaws_name_the_member() {
+    fn a_flaw_names_the_invalid_member() {
         for (wrong, field) in [
             (json!({"permissions": {"default": "never"}}), "permissions.default"),
             (json!({"approval": {"approvers": []}}), "approval.approvers"),

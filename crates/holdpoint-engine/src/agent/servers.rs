@@ -1,4 +1,4 @@
-//! Servers of tools that are away: which calls wait for them, and which do not.
+//! Tool servers that cannot be reached: finds the calls that need them, and suspends the node until they are back.
 
 use std::sync::Arc;
 
@@ -6,43 +6,43 @@ use futures_util::future::join_all;
 use holdpoint_core::agent::ToolCall;
 
 use super::setup::Setup;
-use super::tool::{Owner, ToolError, ToolSpec};
+use super::tool::{ToolError, ToolOwner, ToolSpec};
 use crate::context::{EffectContext, Stop};
 
-/// The tools that calls can use now, and why there may be others.
-pub(super) struct Offer<'a> {
+/// The tools that calls can use now, and the reason why the list may be incomplete.
+pub(super) struct AvailableTools<'a> {
     pub specs: &'a [Arc<ToolSpec>],
-    /// Why a server could not be asked for its tools.
-    pub away: Option<&'a str>,
+    /// The reason why a server could not list its tools.
+    pub unreachable: Option<&'a str>,
 }
 
-impl Offer<'_> {
+impl AvailableTools<'_> {
     pub(super) fn find(&self, tool: &str) -> Option<&Arc<ToolSpec>> {
         self.specs.iter().find(|spec| spec.name == tool)
     }
 
-    /// Returns why the tool of a call cannot be known now. The question about a call in doubt needs no tool, but it needs
-    /// the approvers of the tool's connection.
+    /// Returns the reason why the tool of a call is not known now. The interrupt about a call with an unknown outcome
+    /// needs no tool, but it needs the approvers of the tool's connection.
     pub(super) fn missing(&self, setup: &Setup, call: &ToolCall) -> Option<String> {
-        let is_askable = call.is_in_doubt() && setup.owner(&call.name).is_some();
+        let is_askable = call.has_unknown_outcome() && setup.owner(&call.name).is_some();
         let known = call.run.is_some() || is_askable || self.find(&call.name).is_some();
-        self.away.filter(|_| !known).map(str::to_owned)
+        self.unreachable.filter(|_| !known).map(str::to_owned)
     }
 }
 
-/// Stops until a server is back. What was done so far is written down.
+/// Commits the recorded acts and stops the node until a server can be reached.
 pub(super) async fn wait_for_server<T>(context: &mut EffectContext, why: String) -> Result<T, Stop> {
-    context.write_down().await?;
+    context.commit_actions().await?;
     Err(Stop::Unavailable(why))
 }
 
-/// Reaches the servers of calls that are about to be made. A call is not begun before that: of one that was begun and not
-/// made, somebody would have to say what became of it.
+/// Connects to the servers of calls that are about to be made. A call begins only after that: the outcome of a call
+/// that began but was not made would be unknown, and an approver would have to decide it.
 pub(super) async fn reach(
     context: &EffectContext,
-    owners: impl Iterator<Item = Option<&Owner>>,
+    owners: impl Iterator<Item = Option<&ToolOwner>>,
 ) -> Vec<Result<(), ToolError>> {
-    let replays = context.replays();
+    let replays = context.is_replay();
     let reach = owners.map(|owner| async move {
         match owner.filter(|_| !replays) {
             Some(owner) => owner.reach().await,

@@ -1,6 +1,5 @@
-//! Tools: what agents can call. One file below for each kind.
+//! Tools that agents can call. Each type of tool has a file below.
 
-mod cut;
 mod definition;
 mod http;
 mod mcp;
@@ -8,6 +7,7 @@ mod rust;
 mod scripted;
 mod secret;
 mod set;
+mod truncate;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,106 +19,118 @@ use serde_json::Value;
 
 use crate::outgoing;
 
-pub(crate) use cut::cut;
-pub(crate) use definition::Workbench;
+pub(crate) use definition::ToolDependencies;
 pub use definition::{BadTools, only_for_operators};
 pub(super) use definition::{declared_flaw, schema_flaw};
-pub(crate) use mcp::Programs;
+pub(crate) use mcp::McpServers;
 pub use rust::RustTool;
-pub(crate) use set::{Needed, Origin, Owner, Survey};
+pub(crate) use set::{RequiredTools, ToolList, ToolOrigin, ToolOwner};
 pub use set::{Tools, WorkflowTool};
+pub(crate) use truncate::truncate;
 
-/// What is known of a tool before it is called.
+/// The description of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// Letters, digits, `_` and `-`, at most 64: what models take.
+    /// At most 64 letters, digits, `_` and `-`, which all models accept.
     pub name: String,
+    /// The description for the model.
     pub description: String,
-    /// JSON Schema of the arguments, an object.
+    /// JSON Schema of the arguments, which are an object.
     pub parameters: Value,
-    /// A call in doubt may be made again.
+    /// A call with an unknown outcome may be repeated.
     pub idempotent: bool,
-    /// The argument that rules mean who name none.
+    /// The argument that a permission rule applies to if it names no argument.
     pub primary: Option<String>,
 }
 
-/// One call, with its arguments as somebody allowed them.
+/// One call of a tool, with the arguments that were approved.
 #[derive(Clone, Debug)]
 pub struct Call {
+    /// The run of the agent.
     pub of: RunRef,
+    /// The id of the call in the run.
     pub id: String,
+    /// The name of the tool.
     pub name: String,
+    /// The arguments.
     pub arguments: Value,
-    /// The same at every attempt of this call: for services that do things once under a key.
+    /// The same key for every attempt of this call, for services that deduplicate requests.
     pub idempotency_key: String,
-    /// What was decided about it, if somebody was asked.
+    /// The answer to the interrupt about this call, if there was one.
     pub decision: Option<Value>,
 }
 
-/// What a call comes to.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Returned {
+pub enum CallOutcome {
+    /// The result of the tool.
     Result(Value),
-    /// A result, and what it changes in the state of the run.
+    /// A result with changes of the run's state.
     Changed {
+        /// The result of the tool.
         result: Value,
-        changes: Vec<Change>,
+        /// The changes, in order.
+        changes: Vec<StateChange>,
     },
-    /// The tool says that it failed; that is for the agent to know.
+    /// The tool reports a failure, which the agent sees.
     Failed(Value),
-    /// The tool wants something of somebody first.
+    /// The tool needs input before it can continue.
     Suspended(Box<SuspendTicket>),
 }
 
-/// What a call changes in the state of its run: the run's variables, which front ends are shown.
+/// A change of the run's state by a call. The state is the variables of the run, which front ends show.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum StateChange {
+    /// Sets a variable.
     Set(String, Value),
-    /// To a number; what is none counts as zero. Calls that are made at once are all counted.
+    /// Adds to a number. A variable that is not a number counts as zero. Concurrent additions are all counted.
     Add(String, i64),
 }
 
-type Check = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
+type ArgumentsCheck = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
-/// A call that could not be made, or whose result did not come back.
+/// The error of a call that was not made, or whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ToolError {
-    /// It surely was not made: the agent is told.
+    /// The call was not made. The agent sees the reason.
     #[error("{0}")]
     NotCalled(String),
-    /// It surely was not made, because the server is away: it may come back.
+    /// The call was not made, because the server cannot be reached now.
     #[error("{0}")]
     Unreachable(String),
-    /// Nobody knows whether it was made.
+    /// The outcome is unknown: the call may have been made.
     #[error("{0}")]
     Unknown(String),
 }
 
-pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Returned, ToolError>> + Send + 'a>>;
-pub type Reaching<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
-pub type Listing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Arc<ToolSpec>>, ToolError>> + Send + 'a>>;
+/// The future of a call.
+pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<CallOutcome, ToolError>> + Send + 'a>>;
+/// The future of a connection attempt.
+pub type ReachFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
+/// The future of a list of tools.
+pub type ListFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Arc<ToolSpec>>, ToolError>> + Send + 'a>>;
 
-/// Where tools come from: one tool, or a server that has several.
+/// A source of tools: a single tool, or a server with several tools.
 pub trait Toolbox: Send + Sync {
-    /// What there is, for agents of this tenant.
-    fn list<'a>(&'a self, tenant: &'a TenantId) -> Listing<'a>;
+    /// Lists the tools for agents of this tenant.
+    fn list<'a>(&'a self, tenant: &'a TenantId) -> ListFuture<'a>;
 
-    /// Dropped before it is done, the call is given up; whether it was made is then not known.
-    fn call<'a>(&'a self, call: &'a Call) -> Calling<'a>;
+    /// Makes a call. Dropping the future gives the call up; its outcome is then unknown.
+    fn call<'a>(&'a self, call: &'a Call) -> CallFuture<'a>;
 
-    /// Reaches the server before a call is made, where there is one. A call that is not begun is not lost.
-    fn reach(&self) -> Reaching<'_> {
+    /// Connects to the server, if there is one, before a call begins. A call that has not begun is not lost.
+    fn reach(&self) -> ReachFuture<'_> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Whether neither a list nor a call waits for anything or reaches anybody. Nothing has to be on disk before such a call
-    /// is made, for it can be made again without anybody noticing.
-    fn is_inside(&self) -> bool {
+    /// Returns true if neither a list nor a call waits or has effects outside the process. Such a call needs no commit
+    /// before it, because it can be repeated.
+    fn is_local(&self) -> bool {
         false
     }
 }
 
-/// Characters of a tool's name.
+/// The maximum length of a tool name.
 const NAME_CHARS_MAX: usize = 64;
 
 pub(super) fn is_name(text: &str) -> bool {
@@ -126,25 +138,25 @@ pub(super) fn is_name(text: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
 }
 
-/// The error of a call that our HTTP client never sent.
-fn unsent(error: &outgoing::Error, why: String) -> ToolError {
-    // An address that the operator's policy refuses stays refused.
+/// Returns the error of a call that the HTTP client did not send.
+fn unsent_error(error: &outgoing::Error, why: String) -> ToolError {
+    // An address that the operator's policy refuses does not become available later.
     match error {
         outgoing::Error::Refused(_) => ToolError::NotCalled(why),
         _ => ToolError::Unreachable(why),
     }
 }
 
-/// A call of our HTTP client that surely never reached anybody.
-fn never_sent(error: &outgoing::Error) -> bool {
-    use outgoing::{Error, Stage};
+/// Returns true if the HTTP client did not send the request.
+fn was_never_sent(error: &outgoing::Error) -> bool {
+    use outgoing::{CallStage, Error};
     match error {
         Error::Refused(_) | Error::Unresolvable { .. } | Error::ConnectFailed { .. } | Error::Tls { .. } => {
             true
         }
         Error::TimedOut { during, .. } => match during {
-            Stage::Turn | Stage::Name | Stage::Connection | Stage::Handshake => true,
-            Stage::Answer | Stage::Body => false,
+            CallStage::Turn | CallStage::Name | CallStage::Connection | CallStage::Handshake => true,
+            CallStage::Answer | CallStage::Body => false,
         },
         Error::BodyTooLarge { .. } | Error::Broken { .. } => false,
     }

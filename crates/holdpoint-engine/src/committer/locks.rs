@@ -1,4 +1,4 @@
-//! The first half of a batch: everything its jobs rely on, locked in one order and read in one go.
+//! The rows that the jobs of a batch depend on: locked in a fixed order and read in one round trip.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -6,54 +6,55 @@ use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
 use super::receipts::Receipts;
-use super::work::{Change, Job, Mail, MailOp, Work};
-use crate::store::dispatches::{self, Stored};
-use crate::store::receipts::Key;
+use super::work::{Change, ClaimOrder, Job, MailboxAction, MailboxOp, Work};
+use crate::store::dispatches::{self, StoredDispatch};
+use crate::store::receipts::ReceiptKey;
 use crate::store::{
-    Answer, Error, Param, Query, arrivals, params, receipts, runs, scopes, webhooks, workflows,
+    Error, Param, Query, QueryResult, arrivals, params, receipts, runs, scopes, webhooks, workflows,
 };
 
-pub(super) type Thread = (TenantId, String);
+/// The tenant and the id of a dispatch thread.
+pub(super) type DispatchThread = (TenantId, String);
 
-/// What to lock and read, sorted and without doubles.
+/// The keys of the rows to lock and read, sorted and without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    pub new_threads: BTreeSet<Thread>,
-    threads: BTreeSet<Thread>,
-    /// Those of which somebody wants to know whether they have something to do.
-    taken: BTreeSet<Thread>,
+    pub new_threads: BTreeSet<DispatchThread>,
+    threads: BTreeSet<DispatchThread>,
+    /// Threads of which a job must know whether they have a live dispatch.
+    taken: BTreeSet<DispatchThread>,
     dispatches: BTreeSet<String>,
     keys: BTreeSet<(TenantId, String, String)>,
     revisions: BTreeSet<(TenantId, WorkflowId)>,
     runs: BTreeSet<RunRef>,
-    /// Those that somebody wants for itself, and when.
+    /// Scopes that runs start in exclusively, with the time of the start.
     scopes: BTreeMap<(TenantId, String), Timestamp>,
-    receipts: BTreeMap<Key, Vec<Param>>,
-    arrivals: BTreeSet<arrivals::Key>,
-    /// When to look for threads that are ready, and for how many.
+    receipts: BTreeMap<ReceiptKey, Vec<Param>>,
+    arrivals: BTreeSet<arrivals::ArrivalKey>,
+    /// The time and the limit for a query of ready threads.
     ready: Option<(Timestamp, usize)>,
 }
 
-/// What was there.
+/// The state of the locked rows, updated with the jobs that are staged.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub epochs: HashMap<Thread, u64>,
-    /// Threads that were asked for, and that have something to do.
-    pub busy: HashSet<Thread>,
-    pub dispatches: HashMap<String, Stored>,
+pub(super) struct BatchState {
+    pub epochs: HashMap<DispatchThread, u64>,
+    /// Threads with a live dispatch.
+    pub busy: HashSet<DispatchThread>,
+    pub dispatches: HashMap<String, StoredDispatch>,
     pub live_keys: HashMap<(TenantId, String, String), String>,
     pub revisions: HashMap<(TenantId, WorkflowId), u64>,
-    /// A run that is not here does not exist.
+    /// The sequence number of each run. A run that is missing here does not exist.
     pub runs: HashMap<RunRef, u64>,
-    /// Runs at work in scopes that somebody asked for.
+    /// The unfinished run of each scope that has one.
     pub scopes: HashMap<(TenantId, String), RunId>,
-    /// The last of all runs of these scopes.
+    /// The newest run of each scope.
     pub newest: HashMap<(TenantId, String), String>,
     pub receipts: Receipts,
-    pub arrivals: HashMap<arrivals::Key, arrivals::State>,
-    /// How often the list of subscriptions has changed.
+    pub arrivals: HashMap<arrivals::ArrivalKey, arrivals::ArrivalState>,
+    /// The revision of the list of subscriptions.
     pub webhooks: Option<u64>,
-    pub ready: Vec<Thread>,
+    pub ready: Vec<DispatchThread>,
 }
 
 impl Locks {
@@ -73,10 +74,10 @@ impl Locks {
     }
 
     fn add_change(&mut self, change: &Change) {
-        if !change.is_silent() {
+        if change.has_events() {
             self.runs.insert(change.of.clone());
         }
-        if change.wants_newest_revision() {
+        if change.requires_newest_revision() {
             self.revisions.insert((change.of.tenant.clone(), change.after.workflow.id.clone()));
         }
         if change.exclusive
@@ -87,43 +88,43 @@ impl Locks {
         self.arrivals.extend(change.cause.iter().map(|cause| cause.key.clone()));
         self.add_mail(change);
         let thread = |run: &RunId| (change.of.tenant.clone(), run.as_str().to_owned());
-        self.new_threads.extend(change.nudges.iter().map(thread));
+        self.new_threads.extend(change.runs_to_activate.iter().map(thread));
     }
 
     fn add_mail(&mut self, change: &Change) {
         match &change.mail {
-            Mail::None | Mail::Performed(_) => {}
-            Mail::Enqueue(_) => {
+            MailboxAction::None | MailboxAction::Performed(_) => {}
+            MailboxAction::Enqueue(_) => {
                 self.new_threads.insert((change.of.tenant.clone(), change.after.thread().to_owned()));
             }
-            Mail::Take(_) => {
+            MailboxAction::HandOff(_) => {
                 let thread = (change.of.tenant.clone(), change.after.thread().to_owned());
                 self.new_threads.insert(thread.clone());
                 self.taken.insert(thread);
             }
-            Mail::Held { claim, .. } => {
+            MailboxAction::ClaimAction { claim, .. } => {
                 self.dispatches.insert(claim.dispatch_id.clone());
             }
-            Mail::Reclaim(id) | Mail::Cancel(id) | Mail::Reconcile(id) => {
+            MailboxAction::Reclaim(id) | MailboxAction::Cancel(id) | MailboxAction::Reconcile(id) => {
                 self.dispatches.insert(id.clone());
             }
         }
     }
 
-    fn add_operation(&mut self, op: &MailOp) {
+    fn add_operation(&mut self, op: &MailboxOp) {
         match op {
-            // One that will be refused must not leave a thread behind.
-            MailOp::Enqueue(rows) => {
+            // An invalid dispatch is rejected, and must not create its thread.
+            MailboxOp::Enqueue(rows) => {
                 rows.iter().filter(|row| row.validate_new().is_ok()).for_each(|row| self.add_new(row));
             }
-            MailOp::Claim { tenant, thread, .. } => {
+            MailboxOp::Claim { tenant, thread, .. } => {
                 self.threads.insert((tenant.clone(), thread.clone()));
             }
-            MailOp::ClaimReady(order) => {
+            MailboxOp::ClaimReady(order) => {
                 let (now, limit) = self.ready.unwrap_or((order.now, 0));
                 self.ready = Some((now.max(order.now), limit.saturating_add(order.limit)));
             }
-            MailOp::Fenced { dispatch_id, .. } => {
+            MailboxOp::ClaimAction { dispatch_id, .. } => {
                 self.dispatches.insert(dispatch_id.clone());
             }
             _ => {}
@@ -138,17 +139,17 @@ impl Locks {
         }
     }
 
-    /// Receipts before scopes before arrivals before threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
-    /// other in a circle.
+    /// Returns the queries that lock and read the rows. They lock receipts before scopes before arrivals before threads
+    /// before dispatches before runs, each in the order of its keys, so that two batches cannot deadlock.
     ///
-    /// Where whoever writes has the whole database, nothing needs to be there to be locked, and nothing changes
-    /// between two looks at it.
+    /// `row_by_row` is false if the writer locks the whole database. Then no thread must exist to be locked, and no row
+    /// changes between two reads.
     pub(super) fn queries(&self, row_by_row: bool) -> Vec<Query> {
-        let thread = |(tenant, thread): &Thread| params![tenant.as_str(), thread.as_str()];
-        let nothing = BTreeSet::new();
-        let (to_be_there, to_lock) =
-            if row_by_row { (&self.new_threads, &self.threads) } else { (&nothing, &nothing) };
-        let new_threads = to_be_there.iter().map(thread).collect();
+        let thread = |(tenant, thread): &DispatchThread| params![tenant.as_str(), thread.as_str()];
+        let empty = BTreeSet::new();
+        let (to_insert, to_lock) =
+            if row_by_row { (&self.new_threads, &self.threads) } else { (&empty, &empty) };
+        let new_threads = to_insert.iter().map(thread).collect();
         let threads = self.new_threads.union(to_lock).map(thread).collect();
         let ready = self.ready.iter().map(|(now, limit)| params![*now, *limit as u64]).collect();
         let ids = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
@@ -160,7 +161,7 @@ impl Locks {
         let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
         let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
         let receipts = self.receipts.values().cloned().collect();
-        let keyed = self.receipts.keys().map(Key::values).collect();
+        let keyed = self.receipts.keys().map(ReceiptKey::values).collect();
         let scope = |(tenant, scope): &(TenantId, String)| params![tenant.as_str(), scope.as_str()];
         let locked =
             self.scopes.iter().map(|((tenant, scope), at)| params![tenant.as_str(), scope.as_str(), *at]);
@@ -169,27 +170,27 @@ impl Locks {
             Query::each(receipts::BY_KEY, keyed),
             Query::each(scopes::LOCK, locked.collect()),
             Query::each(scopes::ACTIVE, self.scopes.keys().map(scope).collect()),
-            Query::each(arrivals::STATE, self.arrivals.iter().map(arrivals::Key::values).collect())
+            Query::each(arrivals::STATE, self.arrivals.iter().map(arrivals::ArrivalKey::values).collect())
                 .locking("a", "a.tenant_id, a.event_id"),
             Query::each(dispatches::ADD_THREAD, new_threads),
             Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
             Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
             Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
-            // Again, now that nobody can move the rows: an interrupt may have come first.
+            // Read again now that the rows are locked: an interrupt may have raised the epoch before.
             Query::each(dispatches::EPOCH_BY_ID, again),
             Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
             Query::each(workflows::LATEST_REVISION, revisions.collect()),
             Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
-            // Who is to be told: the last thing that is looked at, so that it is as new as can be.
+            // Read last, so that the subscriptions are as new as possible.
             Query::each(webhooks::REVISION, self.runs.iter().take(1).map(|_| params![1_i64]).collect()),
         ]
     }
 }
 
-impl Found {
-    /// Adds the answers to the queries above. What is known already stays: it may have been judged since.
-    pub(super) fn add(&mut self, answers: &[Answer]) -> Result<(), Error> {
+impl BatchState {
+    /// Adds the results of [`Locks::queries`]. Entries that exist stay as they are: a job may have changed them since.
+    pub(super) fn add(&mut self, answers: &[QueryResult]) -> Result<(), Error> {
         let [
             taken,
             receipts,
@@ -208,7 +209,7 @@ impl Found {
             webhooks,
         ] = answers
         else {
-            return Err(Error::Failed("the database answered in part".to_owned()));
+            return Err(Error::Failed("the database returned fewer results than queries".to_owned()));
         };
         self.receipts.add(taken, receipts)?;
         for row in &scopes.rows {
@@ -220,8 +221,8 @@ impl Found {
             }
         }
         for row in &arrivals.rows {
-            let state = arrivals::State::read(row.text(2)?)?;
-            self.arrivals.entry(arrivals::Key::read(row)?).or_insert(state);
+            let state = arrivals::ArrivalState::read(row.text(2)?)?;
+            self.arrivals.entry(arrivals::ArrivalKey::read(row)?).or_insert(state);
         }
         for row in &threads.rows {
             self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
@@ -265,7 +266,30 @@ fn tenant(text: &str) -> Result<TenantId, Error> {
     TenantId::parse(text).map_err(|error| crate::store::unreadable("tenant", error))
 }
 
-/// The values by which the next dispatch of a thread is looked for.
-pub(super) fn head(thread: &Thread, now: Timestamp) -> Vec<Param> {
+/// Returns the values of the query for the next dispatch of a thread.
+pub(super) fn head(thread: &DispatchThread, now: Timestamp) -> Vec<Param> {
     params![thread.0.as_str(), thread.1.as_str(), now]
+}
+
+/// A request to claim dispatches: its position in the batch, its thread (None for any) and its order.
+pub(super) type ClaimRequest<'a> = (usize, Option<DispatchThread>, &'a ClaimOrder);
+
+/// Returns the threads to read, each with the latest time of the requests that may claim from it. Every request has a
+/// time of its own, and a request with a later time must see the rows that are available then.
+pub(super) fn latest_times<'a>(
+    orders: &'a [ClaimRequest<'_>],
+    ready: &'a [DispatchThread],
+) -> BTreeMap<&'a DispatchThread, Timestamp> {
+    let mut threads = BTreeMap::new();
+    let mut look = |thread: &'a DispatchThread, now: Timestamp| {
+        let at = threads.entry(thread).or_insert(now);
+        *at = now.max(*at);
+    };
+    for (_, wanted, order) in orders {
+        match wanted {
+            Some(thread) => look(thread, order.now),
+            None => ready.iter().for_each(|thread| look(thread, order.now)),
+        }
+    }
+    threads
 }

@@ -1,106 +1,106 @@
-//! What can be asked of the committer, and what it answers.
+//! The jobs of the committer and its replies.
 
 use std::sync::Arc;
 
-use holdpoint_core::mailbox::{Fenced, MailboxError, MailboxInterrupt, RunDispatch};
+use holdpoint_core::mailbox::{ClaimAction, MailboxError, MailboxInterrupt, RunDispatch};
 use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::hands::Taking;
+use crate::local_handoff::PendingClaim;
 use crate::store::arrivals;
-use crate::store::receipts::{Key, Receipt};
+use crate::store::receipts::{Receipt, ReceiptKey};
 use crate::store::{self, Param, Row, Statement};
 
-/// Everything that happens to one run at one instant: all of it or none.
+/// The events, rows and obligations of one run at one instant, written atomically.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub of: RunRef,
-    /// The number of events the change was decided on.
+    /// The number of events of the run when the change was decided.
     pub before: u64,
-    /// The fold that the events begin with, behind the history; none when the run begins with them.
+    /// The run before `events` and after `history`; None if the run starts with `events`.
     pub from: Option<Arc<Run>>,
     pub after: Arc<Run>,
-    /// Of a run that begins as a copy: what happened before, with its times.
+    /// The events that a fork copies, each commit with its time.
     pub history: Vec<(Timestamp, Vec<Event>)>,
     pub events: Arc<[Event]>,
     pub obligations: Vec<Obligation>,
-    pub mail: Mail,
-    /// Other runs of the tenant that a worker must look at because of it.
-    pub nudges: Vec<RunId>,
+    pub mail: MailboxAction,
+    /// Other runs of the tenant that must be activated because of the change.
+    pub runs_to_activate: Vec<RunId>,
     pub at: Timestamp,
-    /// Of a run that begins: refused while another run of its scope is unfinished.
+    /// Rejects the start of the run while another run of its scope is unfinished.
     pub exclusive: bool,
-    /// The event from outside that causes it, and all that is submitted with it.
-    pub cause: Option<Box<Cause>>,
+    /// The external event that causes this change and the changes submitted with it.
+    pub cause: Option<Box<ArrivalCause>>,
 }
 
-/// An event from outside that is used up by what it causes.
+/// An external event that is consumed by the change that it causes.
 #[derive(Debug)]
-pub(crate) struct Cause {
-    pub key: arrivals::Key,
-    /// As it was found. If that is no longer so, nothing happens.
-    pub state: arrivals::State,
-    /// What its sender is told.
+pub(crate) struct ArrivalCause {
+    pub key: arrivals::ArrivalKey,
+    /// The state when the change was decided. The change is rejected if the state differs.
+    pub state: arrivals::ArrivalState,
+    /// The response to the sender of the event.
     pub outcome: String,
 }
 
 impl Change {
-    /// Nothing happens to the run itself, only to its dispatch.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.events.is_empty() && self.history.is_empty()
+    /// Returns false if the change affects only the dispatch and not the run.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty() || !self.history.is_empty()
     }
 
-    pub(crate) fn is_birth(&self) -> bool {
-        self.before == 0 && !self.is_silent()
+    pub(crate) fn starts_run(&self) -> bool {
+        self.before == 0 && self.has_events()
     }
 
-    /// A copy keeps the revision of the run that it is made from; anything else begins with the newest.
-    pub(super) fn wants_newest_revision(&self) -> bool {
-        self.is_birth() && self.after.started.as_ref().is_none_or(|started| started.fork.is_none())
+    /// Returns true if the change starts a run that is no fork. A fork keeps the revision of its origin.
+    pub(super) fn requires_newest_revision(&self) -> bool {
+        self.starts_run() && self.after.started.as_ref().is_none_or(|started| started.fork.is_none())
     }
 
-    /// The thread that others have named for a run that begins.
-    pub(crate) fn begins_in_thread(&self) -> Option<&str> {
-        self.after.started.as_ref().filter(|_| self.is_birth())?.thread.as_deref()
+    /// Returns the thread that the caller named for a run, if the change starts the run.
+    pub(crate) fn started_in_thread(&self) -> Option<&str> {
+        self.after.started.as_ref().filter(|_| self.starts_run())?.thread.as_deref()
     }
 
-    /// The scope of a run that begins.
+    /// Returns the scope of a run, if the change starts the run.
     pub(super) fn scope(&self) -> Option<(TenantId, String)> {
-        let started = self.after.started.as_ref().filter(|_| self.is_birth())?;
+        let started = self.after.started.as_ref().filter(|_| self.starts_run())?;
         Some((self.of.tenant.clone(), started.scope.clone()?))
     }
 }
 
-/// What a change does to the mailbox.
+/// The effect of a change on the mailbox.
 #[derive(Clone, Debug)]
-pub(crate) enum Mail {
-    /// Nothing: the run has nothing to do, or a live dispatch will find it.
+pub(crate) enum MailboxAction {
+    /// No effect: the run has no work, or a live dispatch will activate it.
     None,
-    /// A worker must pick the run up.
+    /// Enqueues a dispatch with this id.
     Enqueue(String),
-    /// The same, and a worker of this process has a hand free for it.
-    Take(Arc<Taking>),
-    /// The activation was carried out in this very change.
+    /// Enqueues a dispatch and hands it to a worker of this process that has a free slot.
+    HandOff(Arc<PendingClaim>),
+    /// Records a dispatch whose activation was performed in this change.
     Performed(String),
-    /// Something a worker does under its claim.
-    Held { claim: Arc<Claim>, what: Fenced },
-    /// The dispatch is taken from a holder whose lease ran out.
+    /// An operation of a worker on the dispatch that it has claimed.
+    ClaimAction { claim: Arc<Claim>, what: ClaimAction },
+    /// Takes the dispatch back from a worker whose lease has expired.
     Reclaim(String),
-    /// The dispatch is cancelled, provided that nobody has claimed it.
+    /// Cancels the dispatch if it is not claimed.
     Cancel(String),
-    /// The run of this ended dispatch is seen to.
+    /// Marks the ended dispatch as reconciled with its run.
     Reconcile(String),
 }
 
-impl Mail {
-    /// Whether a row of the mailbox is written.
+impl MailboxAction {
+    /// Returns true if a row of the mailbox is written.
     pub(super) fn writes(&self) -> bool {
         match self {
             Self::None => false,
-            Self::Held { what, .. } => *what != Fenced::Touch,
+            Self::ClaimAction { what, .. } => *what != ClaimAction::Touch,
             Self::Enqueue(_)
-            | Self::Take(_)
+            | Self::HandOff(_)
             | Self::Performed(_)
             | Self::Reclaim(_)
             | Self::Cancel(_)
@@ -109,30 +109,30 @@ impl Mail {
     }
 }
 
-/// A dispatch that a worker holds; the token fences everything it writes.
+/// The claim of a worker on a dispatch. The token fences all writes of the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub run: RunRef,
     pub dispatch_id: String,
     pub token: String,
-    /// Names this attempt in the dispatch's projection.
+    /// Id of this attempt, stored with the dispatch.
     pub instance: String,
-    /// Attempts that failed before this one, and how many there may be.
+    /// Attempts that failed before this one.
     pub attempts: u32,
     pub max_attempts: u32,
 }
 
 impl Claim {
-    /// Nobody's: what is written under it is never written.
-    pub(crate) fn none() -> Self {
-        let nobody = TenantId::parse("nobody").expect("a valid id");
-        let run = RunId::parse("nothing").expect("a valid id");
+    /// Placeholder without a dispatch, for a run that no worker has claimed. The committer rejects writes made with it.
+    pub(crate) fn placeholder() -> Self {
+        let tenant = TenantId::parse("placeholder").expect("a valid id");
+        let run = RunId::parse("placeholder").expect("a valid id");
         let (dispatch_id, token, instance) = Default::default();
-        let run = RunRef { tenant: nobody, run };
+        let run = RunRef { tenant, run };
         Self { run, dispatch_id, token, instance, attempts: 0, max_attempts: 0 }
     }
 
-    /// What a claimed row gives the right to; nothing when it is for no run of ours.
+    /// Returns the claim on a claimed row; None if its run id is invalid or the row is not claimed.
     pub(crate) fn of(row: &RunDispatch) -> Option<Self> {
         let run = RunId::parse(&row.run_id).ok()?;
         Some(Self {
@@ -146,7 +146,7 @@ impl Claim {
     }
 }
 
-/// Who claims, until when, and how much.
+/// The consumer, the lease and the limit of a claim operation.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimOrder {
     pub consumer: String,
@@ -157,7 +157,7 @@ pub(crate) struct ClaimOrder {
 
 /// An operation on the mailbox that belongs to no change of a run.
 #[derive(Debug)]
-pub(crate) enum MailOp {
+pub(crate) enum MailboxOp {
     Enqueue(Vec<RunDispatch>),
     Claim {
         tenant: TenantId,
@@ -170,14 +170,15 @@ pub(crate) enum MailOp {
         dispatch_id: String,
         order: ClaimOrder,
     },
-    Fenced {
+    /// An operation of the consumer on a dispatch that it has claimed.
+    ClaimAction {
         tenant: TenantId,
         dispatch_id: String,
         token: String,
-        what: Fenced,
+        what: ClaimAction,
         now: Timestamp,
     },
-    /// Of one tenant, or of whoever they are.
+    /// Extends claims (dispatch id and token) of one tenant, or of all tenants.
     ExtendLeases {
         tenant: Option<TenantId>,
         claims: Vec<(String, String)>,
@@ -194,17 +195,17 @@ pub(crate) enum MailOp {
         thread: String,
         now: Timestamp,
     },
-    /// With `returnable` only what has attempts left.
+    /// Reclaims dispatches with expired leases; with `returnable` only those that have attempts left.
     Reclaim {
         now: Timestamp,
         limit: usize,
         returnable: bool,
     },
-    /// Takes every claim back, for a database that nobody else has open.
+    /// Takes every claim back. Only for a database that no other process has open.
     ReclaimAll {
         now: Timestamp,
     },
-    /// With `unseen` also rows whose runs nobody has seen to.
+    /// Deletes ended dispatches; with `unseen` also those that are not reconciled with their runs.
     Purge {
         before: Timestamp,
         limit: usize,
@@ -212,46 +213,48 @@ pub(crate) enum MailOp {
     },
 }
 
+/// The work of one job.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// A change of a run, and after it what it does to runs around it: all of it or nothing.
+    /// A change of a run and the changes that it causes in related runs, written atomically.
     Changes(Vec<Change>),
-    Mail(MailOp),
-    /// Statements that belong to no run: keys and definitions.
+    Mail(MailboxOp),
+    /// Statements that belong to no run, for example about keys and definitions.
     Plain(Vec<Statement>),
-    /// Statements that rely on nothing and can be written twice.
+    /// Statements without preconditions that can be written twice.
     Rows(Vec<Statement>),
-    /// One statement for many sets of values, and what it returns.
+    /// One statement for many sets of values. The reply is the rows that it returns.
     Each(&'static str, Vec<Vec<Param>>),
 }
 
-/// Something that a change relies on and that was not so when it came to be written.
+/// A precondition of a change. The reply to a rejected change names the one that did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guard {
-    /// The run is at the sequence number the change was decided on.
+pub(crate) enum Precondition {
+    /// The run has the sequence number that the change was decided on.
     Sequence,
-    /// The dispatch is as the change takes it to be: held with this token, lapsed, queued.
+    /// The dispatch is in the expected state: claimed with this token, expired or queued.
     Claim,
     /// The run starts with the newest revision of its workflow.
     Revision,
-    /// Nobody else does something under the same key at this moment.
+    /// No other request uses the same idempotency key at the same time.
     Receipt,
-    /// The event from outside is still there to be used.
+    /// The external event is not consumed yet.
     Arrival,
 }
 
+/// The reply of the committer to a job.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum CommitReply {
     Done,
-    /// Whether it happened could not be found out.
-    Unsure(String),
-    /// What did not hold; nothing of this change was written.
-    Conflict(Guard),
-    /// Something was done under this key before, and this is what was answered. Nothing was written.
+    /// The committer could not find out whether the job is stored.
+    OutcomeUnknown(String),
+    /// The precondition did not hold, and the job was not written.
+    Conflict(Precondition),
+    /// The key was used before, with this response. The job was not written.
     Duplicate(Box<Receipt>),
-    /// This run is at work in the scope. Nothing was written.
+    /// This unfinished run has the scope. The job was not written.
     ScopeBusy(RunId),
-    /// How many rows the last plain statement touched.
+    /// The number of rows that the last of the statements changed.
     Touched(u64),
     Table(Vec<Row>),
     Rows(Vec<RunDispatch>),
@@ -260,12 +263,12 @@ pub(crate) enum Reply {
     Interrupted(Box<MailboxInterrupt>),
 }
 
-impl Reply {
-    /// Whether what was asked for was done, so that a receipt for it may stay.
-    pub(super) fn counts(&self) -> bool {
+impl CommitReply {
+    /// Returns true if the job was done. Its receipt is stored only then.
+    pub(super) fn succeeded(&self) -> bool {
         match self {
             Self::Done | Self::Table(_) | Self::Flags(_) | Self::Interrupted(_) => true,
-            Self::Unsure(_) | Self::Conflict(_) | Self::Duplicate(_) | Self::ScopeBusy(_) => false,
+            Self::OutcomeUnknown(_) | Self::Conflict(_) | Self::Duplicate(_) | Self::ScopeBusy(_) => false,
             Self::Touched(rows) => *rows > 0,
             Self::Rows(rows) => !rows.is_empty(),
             Self::Each(each) => each.iter().all(Result::is_ok),
@@ -276,33 +279,33 @@ impl Reply {
 #[derive(Debug)]
 pub(super) struct Job {
     pub work: Work,
-    /// To be written with the work.
-    pub receipt: Option<Box<(Key, Receipt)>>,
-    /// The rows of the changes besides their dispatches.
+    /// The receipt that is written with the work.
+    pub receipt: Option<Box<(ReceiptKey, Receipt)>>,
+    /// The statements of the changes, without those of their dispatches.
     pub writes: Vec<Statement>,
     /// Bytes of the events of each change.
     pub sizes: Vec<usize>,
-    /// It was tried before, and nobody knows whether that has landed.
-    pub doubtful: bool,
-    pub reply: oneshot::Sender<Result<Reply, store::Error>>,
+    /// The job was committed before with an unknown outcome.
+    pub outcome_unknown: bool,
+    pub reply: oneshot::Sender<Result<CommitReply, store::Error>>,
 }
 
 impl Work {
-    /// Whether it is written together with others. The rest takes a transaction of its own: it is rare, and it
-    /// locks in an order of its own.
-    pub(super) fn flows(&self) -> bool {
+    /// Returns true if the work can share a transaction with other jobs. The rest gets a transaction of its own: it is
+    /// rare, and it locks rows in another order.
+    pub(super) fn is_batchable(&self) -> bool {
         match self {
             Self::Changes(_) | Self::Rows(_) => true,
             Self::Mail(op) => match op {
-                MailOp::Enqueue(_) | MailOp::ClaimReady(_) | MailOp::Fenced { .. } => true,
-                MailOp::Claim { order, .. } => order.limit <= 1,
-                MailOp::ClaimDispatch { .. }
-                | MailOp::ExtendLeases { .. }
-                | MailOp::Cancel { .. }
-                | MailOp::Interrupt { .. }
-                | MailOp::Reclaim { .. }
-                | MailOp::ReclaimAll { .. }
-                | MailOp::Purge { .. } => false,
+                MailboxOp::Enqueue(_) | MailboxOp::ClaimReady(_) | MailboxOp::ClaimAction { .. } => true,
+                MailboxOp::Claim { order, .. } => order.limit <= 1,
+                MailboxOp::ClaimDispatch { .. }
+                | MailboxOp::ExtendLeases { .. }
+                | MailboxOp::Cancel { .. }
+                | MailboxOp::Interrupt { .. }
+                | MailboxOp::Reclaim { .. }
+                | MailboxOp::ReclaimAll { .. }
+                | MailboxOp::Purge { .. } => false,
             },
             Self::Plain(_) | Self::Each(..) => false,
         }

@@ -1,24 +1,23 @@
-//! What code of a node sees besides when it does something outside: steps that are recorded before it goes on, and the
-//! right to write at all.
+//! The context of nodes with outside effects: recorded steps, and commits while the worker holds the claim.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::agent::Act;
-use holdpoint_core::{Command, NodeId, Outcome, Run, RunRef, Timestamp};
+use holdpoint_core::agent::AgentAction;
+use holdpoint_core::{Command, NodeId, NodeOutcome, Run, RunRef, Timestamp};
 use serde_json::{Map, Value};
 
 use super::{Context, Stop};
 use crate::engine::Engine;
-use crate::worker::Holder;
+use crate::worker::RunExecutor;
 
 /// A [`Context`] for nodes with outside effects.
 #[derive(Debug)]
 pub struct EffectContext {
     context: Context,
-    holder: Holder,
+    holder: RunExecutor,
 }
 
 impl Deref for EffectContext {
@@ -36,15 +35,15 @@ impl DerefMut for EffectContext {
 }
 
 impl EffectContext {
-    pub(crate) fn new(context: Context, holder: Holder) -> Self {
+    pub(crate) fn new(context: Context, holder: RunExecutor) -> Self {
         Self { context, holder }
     }
 
-    pub(crate) fn complete(self, outputs: Map<String, Value>) -> Outcome {
+    pub(crate) fn complete(self, outputs: Map<String, Value>) -> NodeOutcome {
         self.context.complete(outputs)
     }
 
-    /// Pauses for `ms` milliseconds from now, over restarts too.
+    /// Sleeps for `ms` milliseconds from now. The sleep survives restarts.
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
         self.context.now = self.holder.now();
         self.context.sleep(ms)
@@ -54,38 +53,38 @@ impl EffectContext {
         self.holder.engine()
     }
 
-    /// Commits what an agent has done. When this returns, it is on disk, and the run still ours.
-    pub(crate) async fn write_down(&mut self) -> Result<(), Stop> {
-        self.holder.check().await?;
-        if self.acts.is_empty() {
+    /// Commits the actions of an agent. After it returns, they are stored and the worker still holds the claim.
+    pub(crate) async fn commit_actions(&mut self) -> Result<(), Stop> {
+        self.holder.check_lease().await?;
+        if self.actions.is_empty() {
             return self.holder.write_entry(self.context.position).await;
         }
-        let command = Command::Act { node: self.node().id.clone(), acts: self.context.take_acts() };
+        let command = Command::Act { node: self.node().id.clone(), actions: self.context.take_actions() };
         self.context.run = self.holder.record(command).await?;
         Ok(())
     }
 
-    /// Commits something while the agent is at something else; to be told of the run that comes of it. Nothing may be
-    /// left to write down at that time.
-    pub(crate) fn write_aside(
+    /// Commits one action while the agent continues. The future returns the run after the commit, for
+    /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
+    pub(crate) fn commit_action_concurrently(
         &self,
-        act: Act,
+        action: AgentAction,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
-        let command = Command::Act { node: self.node().id.clone(), acts: vec![act] };
+        let command = Command::Act { node: self.node().id.clone(), actions: vec![action] };
         let holder = self.holder.clone();
         Box::pin(async move { holder.record(command).await })
     }
 
-    /// Whether only what was done before is wanted.
-    pub(crate) fn replays(&self) -> bool {
-        self.holder.replays()
+    /// Returns whether this execution is a replay, which must not perform outside effects.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.holder.is_replay()
     }
 
-    pub(crate) fn go_on_from(&mut self, run: Arc<Run>) {
+    pub(crate) fn replace_run(&mut self, run: Arc<Run>) {
         self.context.run = run;
     }
 
-    /// The run, as the store knows it.
+    /// Returns the tenant and the id of the run.
     pub(crate) fn of(&self) -> RunRef {
         self.holder.of()
     }
@@ -94,11 +93,12 @@ impl EffectContext {
         self.holder.now()
     }
 
-    /// Does something outside and records its result before going on. A result that is recorded is returned
-    /// without doing it again; an error is not recorded, so the effect is tried again when the node is.
+    /// Performs an outside effect and records its result before it returns. If the step is recorded, returns the
+    /// recorded result without the effect. An error is not recorded: the effect is repeated when the node executes
+    /// again.
     ///
-    /// A crash between the effect and its record cannot be told from one before it: give the other side an
-    /// idempotency key (run id, node id and step name are stable) if twice would hurt.
+    /// After a crash between the effect and its record, the effect is repeated. If that does harm, pass the other side
+    /// an idempotency key; run id, node id and step name are stable.
     pub async fn step<F>(&mut self, name: &str, effect: impl FnOnce() -> F) -> Result<Value, Stop>
     where
         F: Future<Output = Result<Value, Stop>>,
@@ -107,7 +107,7 @@ impl EffectContext {
         if let Some(result) = self.run.nodes[self.position].steps.get(name) {
             return Ok(result.clone());
         }
-        self.holder.check().await?;
+        self.holder.check_lease().await?;
         let began = self.holder.now();
         let result = effect().await?;
         let took_ms = u64::try_from(self.holder.now().0 - began.0).ok();

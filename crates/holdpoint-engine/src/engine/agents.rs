@@ -1,4 +1,4 @@
-//! Agents: declaring them, talking to them in threads, and deciding about their calls.
+//! Agents: definitions, messages in threads, and decisions about tool calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,48 +6,58 @@ use std::sync::Arc;
 use holdpoint_core::agent::{Message, ToolCallResume};
 use holdpoint_core::mailbox::MailboxInterrupt;
 use holdpoint_core::{
-    Answer, Command, InputMode, InterruptId, NodeId, Owner, Principal, Refusal, Run, RunId, RunRef, Start,
-    Status, TenantId, Workflow, WorkflowId,
+    Answer, Command, InputMode, InterruptId, NodeId, Owner, Principal, Refusal, Run, RunId, RunRef,
+    StartRequest, Status, TenantId, Workflow, WorkflowId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::definitions::Author;
-use super::starting::fresh_id;
+use super::starting::new_run_id;
 use super::{ATTEMPTS_MAX, Engine, Once, Registration, StartOptions};
-use crate::agent::{AgentFlaw, Agents, NODE, check_reserved_names, workflow_id};
+use crate::agent::{AgentFlaw, AgentRuntime, NODE, check_reserved_names, workflow_id};
 use crate::error::Error;
-use crate::store::messages::{self, Said};
+use crate::store::messages::{self, ThreadMessage};
 use crate::store::runs::{RunFilter, RunSummary};
 use crate::store::threads::scope_of;
 
-/// What is said to an agent, and where.
+/// Messages for an agent and their thread.
 #[derive(Clone, Debug)]
-pub struct Talk {
+pub struct AgentInput {
+    /// The id of the agent.
     pub agent: String,
-    /// Nothing for a new one.
+    /// The thread. `None` for a new one.
     pub thread: Option<String>,
+    /// The messages.
     pub messages: Vec<Message>,
+    /// The owner of a run that is started.
     pub owner: Owner,
-    pub start: Option<Box<Start>>,
-    /// The request whose receipt is written with the message.
+    /// The other members of the start of a run.
+    pub start: Option<Box<StartRequest>>,
+    /// The request whose receipt is written with the messages.
     pub once: Option<Once<Run>>,
 }
 
-/// What an interruption of a thread has ended.
+/// The effects of an interruption of a thread.
 #[derive(Clone, Debug)]
-pub struct Interrupted {
+pub struct ThreadInterruption {
+    /// The dispatches that were superseded.
     pub mail: MailboxInterrupt,
+    /// The run that was cancelled.
     pub cancelled: Option<RunId>,
 }
 
 impl Engine {
-    pub(crate) fn agents(&self) -> &Agents {
+    pub(crate) fn agents(&self) -> &AgentRuntime {
         &self.0.agents
     }
 
     /// Returns the newest revision of a workflow.
-    pub async fn latest(&self, tenant: &TenantId, id: &WorkflowId) -> Result<Option<Arc<Workflow>>, Error> {
+    pub async fn latest_workflow(
+        &self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+    ) -> Result<Option<Arc<Workflow>>, Error> {
         self.0.registry.latest(&self.0.db, tenant, id).await
     }
 
@@ -56,11 +66,12 @@ impl Engine {
         tenant: &TenantId,
         id: &WorkflowId,
     ) -> Result<Option<u64>, Error> {
-        Ok(self.latest(tenant, id).await?.map(|latest| latest.revision))
+        Ok(self.latest_workflow(tenant, id).await?.map(|latest| latest.revision))
     }
 
-    /// Declares an agent: a workflow of one node. The same one again changes nothing; another is a new revision. A
-    /// definition that names a connection of an agent file is rejected; see [`Engine::put_agent_of_file`].
+    /// Stores the definition of an agent as a workflow with one node. An unchanged definition has no effect; a changed
+    /// one is a new revision. Rejects a definition that names a connection of an agent file; see
+    /// [`Engine::put_agent_of_file`].
     pub async fn put_agent(
         &self,
         tenant: &TenantId,
@@ -71,8 +82,8 @@ impl Engine {
         self.declare_agent(Author::Caller, tenant, definition, once).await
     }
 
-    /// Declares an agent from a file of the operator's. It may name the connections that were made from this file
-    /// ([`Connection::of_agent`](crate::agent::Connection::of_agent)).
+    /// Stores the definition of an agent from a file of the operator. It may name the connections that this file
+    /// defines ([`Connection::of_agent`](crate::agent::Connection::of_agent)).
     pub async fn put_agent_of_file(
         &self,
         tenant: &TenantId,
@@ -107,7 +118,7 @@ impl Engine {
         self.register_by(author, tenant, workflow, once).await
     }
 
-    /// The definition of an agent as it is now.
+    /// Returns the current definition of an agent.
     pub async fn agent(&self, tenant: &TenantId, agent: &str) -> Result<Value, Error> {
         let id = workflow_id(agent).map_err(|_| Error::NotFound("agent"))?;
         let found = self.workflow(tenant, &id).await.map_err(|error| match error {
@@ -117,27 +128,27 @@ impl Engine {
         Ok(found.definition.pointer("/nodes/0/config").cloned().unwrap_or_default())
     }
 
-    /// Says something to an agent in a new run of a thread; refused with [`Error::ScopeBusy`] while one is open there.
-    pub async fn start_agent(&self, talk: Talk) -> Result<Arc<Run>, Error> {
-        let id = workflow_id(&talk.agent).map_err(|_| Error::NotFound("agent"))?;
-        let mut options = StartOptions { id: None, exclusive: true, once: talk.once };
-        let thread = match talk.thread {
-            Some(thread) => self.without_own_run(&talk.owner.tenant, thread).await?,
+    /// Starts a run of an agent with messages. Fails with [`Error::ScopeBusy`] while the thread has an open run.
+    pub async fn start_agent(&self, input: AgentInput) -> Result<Arc<Run>, Error> {
+        let id = workflow_id(&input.agent).map_err(|_| Error::NotFound("agent"))?;
+        let mut options = StartOptions { id: None, exclusive: true, once: input.once };
+        let thread = match input.thread {
+            Some(thread) => self.check_own_run_ended(&input.owner.tenant, thread).await?,
             None => {
-                // In a thread that nobody knows yet there is no run to come behind, and nothing was said.
-                let run = fresh_id()?;
+                // A new thread has no previous run and no earlier messages.
+                let run = new_run_id()?;
                 self.agents()
-                    .earlier
-                    .put(&RunRef { tenant: talk.owner.tenant.clone(), run: run.clone() }, Arc::default());
+                    .history
+                    .insert(&RunRef { tenant: input.owner.tenant.clone(), run: run.clone() }, Arc::default());
                 options.id = Some(run);
                 Uuid::now_v7().to_string()
             }
         };
-        let base = talk.start.map_or_else(|| Start::new(talk.owner.clone()), |start| *start);
-        let start = Start {
+        let base = input.start.map_or_else(|| StartRequest::new(input.owner.clone()), |start| *start);
+        let start = StartRequest {
             scope: Some(scope_of(&thread)),
             thread: Some(thread),
-            messages: Some(Box::new((agent_node()?, talk.messages))),
+            messages: Some(Box::new((agent_node()?, input.messages))),
             ..base
         };
         self.start_with(&id, start, options).await.map_err(|error| match error {
@@ -146,35 +157,35 @@ impl Engine {
         })
     }
 
-    /// Says something in a thread: to the run that is open there, or to a new one.
-    pub async fn input(&self, talk: Talk, mode: InputMode) -> Result<Arc<Run>, Error> {
-        let Some(thread) = talk.thread.clone() else { return self.start_agent(talk).await };
-        // What is wrong is wrong also where no run begins.
-        if let Some(start) = &talk.start {
+    /// Sends messages to the open run of a thread, or starts a new run, as `mode` says.
+    pub async fn send_input(&self, input: AgentInput, mode: InputMode) -> Result<Arc<Run>, Error> {
+        let Some(thread) = input.thread.clone() else { return self.start_agent(input).await };
+        // Checked also if no run starts, so that the outcome does not depend on the state of the thread.
+        if let Some(start) = &input.start {
             start.check()?;
         }
-        let tenant = talk.owner.tenant.clone();
+        let tenant = input.owner.tenant.clone();
         for _ in 0..ATTEMPTS_MAX {
             let open = self.open_run(&tenant, &thread).await?;
-            let said = match (&open, mode) {
+            let result = match (&open, mode) {
                 (None, InputMode::ResumeOpenRun) => return Err(Error::NotFound("open run")),
                 (Some(of), InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun) => {
-                    self.say(of, talk.messages.clone(), talk.once.as_ref()).await
+                    self.send_messages(of, input.messages.clone(), input.once.as_ref()).await
                 }
                 (Some(of), InputMode::InterruptThenQueue) => {
                     self.check_growth(&tenant).await?;
-                    let by = Principal::named(&talk.owner.principal);
+                    let by = Principal::named(&input.owner.principal);
                     self.cancel(of, Some("interrupted by input".to_owned()), by).await?;
                     continue;
                 }
-                (None, _) => self.start_agent(talk.clone()).await,
+                (None, _) => self.start_agent(input.clone()).await,
             };
-            match said {
-                // The thread is that of a run without an agent to be told anything.
+            match result {
+                // The thread belongs to a run without an agent, which takes no messages.
                 Err(Error::ScopeBusy { active_run }) if active_run.as_str() == thread => {
                     return Err(Error::ScopeBusy { active_run });
                 }
-                // It ended meanwhile, or another began: look again.
+                // The run ended, or another one started: try again.
                 Err(
                     Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)
                     | Error::ScopeBusy { .. },
@@ -186,15 +197,15 @@ impl Engine {
         Err(Error::Busy)
     }
 
-    /// Ends what a thread is at: what is queued is superseded, and the run that is open is cancelled, unless it waits
-    /// and is to be kept.
+    /// Interrupts a thread: supersedes its queued dispatches and cancels its open run. With `keep_waiting`, a run that
+    /// only waits is not cancelled.
     pub async fn interrupt_thread(
         &self,
         tenant: &TenantId,
         thread: &str,
         keep_waiting: bool,
         by: Principal,
-    ) -> Result<Interrupted, Error> {
+    ) -> Result<ThreadInterruption, Error> {
         let mail = self.mailbox(tenant).interrupt(thread, self.now()).await?;
         let mut cancelled = None;
         if let Some(of) = self.open_run(tenant, thread).await? {
@@ -206,11 +217,11 @@ impl Engine {
                 cancelled = Some(of.run);
             }
         }
-        Ok(Interrupted { mail, cancelled })
+        Ok(ThreadInterruption { mail, cancelled })
     }
 
-    /// Says something to the run of an agent that is at work or waits.
-    pub async fn say(
+    /// Sends messages to the agent of a run that has not ended.
+    pub async fn send_messages(
         &self,
         of: &RunRef,
         messages: Vec<Message>,
@@ -218,11 +229,12 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
         let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_once(of, &[Command::Say { node, messages }], once).await
+        self.execute_once(of, &[Command::SendMessages { node, messages }], once).await
     }
 
-    /// Answers questions of an agent's run and says something to it, in one change: what the answers carry on has heard it.
-    pub async fn answer_and_say(
+    /// Answers interrupts of an agent's run and sends messages, in one change. The agent reads the messages before it
+    /// continues after the answers.
+    pub async fn answer_and_send(
         &self,
         of: &RunRef,
         answers: BTreeMap<InterruptId, Answer>,
@@ -231,11 +243,12 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
         let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_once(of, &[Command::Resolve { answers }, Command::Say { node, messages }], once).await
+        self.execute_once(of, &[Command::Resolve { answers }, Command::SendMessages { node, messages }], once)
+            .await
     }
 
-    /// Answers interrupts of an agent's run and adds messages that the agent reads behind what the answers do, in one
-    /// change. Interrupts that stay open are not taken back.
+    /// Answers interrupts of an agent's run and queues messages that the agent reads after the effects of the answers,
+    /// in one change. Other open interrupts stay open.
     pub async fn answer_and_queue(
         &self,
         of: &RunRef,
@@ -245,10 +258,15 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
         let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_once(of, &[Command::Resolve { answers }, Command::Queue { node, messages }], once).await
+        self.execute_once(
+            of,
+            &[Command::Resolve { answers }, Command::QueueMessages { node, messages }],
+            once,
+        )
+        .await
     }
 
-    /// Decides about a call that waits: by its own name, or by that of its ticket.
+    /// Decides a suspended tool call. `ticket` is the id of the call or of its ticket.
     pub async fn decide_call(
         &self,
         of: &RunRef,
@@ -257,20 +275,20 @@ impl Engine {
         by: Principal,
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
-        let asked = run.question_about(ticket, &resume.decision_id).ok_or(Refusal::InterruptNotFound)?;
+        let asked = run.find_call_interrupt(ticket, &resume.decision_id).ok_or(Refusal::InterruptNotFound)?;
         let answer =
             Answer { decision: Some(resume.decision_id.clone()), ..Answer::new(resume.answer(asked), by) };
         self.execute(of, &Command::Resolve { answers: [(asked.id, answer)].into() }).await
     }
 
-    /// The run of a thread that has not ended, if there is one.
+    /// Returns the run of a thread that has not ended, if there is one.
     pub async fn open_run(&self, tenant: &TenantId, thread: &str) -> Result<Option<RunRef>, Error> {
         let latest = self.thread_runs(tenant, thread, None, 1).await?;
         let open = latest.into_iter().find(|run| !is_end(run.status));
         Ok(open.map(|run| RunRef { tenant: tenant.clone(), run: run.run }))
     }
 
-    /// The newest first.
+    /// Returns the runs of a thread, newest first. `before` is the id of the last run of the previous page.
     pub async fn thread_runs(
         &self,
         tenant: &TenantId,
@@ -282,26 +300,26 @@ impl Engine {
         self.runs(tenant, filter).await
     }
 
-    /// What was said in a thread behind a place.
+    /// Returns the messages of a thread after a position, oldest first.
     pub async fn messages(
         &self,
         tenant: &TenantId,
         thread: &str,
         behind: Option<(&RunId, u64)>,
         limit: u64,
-    ) -> Result<Vec<Said>, Error> {
+    ) -> Result<Vec<ThreadMessage>, Error> {
         let behind = behind.map(|(run, seq)| (run.as_str(), seq));
         Ok(messages::page(&self.0.db, tenant, thread, behind, limit).await?)
     }
 
-    /// Returns the last messages of a thread, or those before a place, the last one first.
+    /// Returns the last messages of a thread, or the last ones before a position, newest first.
     pub async fn last_messages(
         &self,
         tenant: &TenantId,
         thread: &str,
         before: Option<(&RunId, u64)>,
         limit: u64,
-    ) -> Result<Vec<Said>, Error> {
+    ) -> Result<Vec<ThreadMessage>, Error> {
         let before = before.map(|(run, seq)| (run.as_str(), seq));
         Ok(messages::last(&self.0.db, tenant, thread, before, limit).await?)
     }
@@ -327,7 +345,7 @@ fn agent_node() -> Result<NodeId, Error> {
     Ok(NodeId::parse(NODE).map_err(|error| crate::store::unreadable("node", error))?)
 }
 
-/// The node at which something can be said: the first agent that has not ended.
+/// Returns the node that takes messages: the first agent that has not ended.
 fn agent_of(run: &Run) -> Option<NodeId> {
     let nodes = run.workflow.nodes.iter().zip(&run.nodes);
     let mut agents = nodes.filter(|(node, _)| node.type_id == "core.agent");

@@ -1,6 +1,6 @@
-//! Events from outside. One that arrives is written down first; then it is looked who waits for it. Whoever begins to
-//! wait writes that down first, too, and then a worker looks whether the event is there: so they cannot miss each other,
-//! wherever either of them is and whatever stops in between.
+//! External events. The receiver stores an event first and then searches for interrupts that wait for it. A run stores
+//! its interrupt first and then a worker searches for stored events. An event and an interrupt therefore always find
+//! each other, on all nodes and after any crash.
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -11,127 +11,139 @@ use holdpoint_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{ATTEMPTS_MAX, Engine};
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::arrivals::{self, Arrival, Fresh, Key, State};
+use crate::store::arrivals::{self, Arrival, ArrivalKey, ArrivalState, NewArrival};
 use crate::store::{Statement, awaited, params, unreadable};
 use crate::work_signal::WorkSignal;
 
 mod matching;
 #[cfg(test)]
 mod used_once;
-mod waiting;
+mod waiting_interrupts;
 
-pub(crate) use waiting::Looks;
+pub(crate) use waiting_interrupts::SearchPositions;
 
-/// Interrupts that one event resolves.
+/// The maximum number of interrupts that one event resolves.
 const MATCHES_MAX: usize = 100;
-/// After this long others finish what the sender of an event began.
+/// The time after which a worker completes the matching of an event whose receiver stopped.
 const LOOK_AFTER_MS: u64 = 5_000;
-/// The least time for which an id is remembered.
+/// The minimum time for which the id of an event is stored.
 const REMEMBERED_MS: u64 = 24 * 3_600_000;
 
-/// What became of an event when it arrived.
+/// The outcome of the reception of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
+pub struct EventOutcome {
+    /// The result: matched, kept or ignored.
     pub reception: EventReception,
-    /// Those who got it.
+    /// The interrupts that the event resolved.
     #[serde(default)]
-    pub matched: Vec<Taker>,
-    /// Those who wait for such an event and would not take this one. They go on waiting.
+    pub matched: Vec<WaitingInterrupt>,
+    /// The interrupts that wait for such an event and rejected this one. They stay open.
     #[serde(default)]
-    pub refused: Vec<RefusedBy>,
-    /// More of them wait than one event can resolve, or than were asked; of one that is kept those look later.
+    pub refused: Vec<EventRefusal>,
+    /// True if more interrupts wait than one event can resolve or than were tried. If the event is kept, a worker
+    /// offers it to the others later.
     #[serde(default)]
     pub more: bool,
-    /// Of one that is kept.
+    /// The end of the time for which a kept event is stored.
     #[serde(default)]
     pub kept_until: Option<Timestamp>,
-    /// It arrived before; nothing was done now.
+    /// True if the event was received before. The repeated reception had no effect.
     #[serde(skip)]
     pub repeated: bool,
 }
 
 /// An interrupt that waits for an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taker {
+pub struct WaitingInterrupt {
+    /// The run.
     pub run: RunId,
+    /// The node that opened the interrupt.
     pub node: NodeId,
+    /// The id of the interrupt in the run.
     pub interrupt: InterruptId,
 }
 
+/// The rejection of an event by an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedBy {
-    pub by: Taker,
-    /// Of the refusal.
+pub struct EventRefusal {
+    /// The interrupt that rejected the event.
+    pub by: WaitingInterrupt,
+    /// The error code of the refusal.
     pub code: String,
-    /// Without anything of the event's payload.
+    /// The reason. Contains no part of the payload of the event.
     pub message: String,
 }
 
 impl Engine {
-    /// Takes an event in: whoever waits for it goes on, or it is kept. The same id again is the same event, for as
-    /// long as events are kept and for a day at least; what was begun with it is then finished, and nothing is done
-    /// twice.
+    /// Receives an event: resolves the interrupts that wait for it, or keeps it. A second event with the same id
+    /// returns the outcome of the first one, as long as events are kept and for at least a day. It completes a
+    /// reception that was interrupted and repeats no effect.
     pub async fn receive(
         &self,
         tenant: &TenantId,
         event: &ExternalEvent,
         by: &Principal,
-    ) -> Result<Received, Error> {
+    ) -> Result<EventOutcome, Error> {
         event.check()?;
-        let key = Key { tenant: tenant.clone(), event_id: event.event_id.clone() };
+        let key = ArrivalKey { tenant: tenant.clone(), event_id: event.event_id.clone() };
         for _ in 0..ATTEMPTS_MAX {
-            if self.write_down(&key, event, by).await? {
-                // If this stops, also because the caller goes away, a worker must finish it.
-                let unfinished = Unfinished(&self.bus().work);
-                let received = self.find_takers(&key).await?;
+            if self.store_event(&key, event, by).await? {
+                // If the caller drops this future, a worker must complete the matching.
+                let unfinished = WakeWorkerOnDrop(&self.bus().work);
+                let received = self.match_event(&key).await?;
                 std::mem::forget(unfinished);
                 return Ok(received);
             }
-            // Deleted just now, if it is not there.
+            // If it is missing, it was deleted just now.
             let Some(known) = arrivals::find(self.db(), &key).await? else { continue };
             if known.body_hash != event.digest() {
                 return Err(Error::EventConflict);
             }
-            let known = match told(&known)? {
-                Some(told) => told,
-                None => self.find_takers(&key).await?,
+            let known = match stored_outcome(&known)? {
+                Some(outcome) => outcome,
+                None => self.match_event(&key).await?,
             };
-            return Ok(Received { repeated: true, ..known });
+            return Ok(EventOutcome { repeated: true, ..known });
         }
         Err(Error::Busy)
     }
 
-    /// False when there was an event with this id before.
-    async fn write_down(&self, key: &Key, event: &ExternalEvent, by: &Principal) -> Result<bool, Error> {
+    /// Stores an event. Returns false if an event with this id is already stored.
+    async fn store_event(
+        &self,
+        key: &ArrivalKey,
+        event: &ExternalEvent,
+        by: &Principal,
+    ) -> Result<bool, Error> {
         let received = self.now();
         let kept_ms = self.0.events_kept_ms;
-        let fresh = Fresh {
+        let fresh = NewArrival {
             key,
             event,
             sent_by: &by.name,
-            topic: &self.rarest(&key.tenant, event.topics()).await?,
+            topic: &self.choose_topic(&key.tenant, event.topics()).await?,
             received,
             kept_until: received.plus_ms(kept_ms),
             forget: received.plus_ms(kept_ms.max(REMEMBERED_MS)),
             look: received.plus_ms(LOOK_AFTER_MS),
         };
         match self.0.committer.submit(Work::Each(arrivals::TAKE, vec![fresh.values()]), None).await? {
-            Reply::Table(rows) => Ok(!rows.is_empty()),
+            CommitReply::Table(rows) => Ok(!rows.is_empty()),
             _ => Err(Error::Busy),
         }
     }
 
-    /// Whoever waits for an event has all of its topics, and so one of them is enough to find it: the one under which
-    /// there are the fewest others to look through.
-    async fn rarest(&self, tenant: &TenantId, topics: Vec<String>) -> Result<String, Error> {
+    /// Returns the topic under which the event is stored. An interrupt that waits for the event has all of its topics,
+    /// so that one is enough: the topic with the fewest stored events.
+    async fn choose_topic(&self, tenant: &TenantId, topics: Vec<String>) -> Result<String, Error> {
         let mut rarest = (u64::MAX, String::new());
         let alone = topics.len() == 1;
         for topic in topics {
-            let crowd = if alone { 0 } else { arrivals::crowd(self.db(), tenant, &topic).await? };
-            if crowd < rarest.0 {
-                rarest = (crowd, topic);
+            let count = if alone { 0 } else { arrivals::count_by_topic(self.db(), tenant, &topic).await? };
+            if count < rarest.0 {
+                rarest = (count, topic);
             }
             if rarest.0 == 0 {
                 break;
@@ -140,31 +152,35 @@ impl Engine {
         Ok(rarest.1)
     }
 
-    /// Gives an open event to everybody who waits for it, or puts it aside. Whoever else is at it, it happens once.
-    async fn find_takers(&self, key: &Key) -> Result<Received, Error> {
+    /// Resolves all interrupts that wait for an open event, or keeps the event. Concurrent calls have this effect once.
+    async fn match_event(&self, key: &ArrivalKey) -> Result<EventOutcome, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let arrival = arrivals::find(self.db(), key).await?.ok_or(Error::NotFound("event"))?;
-            if let Some(told) = told(&arrival)? {
-                return Ok(told);
+            if let Some(outcome) = stored_outcome(&arrival)? {
+                return Ok(outcome);
             }
-            if let Some(received) = self.try_find_takers(key, &arrival).await? {
+            if let Some(received) = self.try_match_event(key, &arrival).await? {
                 return Ok(received);
             }
         }
         Err(Error::Busy)
     }
 
-    /// Nothing when something changed meanwhile.
-    async fn try_find_takers(&self, key: &Key, arrival: &Arrival) -> Result<Option<Received>, Error> {
-        let mut takers = self.takers(key, arrival).await?;
-        let aside = takers.drafts.is_empty();
+    /// Returns `None` if a concurrent change interfered.
+    async fn try_match_event(
+        &self,
+        key: &ArrivalKey,
+        arrival: &Arrival,
+    ) -> Result<Option<EventOutcome>, Error> {
+        let mut matches = self.find_matches(key, arrival).await?;
+        let aside = matches.drafts.is_empty();
         let kept = aside && arrival.kept_until > self.now();
         if kept && !self.has_room(&key.tenant).await? {
-            // As if it had never come: its sender may try again under the same id.
-            self.write(vec![key.turn_away()]).await?;
+            // Deletes the event, so that the sender can retry with the same id.
+            self.write(vec![key.discard()]).await?;
             return Err(Error::TooMany("kept events"));
         }
-        let mut received = takers.received(match (aside, kept) {
+        let mut received = matches.take_outcome(match (aside, kept) {
             (false, _) => EventReception::Matched,
             (true, true) => EventReception::Kept,
             (true, false) => EventReception::Ignored,
@@ -172,62 +188,63 @@ impl Engine {
         received.kept_until = kept.then_some(arrival.kept_until);
         let outcome = serde_json::to_string(&received).map_err(|error| unreadable("event", error))?;
         let happened = if aside {
-            if let (true, Some((run, id)), Some(topic)) = (kept, &takers.last, arrival.topics.first()) {
-                // Before it is put aside: whoever looks too early finds it open, and sees to it first.
-                let behind = awaited::look_behind(&key.tenant, topic, (run, *id), self.now());
+            if let (true, Some((run, id)), Some(topic)) = (kept, &matches.last, arrival.topics.first()) {
+                // Before the event is kept: a worker that looks too early finds it open and matches it first.
+                let behind = awaited::schedule_after(&key.tenant, topic, (run, *id), self.now());
                 self.write(vec![behind]).await?;
                 self.bus().work.raise();
             }
-            let aside = key.put_aside(kept, &outcome);
-            matches!(self.write(vec![aside]).await?, Reply::Touched(rows) if rows > 0)
+            let aside = key.keep_or_ignore(kept, &outcome);
+            matches!(self.write(vec![aside]).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
-            self.give(key, State::Open, outcome, takers.drafts).await?.is_none()
+            self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_none()
         };
         Ok(happened.then_some(received))
     }
 
-    /// Whether the tenant may keep one more event; some more, where several nodes keep them at the same moment. Counting
-    /// takes longer the more there are: half of the room that was found is used before anybody counts again.
+    /// Returns whether the tenant may keep one more event. Several nodes that keep events at the same time can exceed
+    /// the limit slightly. Counting is slow for many events, so that a node uses half of the room it found before it
+    /// counts again.
     async fn has_room(&self, tenant: &TenantId) -> Result<bool, Error> {
         let most = self.0.events_kept_max;
-        if let Some(room) = self.rooms().get_mut(tenant).filter(|room| **room > 0) {
+        if let Some(room) = self.kept_event_room().get_mut(tenant).filter(|room| **room > 0) {
             *room -= 1;
             return Ok(true);
         }
-        let kept = arrivals::kept(self.db(), tenant, self.now(), most.saturating_add(1)).await?;
-        // The one in question is there already.
+        let kept = arrivals::count_kept(self.db(), tenant, self.now(), most.saturating_add(1)).await?;
+        // The count includes the new event.
         if kept > most {
             return Ok(false);
         }
-        self.rooms().insert(tenant.clone(), (most - kept) / 2);
+        self.kept_event_room().insert(tenant.clone(), (most - kept) / 2);
         Ok(true)
     }
 
-    fn rooms(&self) -> MutexGuard<'_, HashMap<TenantId, u64>> {
-        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept_event_room(&self) -> MutexGuard<'_, HashMap<TenantId, u64>> {
+        self.0.kept_event_room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes up to `limit` events that nobody can ask for any more.
+    /// Deletes up to `limit` events whose ids are no longer needed.
     pub(crate) async fn purge_arrivals(&self, limit: usize) -> Result<usize, Error> {
         let old = Statement::new(arrivals::PURGE, params![self.now(), limit as u64]);
         match self.write(vec![old]).await? {
-            Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+            CommitReply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Ok(0),
         }
     }
 }
 
 /// Wakes the worker when it is dropped.
-struct Unfinished<'s>(&'s WorkSignal);
+struct WakeWorkerOnDrop<'s>(&'s WorkSignal);
 
-impl Drop for Unfinished<'_> {
+impl Drop for WakeWorkerOnDrop<'_> {
     fn drop(&mut self) {
         self.0.raise();
     }
 }
 
-/// What the sender was told, or would have been.
-fn told(arrival: &Arrival) -> Result<Option<Received>, Error> {
+/// Returns the stored outcome of an event, if it was matched before.
+fn stored_outcome(arrival: &Arrival) -> Result<Option<EventOutcome>, Error> {
     let read = |text: &String| serde_json::from_str(text).map_err(|error| unreadable("event", error));
     Ok(arrival.outcome.as_ref().map(read).transpose()?)
 }

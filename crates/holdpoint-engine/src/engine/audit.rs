@@ -1,61 +1,61 @@
-//! Entries of the server's log about decisions: every answer and vote with a credential, refusals at governed gates,
-//! and approvals that went past a rule. Why, and all the rest, is in the log of the run.
+//! Entries of the audit log about decisions: every answer and vote with a credential, refusals at governed gates, and
+//! approvals that override a rule. The reasons and all details are in the log of the run.
 
 use holdpoint_core::{Event, RunRef, ViaType};
 
-/// Entries of a change that is about to be committed.
+/// The entries of a change that is not committed yet.
 #[derive(Debug, PartialEq)]
-pub(super) struct Entries(Vec<Entry>);
+pub(super) struct AuditEntries(Vec<AuditEntry>);
 
 #[derive(Debug, PartialEq)]
-struct Entry {
+struct AuditEntry {
     event: &'static str,
     principal: String,
-    kind: Kind,
+    kind: AuditKind,
 }
 
 #[derive(Debug, PartialEq)]
-enum Kind {
+enum AuditKind {
     /// A refusal or an override at a governed gate.
     Governed,
-    /// An answer or a vote, and the id of its key, session or link.
+    /// An answer or a vote, with the id of its key, session or link.
     Decision { via: String },
 }
 
-impl Entries {
+impl AuditEntries {
     pub(super) fn of(events: &[Event]) -> Self {
         let logs_decisions = tracing::enabled!(target: "holdpoint::audit", tracing::Level::INFO);
         let mut entries = Vec::new();
-        let mut speaker = "";
+        let mut answered_by = "";
         for event in events {
             let mut add = |principal: &str, kind| {
-                entries.push(Entry { event: event.name(), principal: principal.to_owned(), kind });
+                entries.push(AuditEntry { event: event.name(), principal: principal.to_owned(), kind });
             };
             match event {
                 Event::VoteCast { by, via, .. } | Event::InterruptResolved { by, via, .. } => {
-                    speaker = by;
+                    answered_by = by;
                     let via = via.as_ref().filter(|via| logs_decisions && via.kind != ViaType::System);
                     if let Some(via) = via {
-                        add(by, Kind::Decision { via: via.id.clone() });
+                        add(by, AuditKind::Decision { via: via.id.clone() });
                     }
                 }
-                Event::AuthorizationDecided { by, .. } => add(by, Kind::Governed),
-                Event::ApprovalOverridden { .. } => add(speaker, Kind::Governed),
+                Event::AuthorizationDecided { by, .. } => add(by, AuditKind::Governed),
+                Event::ApprovalOverridden { .. } => add(answered_by, AuditKind::Governed),
                 _ => {}
             }
         }
         Self(entries)
     }
 
-    /// Once it is on disk. What people wrote stays out: it is theirs, and it may be long.
+    /// Writes the entries after the commit. They contain no text of principals, which is private and can be long.
     pub(super) fn write(self, of: &RunRef) {
         let (tenant, run) = (&of.tenant, &of.run);
-        for Entry { event, principal, kind } in self.0 {
+        for AuditEntry { event, principal, kind } in self.0 {
             match kind {
-                Kind::Governed => {
+                AuditKind::Governed => {
                     tracing::warn!(target: "holdpoint::audit", event, principal, %tenant, %run, "at a governed gate");
                 }
-                Kind::Decision { via } => {
+                AuditKind::Decision { via } => {
                     tracing::info!(target: "holdpoint::audit", event, principal, via, %tenant, %run, "decision");
                 }
             }

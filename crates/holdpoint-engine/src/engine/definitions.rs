@@ -1,4 +1,4 @@
-//! Registering definitions and finding them again.
+//! Registration and lookup of workflow definitions.
 
 use std::sync::Arc;
 
@@ -6,14 +6,15 @@ use holdpoint_core::{TenantId, Workflow, WorkflowId};
 use serde_json::Value;
 
 use super::{ATTEMPTS_MAX, Engine, Once};
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::workflows::{self, Registered, WorkflowSummary};
+use crate::store::workflows::{self, WorkflowRevision, WorkflowSummary};
 use crate::store::{self, keys};
 
-/// A definition that was registered.
+/// The result of a registration.
 #[derive(Clone, Debug)]
 pub struct Registration {
+    /// The workflow with its revision.
     pub workflow: Arc<Workflow>,
     /// False if the latest revision had the same definition.
     pub stored: bool,
@@ -22,17 +23,17 @@ pub struct Registration {
 /// The author of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
-    /// A caller of the API. The quota for definitions holds.
+    /// A caller of the API. The quota for definitions applies.
     Caller,
     /// The operator or the host itself.
     Operator,
 }
 
 impl Engine {
-    /// Registers a definition. The same one again changes nothing; another under the same id is a new revision, and
-    /// runs keep the revision they were started with.
+    /// Registers a definition. An unchanged definition has no effect; a changed one with the same id is a new
+    /// revision. Runs keep the revision they were started with.
     ///
-    /// Goes on when the caller goes away: what is committed must also be what new runs see.
+    /// Completes even if the caller drops the future, so that new runs use the committed revision.
     pub async fn register(&self, tenant: &TenantId, definition: Value) -> Result<Registration, Error> {
         self.register_by(Author::Caller, tenant, definition, None).await
     }
@@ -47,8 +48,7 @@ impl Engine {
         self.register_by(Author::Caller, tenant, definition, once).await
     }
 
-    /// Registers a definition of the operator or of the host itself. It is stored also if the tenant has used up its quota
-    /// for definitions.
+    /// Registers a definition of the operator or of the host itself. The quota for definitions does not apply.
     pub async fn register_for_operator(
         &self,
         tenant: &TenantId,
@@ -66,11 +66,11 @@ impl Engine {
     ) -> Result<Registration, Error> {
         let (engine, tenant) = (self.clone(), tenant.clone());
         let registering =
-            tokio::spawn(async move { engine.register_whole(author, &tenant, definition, once).await });
+            tokio::spawn(async move { engine.register_checked(author, &tenant, definition, once).await });
         registering.await.map_err(|error| store::Error::Failed(error.to_string()))?
     }
 
-    async fn register_whole(
+    async fn register_checked(
         &self,
         author: Author,
         tenant: &TenantId,
@@ -78,7 +78,7 @@ impl Engine {
         once: Option<Once<Registration>>,
     ) -> Result<Registration, Error> {
         let (engine, once) = (self.clone(), once.as_ref());
-        // Compiling patterns takes time that other requests should not wait for.
+        // Compiling patterns is slow; it must not block other requests.
         let checking =
             tokio::task::spawn_blocking(move || engine.check(&definition, 1).map(|flow| (flow, definition)));
         let (workflow, definition) =
@@ -106,7 +106,7 @@ impl Engine {
         Err(Error::Busy)
     }
 
-    /// False when somebody else took the revision.
+    /// Stores a revision. Returns false if a concurrent registration stored this revision first.
     async fn store_revision(
         &self,
         tenant: &TenantId,
@@ -116,12 +116,13 @@ impl Engine {
     ) -> Result<bool, Error> {
         let workflow = &registration.workflow;
         let (revision, definition) = (workflow.revision, definition.clone());
-        let registered = Registered { revision, definition, created_at: self.now(), loops_checked: true };
+        let registered =
+            WorkflowRevision { revision, definition, created_at: self.now(), loops_checked: true };
         let tenant_row = keys::insert_tenant(tenant, self.now());
         let summary = workflows::summarize(tenant, &workflow.id, &registered);
         let row = workflows::insert(tenant, &workflow.id, &registered);
         let rows = vec![tenant_row, summary, row];
-        Ok(matches!(self.submit(Work::Plain(rows), once, registration).await?, Reply::Touched(1)))
+        Ok(matches!(self.submit(Work::Plain(rows), once, registration).await?, CommitReply::Touched(1)))
     }
 
     /// Parses and checks a definition without storing it.
@@ -129,12 +130,13 @@ impl Engine {
         self.0.nodes.check(definition, revision).map_err(Error::InvalidWorkflow)
     }
 
-    pub async fn workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<Registered, Error> {
+    /// Returns the latest revision of a definition.
+    pub async fn workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<WorkflowRevision, Error> {
         workflows::latest(&self.0.db, tenant, id).await?.ok_or(Error::NotFound("workflow"))
     }
 
-    /// Lists the latest revisions of a tenant's definitions without reading the definitions. Of revisions that were
-    /// stored before there were summaries, each definition is read once.
+    /// Lists the latest revisions of a tenant's definitions. Reads summaries only; a revision from before summaries is
+    /// read once to create its summary.
     pub async fn workflows(&self, tenant: &TenantId, limit: u64) -> Result<Vec<WorkflowSummary>, Error> {
         let mut listed = Vec::new();
         let mut filled = Vec::new();

@@ -1,4 +1,4 @@
-//! Deliveries as operators see them: lists, replays, and what is not kept any longer.
+//! Webhook deliveries for operators: lists, replays and retention.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use holdpoint_core::webhook::{DeadReason, DeliveryState};
 use holdpoint_core::{TenantId, Timestamp};
 
 use super::{Engine, Once};
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::deliveries::attempts::{self, Attempt, AttemptFilter};
 use crate::store::deliveries::{self, Delivery, DeliveryFilter};
 use crate::store::webhooks::{self, WebhookChange};
 use crate::store::{Param, Statement, params};
-use crate::webhooks::{Courier, Render, WebhookSettings, millis};
+use crate::webhooks::{DeliveryWorker, Render, WebhookSettings, millis};
 
 impl Engine {
+    /// Returns a page of the deliveries of a webhook.
     pub async fn deliveries(
         &self,
         tenant: &TenantId,
@@ -24,11 +25,13 @@ impl Engine {
         Ok(deliveries::page(self.db(), tenant, webhook, filter).await?)
     }
 
+    /// Returns a delivery.
     pub async fn delivery(&self, tenant: &TenantId, webhook: &str, id: &str) -> Result<Delivery, Error> {
         let found = deliveries::find(self.db(), tenant, webhook, id).await?;
         found.ok_or(Error::NotFound("delivery"))
     }
 
+    /// Returns a page of the attempts of a webhook.
     pub async fn attempts(
         &self,
         tenant: &TenantId,
@@ -38,17 +41,19 @@ impl Engine {
         Ok(attempts::page(self.db(), tenant, webhook, filter).await?)
     }
 
+    /// Returns the settings of webhooks.
     pub fn webhook_settings(&self) -> &WebhookSettings {
         &self.hooks().settings
     }
 
-    /// Until when a dead letter is kept.
+    /// Returns the end of the retention of a dead letter.
     pub fn dead_letter_kept_until(&self, delivery: &Delivery) -> Option<Timestamp> {
         let kept_ms = millis(self.hooks().settings.keep_dead_letters);
         delivery.ended_at.map(|at| at.plus_ms(kept_ms))
     }
 
-    /// What became of a subscription, oldest first; `after` is the number of the last one seen.
+    /// Returns the changes of the state of a webhook, oldest first. `after` is the number of the last change of the
+    /// previous page.
     pub async fn webhook_changes(
         &self,
         tenant: &TenantId,
@@ -59,8 +64,8 @@ impl Engine {
         Ok(webhooks::changes(self.db(), tenant, webhook, after, limit).await?)
     }
 
-    /// Queues a delivery that has ended once more, under the same names and with all its attempts. One that has not ended
-    /// is queued already.
+    /// Queues a delivery again that has ended. It keeps its ids and gets all attempts again. Has no effect on a
+    /// delivery that has not ended.
     pub async fn replay_delivery(
         &self,
         tenant: &TenantId,
@@ -79,7 +84,7 @@ impl Engine {
             ..was
         };
         let replay = Work::Plain(vec![deliveries::replay(tenant, webhook, id, now)]);
-        if !matches!(self.submit(replay, once, &queued).await?, Reply::Touched(1)) {
+        if !matches!(self.submit(replay, once, &queued).await?, CommitReply::Touched(1)) {
             let found = self.delivery(tenant, webhook, id).await?;
             self.keep_unchanged(once, &found).await?;
             return Ok(found);
@@ -88,8 +93,8 @@ impl Engine {
         Ok(queued)
     }
 
-    /// Queues every delivery once more that has ended and whose event happened from `from` to before `to`; of these
-    /// events, or of all. How many there were when it was asked for.
+    /// Queues all deliveries again that have ended and whose event happened from `from` to before `to`. An empty
+    /// `events` selects all events. Returns the number of deliveries that were found.
     pub async fn replay_window(
         &self,
         tenant: &TenantId,
@@ -111,22 +116,23 @@ impl Engine {
         Ok(found)
     }
 
-    /// Carries deliveries out, with bodies that `render` makes. One for a node.
-    pub fn courier(&self, render: Arc<dyn Render>) -> Courier {
-        Courier::new(self.clone(), render)
+    /// Creates the delivery worker of this process, which sends deliveries with the bodies from `render`.
+    pub fn delivery_worker(&self, render: Arc<dyn Render>) -> DeliveryWorker {
+        DeliveryWorker::new(self.clone(), render)
     }
 
-    /// Ends what is queued for nobody, and deletes what is not kept any longer. How much there was of the largest part.
+    /// Ends queued deliveries without an active webhook, and deletes rows whose retention has ended. Returns the
+    /// largest number of rows that one statement changed.
     pub(crate) async fn purge_deliveries(&self, limit: usize) -> Result<usize, Error> {
         let given_up: Vec<(TenantId, String)> = self
             .hooks()
-            .list()
-            .given_up()
+            .subscriptions()
+            .ended_subscriptions()
             .map(|(tenant, known)| (tenant.clone(), known.id.clone()))
             .collect();
         for (tenant, id) in given_up {
             let why = Some(DeadReason::SubscriptionEnded);
-            self.end_of(&tenant, &id, DeliveryState::DeadLettered, why).await?;
+            self.end_deliveries_of(&tenant, &id, DeliveryState::DeadLettered, why).await?;
         }
         let (now, limit, settings) = (self.now(), limit as u64, &self.hooks().settings);
         let before = |kept| Timestamp(now.0.saturating_sub_unsigned(millis(kept)));
@@ -140,7 +146,7 @@ impl Engine {
         ];
         let mut most = 0;
         for write in writes {
-            if let Reply::Touched(rows) = self.write(vec![write]).await? {
+            if let CommitReply::Touched(rows) = self.write(vec![write]).await? {
                 most = most.max(usize::try_from(rows).unwrap_or(usize::MAX));
             }
         }

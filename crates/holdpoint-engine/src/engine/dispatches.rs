@@ -1,26 +1,27 @@
-//! The engine's own dealings with the mailbox, and what operators may do with a dispatch.
+//! Dispatches: the engine's access to the mailbox, and the operations of operators.
 
 use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{Before, Engine, Once};
-use crate::advance::Draft;
-use crate::committer::{ClaimOrder, Guard, Mail, MailOp, Reply, Work};
+use super::{Engine, Once, PriorState};
+use crate::committer::{ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work};
+use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
-use crate::store::dispatches::{self, Doable, Stored};
-use crate::store::timers::{self, Due};
+use crate::store::dispatches::{self, AvailableWork, StoredDispatch};
+use crate::store::timers::{self, DueTimer};
 
-/// How long others leave a timer to whoever is firing it.
-const TIMER_HOLD_MS: u64 = 10_000;
+/// The time of a claim of a timer.
+const TIMER_CLAIM_MS: u64 = 10_000;
 
 impl Engine {
+    /// Returns the mailbox of a tenant.
     pub fn mailbox(&self, tenant: &TenantId) -> Mailbox {
         Mailbox::new(self.clone(), tenant.clone())
     }
 
-    /// Cancels a dispatch that nobody has claimed, and its run with it. Nothing when it is claimed or has ended.
+    /// Cancels a queued dispatch and its run. Returns `None` if the dispatch is claimed or has ended.
     pub async fn cancel_dispatch(
         &self,
         tenant: &TenantId,
@@ -36,28 +37,33 @@ impl Engine {
             let Some((of, run)) = self.run_of(&row).await? else {
                 return self.cancel_row(&row, once).await;
             };
-            let before = Before::of(&run);
-            let mut draft = Draft::new(run, self.now());
+            let before = PriorState::of(&run);
+            let mut draft = RunDraft::new(run, self.now());
             let reason = Some("its dispatch was cancelled".to_owned());
             match draft.decide(&Command::Cancel { reason, by: by.clone() }) {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
                 Err(refusal) => return Err(refusal.into()),
             }
             let Some(cancelled) = row.cancelled(draft.now) else { return Ok(None) };
-            let mail = Mail::Cancel(dispatch_id.to_owned());
-            let conflict = match self.family(&of, before, draft, mail).await? {
-                Ok(changes) => self.commit_as(changes, once, &cancelled).await?,
-                Err(guard) => Some(guard),
+            let mail = MailboxAction::Cancel(dispatch_id.to_owned());
+            let conflict = match self.collect_family_changes(&of, before, draft, mail).await? {
+                Ok(changes) => self.commit_with_receipt(changes, once, &cancelled).await?,
+                Err(failed) => Some(failed),
             };
             match conflict {
                 None => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
-                Some(Guard::Claim) => return Ok(None),
-                Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
+                Some(Precondition::Claim) => return Ok(None),
+                Some(
+                    Precondition::Sequence
+                    | Precondition::Revision
+                    | Precondition::Receipt
+                    | Precondition::Arrival,
+                ) => {}
             }
         }
     }
 
-    /// Of a dispatch that is for no run of ours.
+    /// Cancels a dispatch whose run is not stored in this database.
     async fn cancel_row(
         &self,
         row: &RunDispatch,
@@ -66,14 +72,14 @@ impl Engine {
         let now = self.now();
         let Some(cancelled) = row.cancelled(now) else { return Ok(None) };
         let (tenant, dispatch_id) = (row.tenant.clone(), row.dispatch_id.clone());
-        let op = Work::Mail(MailOp::Cancel { tenant, dispatch_id, now });
+        let op = Work::Mail(MailboxOp::Cancel { tenant, dispatch_id, now });
         match self.submit(op, once, &cancelled).await? {
-            Reply::Rows(rows) => Ok(rows.into_iter().next()),
+            CommitReply::Rows(rows) => Ok(rows.into_iter().next()),
             _ => Ok(None),
         }
     }
 
-    /// Gives the run of a dead letter another dispatch.
+    /// Creates a new dispatch for the run of a dead letter.
     pub async fn requeue_dispatch(
         &self,
         tenant: &TenantId,
@@ -91,9 +97,9 @@ impl Engine {
         {
             return Err(Refusal::RunFinished(run.status()).into());
         }
-        // Two who ask at the same time get one.
+        // Concurrent requests create one dispatch.
         let key = format!("requeue:{dispatch_id}");
-        if let Some(existing_dispatch_id) = self.newer(&stored).await? {
+        if let Some(existing_dispatch_id) = self.newer_dispatch(&stored).await? {
             return Err(MailboxError::DuplicateKey { dedupe_key: key, existing_dispatch_id }.into());
         }
         let id = Uuid::now_v7().to_string();
@@ -103,15 +109,15 @@ impl Engine {
             dedupe_key: Some(key),
             ..RunDispatch::queued(tenant, &id, &row.thread_id, &row.run_id, self.now())
         };
-        let op = Work::Mail(MailOp::Enqueue(vec![fresh.clone()]));
+        let op = Work::Mail(MailboxOp::Enqueue(vec![fresh.clone()]));
         match self.submit(op, once, &fresh).await? {
-            Reply::Each(each) => Ok(each.into_iter().next().unwrap_or(Ok(fresh))?),
+            CommitReply::Each(each) => Ok(each.into_iter().next().unwrap_or(Ok(fresh))?),
             _ => Err(Error::Busy),
         }
     }
 
-    /// Returns the thread whose queue has the dispatches of a run. An id that is no run's is that of a thread.
-    pub async fn queue_of(&self, tenant: &TenantId, id: &str) -> Result<String, Error> {
+    /// Returns the dispatch thread of a run. An id that is not the id of a run is returned as it is.
+    pub async fn dispatch_thread_of(&self, tenant: &TenantId, id: &str) -> Result<String, Error> {
         let Ok(run) = RunId::parse(id) else { return Ok(id.to_owned()) };
         match self.run(&RunRef { tenant: tenant.clone(), run }).await {
             Ok(run) => Ok(run.thread().to_owned()),
@@ -120,12 +126,12 @@ impl Engine {
         }
     }
 
-    async fn dispatch(&self, tenant: &TenantId, dispatch_id: &str) -> Result<Stored, Error> {
+    async fn dispatch(&self, tenant: &TenantId, dispatch_id: &str) -> Result<StoredDispatch, Error> {
         let found = dispatches::by_id(self.db(), dispatch_id).await?;
         found.filter(|stored| stored.row.tenant == *tenant).ok_or(Error::NotFound("dispatch"))
     }
 
-    /// The run behind a dispatch, if it is one of ours.
+    /// Returns the run of a dispatch, if it is stored in this database.
     async fn run_of(
         &self,
         row: &RunDispatch,
@@ -141,6 +147,7 @@ impl Engine {
 
     // For the worker and the mailbox
 
+    /// Returns the name under which this node claims work.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -149,13 +156,13 @@ impl Engine {
         self.0.lease_ms
     }
 
-    pub(crate) async fn mail(&self, op: MailOp) -> Result<Reply, Error> {
+    pub(crate) async fn mail(&self, op: MailboxOp) -> Result<CommitReply, Error> {
         self.0.committer.submit(Work::Mail(op), None).await
     }
 
     pub(crate) async fn claim_ready(&self, order: ClaimOrder) -> Result<Vec<RunDispatch>, Error> {
-        match self.mail(MailOp::ClaimReady(order)).await? {
-            Reply::Rows(rows) => Ok(rows),
+        match self.mail(MailboxOp::ClaimReady(order)).await? {
+            CommitReply::Rows(rows) => Ok(rows),
             _ => Ok(Vec::new()),
         }
     }
@@ -167,40 +174,40 @@ impl Engine {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<bool>, Error> {
-        match self.mail(MailOp::ExtendLeases { tenant, claims, until, now }).await? {
-            Reply::Flags(flags) => Ok(flags),
+        match self.mail(MailboxOp::ExtendLeases { tenant, claims, until, now }).await? {
+            CommitReply::Flags(flags) => Ok(flags),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Deletes up to `limit` dispatches that ended longer ago than they are kept.
+    /// Deletes up to `limit` dispatches whose retention has ended.
     pub(crate) async fn purge(&self, limit: usize) -> Result<usize, Error> {
         let ms = i64::try_from(self.0.retention_ms).unwrap_or(i64::MAX);
         let before = Timestamp(self.now().0.saturating_sub(ms));
-        match self.mail(MailOp::Purge { before, limit, unseen: false }).await? {
-            Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+        match self.mail(MailboxOp::Purge { before, limit, unseen: false }).await? {
+            CommitReply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Ok(0),
         }
     }
 
-    pub(crate) async fn doable(&self) -> Result<Doable, Error> {
-        Ok(dispatches::doable(self.db(), self.now()).await?)
+    pub(crate) async fn doable(&self) -> Result<AvailableWork, Error> {
+        Ok(dispatches::available_work(self.db(), self.now()).await?)
     }
 
-    pub(crate) async fn lapsed(&self, limit: u64) -> Result<Vec<Stored>, Error> {
+    pub(crate) async fn lapsed(&self, limit: u64) -> Result<Vec<StoredDispatch>, Error> {
         Ok(dispatches::lapsed(self.db(), self.now(), limit).await?)
     }
 
-    pub(crate) async fn unreconciled(&self, limit: u64) -> Result<Vec<Stored>, Error> {
+    pub(crate) async fn unreconciled(&self, limit: u64) -> Result<Vec<StoredDispatch>, Error> {
         Ok(dispatches::unreconciled(self.db(), limit).await?)
     }
 
-    /// The dispatch that the run got after this one, if it did.
-    pub(crate) async fn newer(&self, stored: &Stored) -> Result<Option<String>, Error> {
+    /// Returns the dispatch that the run got after this one, if any.
+    pub(crate) async fn newer_dispatch(&self, stored: &StoredDispatch) -> Result<Option<String>, Error> {
         Ok(dispatches::newer(self.db(), stored).await?)
     }
 
-    /// Returns when time makes something possible that was not possible at `since`.
+    /// Returns the next time after `since` at which a dispatch becomes ready.
     pub(crate) async fn next_dispatch(&self, since: Timestamp) -> Result<Option<Timestamp>, Error> {
         Ok(dispatches::next_wakeup(self.db(), since).await?)
     }
@@ -209,17 +216,17 @@ impl Engine {
         Ok(timers::next_due(self.db(), since).await?)
     }
 
-    /// Timers that have come due, each of them for us alone for a while.
-    pub(crate) async fn hold_due_timers(&self, limit: u64) -> Result<Vec<Due>, Error> {
+    /// Claims timers that are due.
+    pub(crate) async fn claim_due_timers(&self, limit: u64) -> Result<Vec<DueTimer>, Error> {
         let now = self.now();
         let due = timers::due(self.db(), now, limit).await?;
         if due.is_empty() {
             return Ok(due);
         }
-        let until = now.plus_ms(TIMER_HOLD_MS);
+        let until = now.plus_ms(TIMER_CLAIM_MS);
         let sets = due.iter().map(|due| due.hold(until, now)).collect();
         match self.0.committer.submit(Work::Each(timers::HOLD, sets), None).await? {
-            Reply::Table(rows) => Ok(rows.iter().map(timers::read).collect::<Result<_, _>>()?),
+            CommitReply::Table(rows) => Ok(rows.iter().map(timers::read).collect::<Result<_, _>>()?),
             _ => Ok(Vec::new()),
         }
     }

@@ -1,64 +1,64 @@
-//! What a change of one run does to the runs around it: runs it starts, runs that end with it, the run that waits for
-//! it. All of it is one commit.
+//! Effects of a change on related runs: child runs that it starts or ends, and the parent that waits for it. All of
+//! them are part of one commit.
 
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Child, ChildResult, Command, End, Event, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, Start,
-    Status, TenantId, Timestamp,
+    ChildResult, ChildRunState, Command, Event, Obligation, Owner, Parent, Run, RunEnd, RunError, RunId,
+    RunRef, StartRequest, Status, TenantId, Timestamp,
 };
 use serde_json::{Map, Value};
 
 use super::Engine;
-use crate::advance::Draft;
-use crate::agent::tool::cut;
-use crate::committer::{Change, Guard, Mail};
+use crate::agent::tool::truncate;
+use crate::committer::{Change, MailboxAction, Precondition};
+use crate::draft::RunDraft;
 use crate::error::Error;
-use crate::trace::SpanName;
+use crate::trace::SpanContext;
 
-mod gathering;
+mod changes;
 
-use gathering::Family;
+use changes::FamilyChanges;
 
-/// Runs that end with another in one commit, those below them included. What is more ends in commits of its own.
+/// The maximum number of descendants that end with a run in one commit. The others end in later commits.
 pub(super) const CASCADE_MAX: usize = 256;
 
-/// A run before a change, as far as others see it.
+/// The state of a run before a change, as far as the change of related runs and dispatches depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before {
+pub(crate) struct PriorState {
     pub seq: u64,
-    /// As its parent knows it.
+    /// The status that the parent knows.
     shown: Status,
     idle: bool,
-    /// The dispatch of the run was given up while a node had work.
+    /// True if a node waits for an operator because its dispatch was abandoned.
     stranded: bool,
 }
 
-impl Before {
+impl PriorState {
     pub(crate) fn of(run: &Run) -> Self {
         let (idle, stranded) =
-            (run.next_work().is_none(), run.nodes.iter().any(holdpoint_core::NodeState::is_given_up));
-        Self { seq: run.seq, shown: shown(run), idle, stranded }
+            (run.next_work().is_none(), run.nodes.iter().any(holdpoint_core::NodeState::waits_for_operator));
+        Self { seq: run.seq, shown: status_for_parent(run), idle, stranded }
     }
 
-    /// Returns whether a change needs a dispatch. A run with work left has a live one, whose holder sees the change before
-    /// it can finish, unless that dispatch was given up.
-    pub(crate) fn wakes(&self, draft: &Draft) -> bool {
+    /// Returns whether a change needs a new dispatch. A run with remaining work has an active dispatch, whose holder
+    /// sees the change before it can finish, unless that dispatch was abandoned.
+    pub(crate) fn wakes(&self, draft: &RunDraft) -> bool {
         let is_revived = self.stranded && !draft.events.is_empty() && draft.run.next_work().is_some();
         is_revived || self.idle && draft.obligations.contains(&Obligation::Activate)
     }
 }
 
-/// What a parent is told of a run. Nobody but a parent asks.
-fn shown(run: &Run) -> Status {
+/// Returns the status that a parent sees. Constant for a run without a parent.
+fn status_for_parent(run: &Run) -> Status {
     match parent_of(run) {
-        Some(_) => known_as(run.status()),
+        Some(_) => hide_pending(run.status()),
         None => Status::Running,
     }
 }
 
-/// That a run has begun is no news.
-fn known_as(status: Status) -> Status {
+/// Maps `Pending` to `Running`: the parent is not notified when a run begins.
+fn hide_pending(status: Status) -> Status {
     if status == Status::Pending { Status::Running } else { status }
 }
 
@@ -66,29 +66,29 @@ fn parent_of(run: &Run) -> Option<&Parent> {
     run.started.as_ref().and_then(|started| started.parent.as_ref())
 }
 
-/// Cancelled because its parent was, who wants to hear nothing of it.
+/// Returns whether a run was cancelled with its parent. The parent is not notified then.
 fn ended_with_parent(run: &Run) -> bool {
-    matches!(&run.end, Some(End::Cancelled { parent: Some(_), .. }))
+    matches!(&run.end, Some(RunEnd::Cancelled { parent: Some(_), .. }))
 }
 
-/// Whether a run has ended in a way that ends the runs which it started.
-fn takes_along(run: &Run) -> bool {
+/// Returns whether a run has failed or was cancelled, which ends its child runs.
+fn ends_children(run: &Run) -> bool {
     match &run.end {
-        Some(End::Failed { .. } | End::Cancelled { .. }) => true,
-        Some(End::Completed { .. }) | None => false,
+        Some(RunEnd::Failed { .. } | RunEnd::Cancelled { .. }) => true,
+        Some(RunEnd::Completed { .. }) | None => false,
     }
 }
 
-/// The runs that would end with this one.
-fn below(run: &Run) -> impl Iterator<Item = &Child> {
+/// Returns the child runs that end with this run.
+fn cascading_children(run: &Run) -> impl Iterator<Item = &ChildRunState> {
     run.children.iter().map(AsRef::as_ref).filter(|child| child.cascade && child.result.is_none())
 }
 
-/// What one run leaves to the run that started it.
-fn result_for(parent: &Run, child: &Run) -> Option<ChildResult> {
+/// Returns the result of a child run for its parent.
+fn child_result(parent: &Run, child: &Run) -> Option<ChildResult> {
     let error = match child.end.as_ref()? {
-        End::Failed { error, .. } => Some(error.clone()),
-        End::Completed { .. } | End::Cancelled { .. } => None,
+        RunEnd::Failed { error, .. } => Some(error.clone()),
+        RunEnd::Completed { .. } | RunEnd::Cancelled { .. } => None,
     };
     let known = parent.children.iter().find(|known| known.run == child.id)?;
     if known.call.is_some() {
@@ -101,96 +101,101 @@ fn result_for(parent: &Run, child: &Run) -> Option<ChildResult> {
     Some(ChildResult { outputs: outputs.collect(), error })
 }
 
-/// What an agent is told of a run that has carried out a call.
+/// Returns the result of a child run for the tool call that started it.
 fn tool_result(child: &Run) -> Map<String, Value> {
     if child.status() != Status::Completed {
         return Map::new();
     }
     let shown = child.outputs().into_iter().filter(|(name, _)| !child.is_hidden(name)).collect();
-    match cut(Value::Object(shown)) {
+    match truncate(Value::Object(shown)) {
         Value::Object(members) => members,
-        // An object stays one.
+        // `cut` returns an object for an object.
         _ => Map::new(),
     }
 }
 
 impl Engine {
-    /// Runs pure nodes as far as they go. A run that is started on the way and comes to nothing at once, because there
-    /// is no such workflow or it will not take these inputs, is news at once.
-    pub(crate) async fn carry_on(&self, draft: &mut Draft) -> Result<(), Error> {
+    /// Executes pure nodes until the run ends, waits or needs outside effects. Reports a child run whose start fails,
+    /// such as for a missing workflow or invalid inputs, to the run at once.
+    pub(crate) async fn advance_draft(&self, draft: &mut RunDraft) -> Result<(), Error> {
         let mut looked_at = 0;
         loop {
             draft.advance(&self.0.nodes)?;
-            if !self.hear_stillborn(draft, &mut looked_at).await? {
+            if !self.report_failed_child_starts(draft, &mut looked_at).await? {
                 return Ok(());
             }
         }
     }
 
-    /// Tells a run of those that it starts and that come to nothing at once; says whether there was one. Obligations before
-    /// `looked_at` were seen to.
-    pub(crate) async fn hear_stillborn(
+    /// Reports child runs that fail or end at their start. Returns whether there was one. Skips the obligations before
+    /// `looked_at`.
+    pub(crate) async fn report_failed_child_starts(
         &self,
-        draft: &mut Draft,
+        draft: &mut RunDraft,
         looked_at: &mut usize,
     ) -> Result<bool, Error> {
-        let mut heard = false;
+        let mut reported = false;
         let obligations = draft.obligations.get(*looked_at..).unwrap_or_default().to_vec();
         *looked_at = draft.obligations.len();
         for obligation in obligations {
             if let Obligation::StartChild { child } = obligation
-                && let Some(news) = self.stillborn(draft, &child).await?
+                && let Some(report) = self.child_start_failure(draft, &child).await?
             {
-                heard |= draft.decide(&news).is_ok();
+                reported |= draft.decide(&report).is_ok();
             }
         }
-        Ok(heard)
+        Ok(reported)
     }
 
-    /// The news of a run that cannot begin, or that ends as it begins.
-    async fn stillborn(&self, parent: &Draft, child: &RunId) -> Result<Option<Command>, Error> {
+    /// Returns the report about a child run that cannot start or that ends at its start.
+    async fn child_start_failure(&self, parent: &RunDraft, child: &RunId) -> Result<Option<Command>, Error> {
         let failed = |error: RunError| {
             let result = Some(ChildResult { error: Some(error), ..ChildResult::default() });
             Command::Child { child: child.clone(), status: Status::Failed, result }
         };
-        Ok(match self.born(&parent.run, child, parent.now).await? {
-            Birth::Refused(error) => Some(failed(error)),
-            Birth::Born(born) if born.run.finished() => Some(Command::Child {
+        Ok(match self.draft_child_start(&parent.run, child, parent.now).await? {
+            ChildStart::Failed(error) => Some(failed(error)),
+            ChildStart::Started(started_run) if started_run.run.finished() => Some(Command::Child {
                 child: child.clone(),
-                status: born.run.status(),
-                result: result_for(&parent.run, &born.run),
+                status: started_run.run.status(),
+                result: child_result(&parent.run, &started_run.run),
             }),
-            Birth::Born(_) => None,
+            ChildStart::Started(_) => None,
         })
     }
 
-    /// The beginning of a run that another one starts.
-    async fn born(&self, parent: &Run, child: &RunId, now: Timestamp) -> Result<Birth, Error> {
-        let refused = |code: &str, message: String| Ok(Birth::Refused(RunError::new(code, message)));
+    /// Creates the draft of a child run with its start, or the error why it cannot start.
+    async fn draft_child_start(
+        &self,
+        parent: &Run,
+        child: &RunId,
+        now: Timestamp,
+    ) -> Result<ChildStart, Error> {
+        let refused = |code: &str, message: String| Ok(ChildStart::Failed(RunError::new(code, message)));
         let known = parent.children.iter().find(|known| known.run == *child);
         let (Some(known), Some(started)) = (known, parent.started.as_ref()) else {
-            return refused("child_not_found", format!("{child} was never asked for"));
+            return refused("child_not_found", format!("the parent has no child run {child}"));
         };
         let Owner { tenant, .. } = &started.owner;
         let Some(workflow) = self.0.registry.latest(&self.0.db, tenant, &known.workflow).await? else {
             return refused("workflow_not_found", format!("there is no workflow {}", known.workflow));
         };
-        if let Some(missing) = self.0.nodes.missing(&workflow).first() {
+        if let Some(missing) = self.0.nodes.capability_flaws(&workflow).first() {
             return refused("capability_not_provided", missing.to_string());
         }
         let of = RunRef { tenant: tenant.clone(), run: child.clone() };
-        if self.sequence(&of).await?.is_some() {
-            return refused("run_id_taken", format!("there is a run {child} already"));
+        if self.stored_event_count(&of).await?.is_some() {
+            return refused("run_id_taken", format!("the run id {child} is already in use"));
         }
         if let Err(error) = self.admit_child(&of, parent).await? {
-            return Ok(Birth::Refused(error));
+            return Ok(ChildStart::Failed(error));
         }
-        let start = Start {
+        let start = StartRequest {
             inputs: known.inputs.clone(),
             configurable: started.configurable.clone(),
             tags: started.tags.clone(),
-            // What the run does belongs to what the node that starts it does.
-            trace: Some(SpanName::of_visit(tenant, parent, &known.node, known.visit).to_string()),
+            // The spans of the child run belong to the span of the node that starts it.
+            trace: Some(SpanContext::of_visit(tenant, parent, &known.node, known.visit).to_string()),
             trace_state: started.trace_state.clone(),
             engine_version: started.engine_version.map(|_| Self::VERSION),
             parent: Some(Parent {
@@ -203,18 +208,23 @@ impl Engine {
             grants: parent.grants_for_child(&known.node, known.call.as_deref()),
             requested_by: parent.inherited_requesters(),
             credentials: started.credentials.clone(),
-            ..Start::new(started.owner.clone())
+            ..StartRequest::new(started.owner.clone())
         };
-        let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);
+        let mut draft = RunDraft::new(Arc::new(Run::new(child.clone(), workflow)), now);
         match draft.decide(&Command::Start(Box::new(start))) {
-            Ok(()) => Ok(Birth::Born(Box::new(draft))),
+            Ok(()) => Ok(ChildStart::Started(Box::new(draft))),
             Err(refusal) => refused(refusal.code().as_str(), refusal.to_string()),
         }
     }
 
-    /// Whether a run must end because the one that started it has, or has given it up, and there were too many to end in
-    /// that commit. Only a look at what is remembered, unless it is to be `sure`.
-    pub(crate) async fn outlives_parent(&self, of: &RunRef, run: &Run, sure: bool) -> Result<bool, Error> {
+    /// Returns whether a run must end because its parent ended or abandoned it in a commit with too many child runs.
+    /// Reads only the cache, unless `sure`.
+    pub(crate) async fn must_end_with_parent(
+        &self,
+        of: &RunRef,
+        run: &Run,
+        sure: bool,
+    ) -> Result<bool, Error> {
         let Some(parent) = parent_of(run).filter(|_| !run.finished()) else { return Ok(false) };
         let above = RunRef { tenant: of.tenant.clone(), run: parent.run.clone() };
         let above = match sure {
@@ -226,52 +236,54 @@ impl Engine {
             false => self.0.cache.get(&above),
         };
         let Some(above) = above else { return Ok(false) };
-        let given_up = above.child(&of.run).is_some_and(|child| child.given_up);
-        Ok(given_up || (takes_along(&above) && below(&above).any(|child| child.run == of.run)))
+        let given_up = above.child(&of.run).is_some_and(|child| child.abandoned);
+        Ok(given_up || (ends_children(&above) && cascading_children(&above).any(|child| child.run == of.run)))
     }
 
-    /// Everything that a change entails, itself first. A guard when the world has changed under it.
-    pub(super) async fn family(
+    /// Returns the change of a run and of all related runs, its own first. Returns the precondition that failed, if a
+    /// concurrent change interfered.
+    pub(super) async fn collect_family_changes(
         &self,
         of: &RunRef,
-        before: Before,
-        draft: Draft,
-        mail: Mail,
-    ) -> Result<Result<Vec<Change>, Guard>, Error> {
+        before: PriorState,
+        draft: RunDraft,
+        mail: MailboxAction,
+    ) -> Result<Result<Vec<Change>, Precondition>, Error> {
         let related = |obligation: &Obligation| match obligation {
             Obligation::StartChild { .. } | Obligation::CancelChild { .. } => true,
             Obligation::Activate | Obligation::SetTimer { .. } | Obligation::ClearTimer { .. } => false,
         };
-        if before.shown == shown(&draft.run) && !draft.obligations.iter().any(related) {
-            return Ok(Ok(vec![change(of.clone(), before.seq, draft, mail)]));
+        if before.shown == status_for_parent(&draft.run) && !draft.obligations.iter().any(related) {
+            return Ok(Ok(vec![new_change(of.clone(), before.seq, draft, mail)]));
         }
-        self.families(of.tenant.clone(), vec![(of.run.clone(), before, draft, mail)]).await
+        self.collect_changes(of.tenant.clone(), vec![(of.run.clone(), before, draft, mail)]).await
     }
 
-    /// Everything that some changes of one tenant entail together, themselves first.
-    pub(super) async fn families(
+    /// Returns several changes of one tenant with the changes of all related runs, the given ones first.
+    pub(super) async fn collect_changes(
         &self,
         tenant: TenantId,
-        seeds: Vec<(RunId, Before, Draft, Mail)>,
-    ) -> Result<Result<Vec<Change>, Guard>, Error> {
-        let mut family = Family::new(self, tenant, self.now());
-        seeds.into_iter().for_each(|(run, before, draft, mail)| family.seed(run, before, draft, mail));
-        if let Some(guard) = family.gather().await? {
-            return Ok(Err(guard));
+        causes: Vec<(RunId, PriorState, RunDraft, MailboxAction)>,
+    ) -> Result<Result<Vec<Change>, Precondition>, Error> {
+        let mut family = FamilyChanges::new(self, tenant, self.now());
+        causes.into_iter().for_each(|(run, before, draft, mail)| family.add_cause(run, before, draft, mail));
+        if let Some(failed) = family.collect().await? {
+            return Ok(Err(failed));
         }
         Ok(Ok(family.changes()))
     }
 }
 
-enum Birth {
-    Born(Box<Draft>),
-    Refused(RunError),
+/// The start of a child run.
+enum ChildStart {
+    Started(Box<RunDraft>),
+    Failed(RunError),
 }
 
-pub(super) fn change(of: RunRef, before: u64, draft: Draft, mail: Mail) -> Change {
+pub(super) fn new_change(of: RunRef, before: u64, draft: RunDraft, mail: MailboxAction) -> Change {
     let history: Vec<(Timestamp, Vec<Event>)> = Vec::new();
-    let Draft { from, run, events, obligations, now } = draft;
-    let (nudges, exclusive, cause) = (Vec::new(), false, None);
+    let RunDraft { from, run, events, obligations, now } = draft;
+    let (runs_to_activate, exclusive, cause) = (Vec::new(), false, None);
     Change {
         of,
         before,
@@ -281,7 +293,7 @@ pub(super) fn change(of: RunRef, before: u64, draft: Draft, mail: Mail) -> Chang
         events: events.into(),
         obligations,
         mail,
-        nudges,
+        runs_to_activate,
         at: now,
         exclusive,
         cause,

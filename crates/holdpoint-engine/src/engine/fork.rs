@@ -1,70 +1,72 @@
-//! Forks: a new run that shares the beginning of another one's log. A branch goes on live from there; a replay takes
-//! from the record what came from outside and works out the rest again.
+//! Forks: new runs that copy the beginning of the log of another run. A branch continues live after the copy. A replay
+//! executes nodes again and takes results of outside effects from the record.
 
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start,
-    Started, Status, Timer, Timestamp, react,
+    ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunParameters,
+    RunRef, StartRequest, Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::starting::fresh_id;
-use super::{ATTEMPTS_MAX, Before, Engine, Once};
-use crate::advance::Draft;
-use crate::committer::Mail;
+use super::starting::new_run_id;
+use super::{ATTEMPTS_MAX, Engine, Once, PriorState};
+use crate::committer::MailboxAction;
+use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::store::{self, events};
 
 mod record;
 mod replay;
 
-use record::Record;
-use replay::{Ended, Replay};
+use record::SourceLog;
+use replay::{ForkReplay, ReplayEnd};
 
-/// Which part of a run is copied, and how the copy goes on.
+/// The part of a run to copy, and the mode of the fork.
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
-    /// Who makes the copy: it is their wish as well as that of whoever started the source.
+    /// The principal that makes the fork. It is a requester of the fork, in addition to those of the source.
     pub by: String,
-    /// The lineage of the key with which the copy is made; None if the caller has no key, as outside of the server.
+    /// The lineage of the caller's key. `None` if the caller has no key, as outside of the server.
     pub credential: Option<String>,
+    /// Branch or replay.
     pub mode: ForkMode,
-    /// Events before this number are copied.
+    /// The sequence of the first event that is not copied.
     pub from_seq: u64,
+    /// Changes of the start of a branch.
     pub overlay: Overlay,
-    /// The request whose receipt is written with the copy.
+    /// The request whose receipt is written with the fork.
     pub once: Option<Once<Run>>,
 }
 
-/// What is different about a branch from its beginning.
+/// Changes of the start of a branch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
-    /// Laid over what the source was started with, member by member.
+    /// Members that replace those of the source's options.
     pub configurable: Map<String, Value>,
-    /// Instead of the source's, where they are given.
+    /// The tags, if they differ from those of the source.
     pub tags: Option<Vec<String>>,
+    /// The metadata, if it differs from that of the source.
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl Engine {
-    /// Makes a new run from the beginning of another. No effect, question, timer or child of the part that is copied
-    /// or replayed happens again; what the record does not tell is done live, as for any run. What is still open has
-    /// its whole time from now on, however old the source is.
+    /// Creates a fork of a run. Effects, interrupts, timers and child runs in the copied or replayed part do not happen
+    /// again; the rest is executed live. Open interrupts get their full time from now on.
     ///
-    /// `from_seq` beyond the log is [`Error::BeyondLog`]; a replay with an overlay is refused.
+    /// Fails with [`Error::BeyondLog`] if `from_seq` is beyond the log, and refuses a replay with an overlay.
     ///
-    /// Goes on when the caller goes away, and survives nodes that panic.
+    /// Completes even if the caller drops the future. A node that panics does not end the process.
     pub async fn fork(&self, of: &RunRef, request: ForkRequest) -> Result<Arc<Run>, Error> {
         let (engine, of) = (self.clone(), of.clone());
-        let forking = tokio::spawn(async move { engine.fork_whole(&of, &request).await });
+        let forking = tokio::spawn(async move { engine.fork_now(&of, &request).await });
         forking.await.map_err(|error| store::Error::Failed(error.to_string()))?
     }
 
-    async fn fork_whole(&self, source: &RunRef, request: &ForkRequest) -> Result<Arc<Run>, Error> {
+    async fn fork_now(&self, source: &RunRef, request: &ForkRequest) -> Result<Arc<Run>, Error> {
         if request.mode == ForkMode::Replay && request.overlay != Overlay::default() {
-            return Err(Refusal::invalid("runOptionsOverlay", "is only for branches").into());
+            return Err(Refusal::invalid("runOptionsOverlay", "is only allowed in mode branch").into());
         }
         self.admit_copy(source).await?;
         let (log, starts) = events::with_starts(self.db(), source).await?;
@@ -75,46 +77,48 @@ impl Engine {
             return Err(Error::BeyondLog { events: log.len() as u64 });
         }
         let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
-        let of = RunRef { tenant: source.tenant.clone(), run: fresh_id()? };
+        let of = RunRef { tenant: source.tenant.clone(), run: new_run_id()? };
         let at = self.now();
         let mut start = start_of_copy(source, started, request, (at, log.len() as u64));
         start.grants = self.carried_grants(source, started).await?;
         let theirs = started.artifact_owner(&source.run).clone();
-        let unborn = Run::unborn(of.run.clone(), workflow);
-        let mut record = Record::new(source.run.clone(), log, starts, start, &unborn)?;
+        let new_run = Run::new(of.run.clone(), workflow);
+        let mut record = SourceLog::new(source.run.clone(), log, starts, start, &new_run)?;
         if request.mode == ForkMode::Branch {
-            record.cut(request.from_seq);
+            record.truncate(request.from_seq);
             record.rename_artifacts(&theirs, &of.run);
         }
-        record.rename_children(&of.run, &unborn);
+        record.rename_children(&of.run, &new_run);
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(run) = self.try_fork(&of, &unborn, &record, request, at).await? {
+            if let Some(run) = self.try_fork(&of, &new_run, &record, request, at).await? {
                 return Ok(run);
             }
         }
         Err(Error::Busy)
     }
 
-    /// Nothing when the world has changed meanwhile.
+    /// Returns `None` if a concurrent change interfered.
     async fn try_fork(
         &self,
         of: &RunRef,
-        unborn: &Run,
-        record: &Record,
+        new_run: &Run,
+        record: &SourceLog,
         request: &ForkRequest,
         at: Timestamp,
     ) -> Result<Option<Arc<Run>>, Error> {
-        let mut replay = Replay::new(self, record, unborn.clone(), request.from_seq);
-        let ended = replay.tell().await?;
+        let mut replay = ForkReplay::new(self, record, new_run.clone(), request.from_seq);
+        let ended = replay.compare_all().await?;
         let (run, history) = (replay.run, replay.rows);
         let open = if run.finished() { Vec::new() } else { open_timers(&run) };
-        let mut draft = Draft::new(run, at);
-        self.go_live(&mut draft, record, ended).await?;
+        let mut draft = RunDraft::new(run, at);
+        self.continue_live(&mut draft, record, ended).await?;
         draft.obligations.splice(0..0, open);
         let wakes = draft.run.next_work().is_some();
-        let mail = if wakes { Mail::Enqueue(Uuid::now_v7().to_string()) } else { Mail::None };
+        let mail =
+            if wakes { MailboxAction::Enqueue(Uuid::now_v7().to_string()) } else { MailboxAction::None };
         let after = draft.run.clone();
-        let Ok(mut changes) = self.family(of, Before::of(unborn), draft, mail).await? else {
+        let Ok(mut changes) = self.collect_family_changes(of, PriorState::of(new_run), draft, mail).await?
+        else {
             return Ok(None);
         };
         if let Some(first) = changes.first_mut() {
@@ -123,33 +127,43 @@ impl Engine {
         Ok(self.commit(changes, request.once.as_ref()).await?.is_none().then_some(after))
     }
 
-    /// What is not on record happens now.
-    async fn go_live(&self, draft: &mut Draft, record: &Record, ended: Ended) -> Result<(), Error> {
-        let Ended { diverged, rest } = ended;
+    /// Continues the fork after the end of the record.
+    async fn continue_live(
+        &self,
+        draft: &mut RunDraft,
+        record: &SourceLog,
+        ended: ReplayEnd,
+    ) -> Result<(), Error> {
+        let ReplayEnd { diverged, rest } = ended;
         if draft.run.started.is_none() {
             draft.decide(&Command::Start(Box::new(record.start.clone())))?;
         }
         let differs = diverged.is_some();
-        diverged.into_iter().chain(rest).for_each(|event| happen(draft, event));
+        diverged.into_iter().chain(rest).for_each(|event| apply_event(draft, event));
         if draft.run.finished() {
             return Ok(());
         }
-        settle_cut(draft, record);
+        complete_cut(draft, record);
         if draft.run.finished() {
             return Ok(());
         }
-        redispatch(draft)?;
-        if differs { replay::go_on(self, draft, record).await } else { self.carry_on(draft).await }
+        restart_children(draft)?;
+        if differs {
+            replay::continue_with_record(self, draft, record).await
+        } else {
+            self.advance_draft(draft).await
+        }
     }
 }
 
-/// Everything as it was, and whose copy it is. The run that started the source knows nothing of the copy.
+/// Returns the start of a fork: that of the source, with the overlay and the origin. The fork has no parent, because
+/// the parent of the source does not know the fork.
 fn start_of_copy(
     source: &RunRef,
-    started: &Started,
+    started: &RunParameters,
     request: &ForkRequest,
     (at, events): (Timestamp, u64),
-) -> Start {
+) -> StartRequest {
     let overlay = &request.overlay;
     let mut configurable = started.configurable.clone();
     configurable.extend(overlay.configurable.clone());
@@ -167,12 +181,12 @@ fn start_of_copy(
         artifacts,
         copied: Some(if request.mode == ForkMode::Replay { events } else { request.from_seq }),
     };
-    Start {
+    StartRequest {
         inputs: started.inputs.clone(),
         configurable,
         tags: overlay.tags.clone().unwrap_or_else(|| started.tags.clone()),
         metadata: overlay.metadata.clone().unwrap_or_else(|| started.metadata.clone()),
-        // A copy is no run of the thread that its source stands in: it would be open there beside another.
+        // A fork does not join the thread of its source, which could then have two open runs.
         scope: started.scope.clone().filter(|_| started.thread.is_none()),
         callback_url: started.callback_url.clone(),
         callback_secret: started.callback_secret.clone(),
@@ -180,28 +194,28 @@ fn start_of_copy(
         credentials: credentials_of_copy(started, request),
         trace: started.trace.clone(),
         trace_state: started.trace_state.clone(),
-        // A copy of an older run keeps the rules of that run.
+        // A fork of a run from an older version keeps the rules of that version.
         engine_version: started.engine_version.map(|_| Engine::VERSION),
         fork: Some(fork),
         forked_by,
-        ..Start::new(started.owner.clone())
+        ..StartRequest::new(started.owner.clone())
     }
 }
 
-/// Returns the lineages that a copy depends on: those of its source and that of its forker. Empty if one is unknown.
-fn credentials_of_copy(started: &Started, request: &ForkRequest) -> Vec<String> {
+/// Returns the lineages that a fork depends on: those of its source and that of the caller. Empty if one is unknown.
+fn credentials_of_copy(started: &RunParameters, request: &ForkRequest) -> Vec<String> {
     let (Some(own), false) = (&request.credential, started.credentials.is_empty()) else { return Vec::new() };
     let earlier = started.credentials.iter().filter(|lineage| *lineage != own);
     earlier.chain([own]).cloned().collect()
 }
 
-fn happen(draft: &mut Draft, event: Event) {
+fn apply_event(draft: &mut RunDraft, event: Event) {
     draft.obligations.extend(react(&draft.run, &event, draft.now));
     Arc::make_mut(&mut draft.run).apply(&event, draft.now);
     draft.events.push(event);
 }
 
-/// What is still ahead of a run: deadlines with their whole time, and sleeps, which are over when they would have been.
+/// Returns the timers of a fork: deadlines with their full time, and sleeps with their original end.
 fn open_timers(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| {
         Some(Obligation::SetTimer { timer: Timer::Interrupt(interrupt.id), due: interrupt.expires_at()? })
@@ -214,27 +228,27 @@ fn open_timers(run: &Run) -> Vec<Obligation> {
     deadlines.chain(sleeps).chain(limit).collect()
 }
 
-/// A log may be cut between an answer and what it does to those who wait for it, or between the failure of a node and that
-/// of the run.
-fn settle_cut(draft: &mut Draft, record: &Record) {
+/// Adds events that a cut log lacks: the resumption of nodes after an answer, and the failure of the run after the
+/// failure of a node.
+fn complete_cut(draft: &mut RunDraft, record: &SourceLog) {
     let run = draft.run.clone();
     for (position, (node, state)) in run.workflow.nodes.iter().zip(&run.nodes).enumerate() {
         if state.status == NodeStatus::Failed && !run.workflow.admits_failure_of(position) {
             let error = record.error_of(&node.id);
-            happen(draft, Event::RunFailed { error, node: Some(node.id.clone()) });
+            apply_event(draft, Event::RunFailed { error, node: Some(node.id.clone()) });
             return;
         }
         if let NodeStatus::Waiting(interrupt) = state.status
             && run.interrupt(interrupt).is_some_and(|asked| !asked.is_open())
         {
-            happen(draft, Event::NodeResumed { node: node.id.clone(), interrupt });
+            apply_event(draft, Event::NodeResumed { node: node.id.clone(), interrupt });
         }
     }
 }
 
-/// Starts the child runs that the copy still waits for again, for the copy. Child runs that depend on a grant of the
-/// source fail instead.
-fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
+/// Starts new child runs for those that the fork still waits for. Child runs that depend on a grant of the source fail
+/// instead.
+fn restart_children(draft: &mut RunDraft) -> Result<(), Refusal> {
     let run = draft.run.clone();
     let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));
     for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {

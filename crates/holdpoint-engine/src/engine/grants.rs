@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Interrupt, InterruptId, NodeId, Refusal, Run, RunRef, Started, Status, UnusableGrant, Workflow, workflow,
+    Interrupt, InterruptId, NodeId, Refusal, Run, RunParameters, RunRef, Status, UnusableGrant, Workflow,
+    workflow,
 };
 
 use super::Engine;
 use crate::error::Error;
-use crate::permits::{GrantNote, Permit};
+use crate::permitted_effects::{GrantNote, PermittedEffect};
 use crate::store::grants::{self, Consumption};
 
 /// A grant, and its use by a client.
 #[derive(Clone, Debug)]
 pub struct GrantRecord {
+    /// The run of the interrupt.
     pub run: Arc<Run>,
+    /// The interrupt whose decision is the grant.
     pub interrupt: InterruptId,
+    /// The use by a client, if the grant was used.
     pub consumed: Option<Consumption>,
 }
 
@@ -40,7 +44,7 @@ impl Engine {
         let run = self.run(of).await?;
         let asked = granted(&run, interrupt)?;
         let id = run.grant_id(interrupt);
-        // A client that asks again about its own use gets it, whatever has become of the run.
+        // A client that repeats its own use gets the recorded use, regardless of the state of the run.
         let known = grants::by_id(self.db(), &of.tenant, &id).await?;
         if known.is_none_or(|used| used.key_hash != key_hash) {
             check_usable(&run, asked, digest)?;
@@ -60,9 +64,13 @@ impl Engine {
         }
     }
 
-    /// Returns the grants behind which a run was started. Versions before grants did not store them with a child run or
-    /// its copies: there, the uses that the parent run shows name them.
-    pub(crate) async fn carried_grants(&self, of: &RunRef, started: &Started) -> Result<Vec<String>, Error> {
+    /// Returns the grants that the start of a run depended on. Versions before grants did not store them with a child
+    /// run or its forks; for those, the grants are read from the uses in the parent run.
+    pub(crate) async fn carried_grants(
+        &self,
+        of: &RunRef,
+        started: &RunParameters,
+    ) -> Result<Vec<String>, Error> {
         let (mut child, mut started) = (of.run.clone(), Arc::new(started.clone()));
         while started.grants.is_empty() {
             let older_copy = started.fork.as_ref().filter(|fork| fork.copied.is_none());
@@ -106,8 +114,8 @@ impl Engine {
     }
 
     /// Returns the effects that a gate of a workflow permits.
-    pub fn permits(&self, workflow: &Workflow, gate: &NodeId) -> Vec<Permit> {
-        self.nodes().permits(workflow, gate)
+    pub fn permits(&self, workflow: &Workflow, gate: &NodeId) -> Vec<PermittedEffect> {
+        self.nodes().permitted_effects(workflow, gate)
     }
 
     /// Returns the notes for operators about the grants of a workflow.
@@ -129,5 +137,9 @@ fn check_usable(run: &Run, asked: &Interrupt, digest: &str) -> Result<(), Refusa
     if run.status() == Status::Cancelled {
         return Err(Refusal::RunFinished(Status::Cancelled));
     }
-    if asked.grants_digest(digest) && asked.is_as_shown() { Ok(()) } else { Err(Refusal::PayloadMismatch) }
+    if asked.grants_digest(digest) && asked.data_matches_digest() {
+        Ok(())
+    } else {
+        Err(Refusal::PayloadMismatch)
+    }
 }

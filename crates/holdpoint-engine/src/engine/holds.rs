@@ -1,45 +1,51 @@
-//! Holds: pauses without a workflow of their own. Each is a run of one workflow that comes with the engine, so that all
-//! that is true of runs and of what they ask is true of holds.
+//! Holds: interrupts without a workflow of the caller. Each hold is a run of a workflow that is shipped with the
+//! engine, so that all rules of runs and interrupts apply to holds.
 
 use std::sync::Arc;
 
 use holdpoint_core::{
-    HoldStatus, Interrupt, Kind, Refusal, Request, Resolution, Run, Start, TenantId, WorkflowId,
+    HoldStatus, Interrupt, InterruptRequest, Kind, Refusal, Resolution, Run, StartRequest, TenantId,
+    WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
 use super::{Engine, Once, StartOptions};
 use crate::error::Error;
-use crate::nodes::hold::ASKED;
+use crate::nodes::hold::REQUEST_INPUT;
 
 const NODE: &str = "hold";
 
 impl Engine {
-    /// The workflow that every hold is a run of.
+    /// The id of the workflow of all holds.
     pub const HOLD_WORKFLOW: &str = "holdpoint-hold";
 
-    /// Makes sure that a tenant can make holds. To be called before one is made: it may be a commit of its own.
+    /// Registers the workflow of holds for a tenant. Must be called before [`Engine::create_hold`], because it can be a
+    /// separate commit.
     pub async fn prepare_holds(&self, tenant: &TenantId) -> Result<(), Error> {
-        if self.latest(tenant, &hold_workflow()?).await?.is_none_or(|known| !is_hold_workflow(&known)) {
+        if self
+            .latest_workflow(tenant, &hold_workflow()?)
+            .await?
+            .is_none_or(|known| !is_hold_workflow(&known))
+        {
             self.register_for_operator(tenant, definition()).await?;
         }
         Ok(())
     }
 
-    /// Asks, without a workflow of the caller's.
-    pub async fn hold(
+    /// Creates a hold.
+    pub async fn create_hold(
         &self,
-        asked: &Request,
-        mut start: Start,
+        asked: &InterruptRequest,
+        mut start: StartRequest,
         once: Option<Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         asked.check().map_err(|bad| Refusal::invalid(bad.field, bad.message))?;
-        start.inputs = [(ASKED.to_owned(), Value::Object(as_json(asked)))].into_iter().collect();
+        start.inputs = [(REQUEST_INPUT.to_owned(), Value::Object(as_json(asked)))].into_iter().collect();
         self.start_with(&hold_workflow()?, start, StartOptions { once, ..StartOptions::default() }).await
     }
 
-    /// What a hold asks. Nothing where the run is no hold.
-    pub fn held(run: &Run) -> Option<&Interrupt> {
+    /// Returns the interrupt of a hold, or `None` if the run is not a hold.
+    pub fn hold_interrupt(run: &Run) -> Option<&Interrupt> {
         let is_hold = run.workflow.id.as_str() == Self::HOLD_WORKFLOW && is_hold_workflow(&run.workflow);
         run.interrupts.first().filter(|_| is_hold).map(AsRef::as_ref)
     }
@@ -53,7 +59,7 @@ impl Engine {
                 Some("reject") => HoldStatus::Rejected,
                 _ => HoldStatus::Approved,
             },
-            // Whatever ends a run ends its hold without an answer, too.
+            // A run that ended before the answer ended the hold.
             None if run.finished() => HoldStatus::Cancelled,
             None => HoldStatus::Waiting,
         }
@@ -72,18 +78,18 @@ fn is_hold_workflow(workflow: &holdpoint_core::Workflow) -> bool {
 fn definition() -> Value {
     let node = json!({
         "id": NODE, "typeId": "core.hold", "name": "Hold", "position": {"x": 0, "y": 0}, "config": {},
-        "inputs": {ASKED: {"type": "variable", "variableName": ASKED}},
+        "inputs": {REQUEST_INPUT: {"type": "variable", "variableName": REQUEST_INPUT}},
     });
     json!({
         "id": Engine::HOLD_WORKFLOW, "name": "Hold", "version": "1", "nodes": [node], "edges": [], "triggers": [],
-        "description": "One question of somebody who has no workflow for it: made by POST /v1/holds and holdpoint ask.",
-        "variables": [{"name": ASKED, "type": "object", "description": "What is asked, as core.interrupt takes it."}],
+        "description": "An interrupt without a workflow of the caller: created by POST /v1/holds and holdpoint ask.",
+        "variables": [{"name": REQUEST_INPUT, "type": "object", "description": "The request of the interrupt, as in the config of core.interrupt."}],
         "metadata": {}, "settings": {},
     })
 }
 
-/// As [`Request::from_json`] reads it.
-fn as_json(asked: &Request) -> Map<String, Value> {
+/// Returns the JSON form of a request that [`InterruptRequest::from_json`] reads.
+fn as_json(asked: &InterruptRequest) -> Map<String, Value> {
     let mut members = Map::new();
     members.insert("kind".to_owned(), json!(asked.kind.as_str()));
     members.insert("data".to_owned(), asked.data.clone());

@@ -1,21 +1,20 @@
-//! Tenants and their keys.
+//! Tenants and their API keys.
 
 use holdpoint_core::{TenantId, Timestamp};
 
 use super::{Engine, Once};
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
 
 impl Engine {
-    /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is, and a tenant that has
-    /// live keys takes no test key, nor the other way round. A key that depends on a revoked session is not stored.
-    /// Returns true if the key was stored.
+    /// Stores a key, and its tenant if it is new. Returns false without a change if the key is already stored, if the
+    /// tenant has keys of the other kind (live or test), or if the key depends on a revoked session.
     pub async fn add_key(&self, key: &ApiKey, once: Option<&Once<ApiKey>>) -> Result<bool, Error> {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
         let mut rows = vec![tenant, keys::decide_kind(key)];
         rows.extend(keys::insert(key));
-        Ok(matches!(self.submit(Work::Plain(rows), once, key).await?, Reply::Touched(1)))
+        Ok(matches!(self.submit(Work::Plain(rows), once, key).await?, CommitReply::Touched(1)))
     }
 
     /// Stores the first key of a tenant and the key of its owner. Returns true if the first key was stored.
@@ -23,7 +22,7 @@ impl Engine {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
         let mut rows = vec![tenant, keys::decide_kind(key)];
         rows.extend([owner, key].into_iter().flat_map(keys::insert));
-        Ok(matches!(self.write(rows).await?, Reply::Touched(1)))
+        Ok(matches!(self.write(rows).await?, CommitReply::Touched(1)))
     }
 
     /// Stores the successor of a key and ends the key at `ends_at`, or earlier if it expires before. Returns false if
@@ -36,22 +35,25 @@ impl Engine {
         once: Option<&Once<ApiKey>>,
     ) -> Result<bool, Error> {
         let rows = keys::insert_successor(successor, predecessor, ends_at);
-        Ok(matches!(self.submit(Work::Plain(rows), once, successor).await?, Reply::Touched(1)))
+        Ok(matches!(self.submit(Work::Plain(rows), once, successor).await?, CommitReply::Touched(1)))
     }
 
+    /// Returns whether the tenant exists.
     pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
         Ok(keys::tenant_exists(&self.0.db, tenant).await?)
     }
 
-    /// Whether a tenant is for trying things out, which its first key decides. Nothing before that.
+    /// Returns whether a tenant is a test tenant, as decided by its first key. `None` before the first key.
     pub async fn tenant_is_test(&self, tenant: &TenantId) -> Result<Option<bool>, Error> {
         Ok(keys::tenant_is_test(&self.0.db, tenant).await?)
     }
 
+    /// Returns the key with this hash.
     pub async fn key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>, Error> {
         Ok(keys::by_hash(&self.0.db, hash).await?)
     }
 
+    /// Returns a key of a tenant by its id.
     pub async fn key(&self, tenant: &TenantId, key_id: &str) -> Result<Option<ApiKey>, Error> {
         Ok(keys::by_id(&self.0.db, tenant, key_id).await?)
     }
@@ -61,20 +63,22 @@ impl Engine {
         Ok(keys::of_lineage(&self.0.db, tenant, lineage).await?)
     }
 
+    /// Returns the keys of a tenant.
     pub async fn keys(&self, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {
         Ok(keys::of_tenant(&self.0.db, tenant, limit).await?)
     }
 
-    /// Whether somebody of that name has a key here that was not revoked.
+    /// Returns whether a principal with this name has a key of the tenant that was not revoked.
     pub async fn has_principal(&self, tenant: &TenantId, name: &str) -> Result<bool, Error> {
         Ok(keys::has_principal(&self.0.db, tenant, name).await?)
     }
 
+    /// Returns the number of keys of all tenants.
     pub async fn key_count(&self) -> Result<u64, Error> {
         Ok(keys::count(&self.0.db).await?)
     }
 
-    /// Returns false if the tenant has no such key.
+    /// Revokes a key. Returns false if the tenant has no such key.
     pub async fn revoke_key(
         &self,
         tenant: &TenantId,
@@ -83,6 +87,6 @@ impl Engine {
     ) -> Result<bool, Error> {
         let revoke = Work::Plain(vec![keys::revoke(tenant, key_id, self.now())]);
         let revoked = self.submit(revoke, once, &()).await?;
-        Ok(matches!(revoked, Reply::Touched(rows) if rows > 0))
+        Ok(matches!(revoked, CommitReply::Touched(rows) if rows > 0))
     }
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use holdpoint_core::{TenantId, Timestamp};
 
 use super::Engine;
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::receipts::{self, Key, Receipt};
+use crate::store::receipts::{self, Receipt, ReceiptKey};
 use crate::store::{Statement, params, scopes};
 
 /// Locks of scopes are kept for an hour, which is longer than any transaction that took one.
@@ -18,11 +18,13 @@ const SCOPE_KEPT_MS: i64 = 3_600_000;
 /// The identity of a request that is executed at most once.
 #[derive(Clone)]
 pub struct RequestKey {
+    /// The tenant of the caller.
     pub tenant: TenantId,
     /// The kind of request. The same key identifies another request if the operation differs. At most 256 bytes.
     pub operation: String,
     /// The hash of the key that the sender chose. At most 256 bytes.
     pub key_hash: String,
+    /// The hash of the body of the request.
     pub body_hash: String,
     /// The time for which the receipt is kept.
     pub ttl_ms: u64,
@@ -36,29 +38,30 @@ impl fmt::Debug for RequestKey {
 }
 
 impl RequestKey {
-    fn receipt_key(&self) -> Key {
+    fn receipt_key(&self) -> ReceiptKey {
         let (tenant, operation) = (self.tenant.clone(), self.operation.clone());
-        Key { tenant, operation, key_hash: self.key_hash.clone() }
+        ReceiptKey { tenant, operation, key_hash: self.key_hash.clone() }
     }
 
-    fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> Box<(Key, Receipt)> {
+    fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> Box<(ReceiptKey, Receipt)> {
         let (body_hash, expires_at) = (self.body_hash.clone(), created_at.plus_ms(self.ttl_ms));
         Box::new((self.receipt_key(), Receipt { body_hash, status, response, created_at, expires_at }))
     }
 }
 
-/// A request that makes or changes a `T` at most once. Operations of the engine that take one write a receipt in the
+/// A request that creates or changes a `T` at most once. Operations of the engine that take one write a receipt in the
 /// commit of their change.
 ///
-/// An operation fails with [`Error::Duplicate`] and changes nothing if there is a receipt for the request. An operation
+/// An operation fails with [`Error::Duplicate`] without a change if there is a receipt for the request. An operation
 /// that fails leaves no receipt; [`Engine::keep_receipt`] stores the response to a refusal.
 pub struct Once<T> {
+    /// The identity of the request.
     pub request: RequestKey,
-    /// Makes status and body of the response from the state that is about to be committed. Called once for every attempt.
+    /// Returns status and body of the response for the state that is about to be committed. Called once per attempt.
     pub respond: Arc<Respond<T>>,
 }
 
-/// Makes status and body of a response.
+/// Function that returns status and body of a response.
 pub type Respond<T> = dyn Fn(&T) -> (u16, String) + Send + Sync;
 
 impl<T> Clone for Once<T> {
@@ -81,7 +84,7 @@ impl Engine {
         Ok(receipts::find(self.db(), &request.receipt_key(), self.now()).await?)
     }
 
-    /// Stores the response to a request that changed nothing, such as a final refusal.
+    /// Stores the response to a request without a change, such as a final refusal.
     pub async fn keep_receipt(
         &self,
         request: &RequestKey,
@@ -99,12 +102,12 @@ impl Engine {
         let old = |sql, before: Timestamp| vec![Statement::new(sql, params![before, limit as u64])];
         self.write(old(scopes::PURGE, unused)).await?;
         match self.write(old(receipts::PURGE, now)).await? {
-            Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+            CommitReply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Ok(0),
         }
     }
 
-    /// Writes the receipt of an operation that had nothing to change.
+    /// Writes the receipt of an operation that changed no state.
     pub(super) async fn keep_unchanged<T>(&self, once: Option<&Once<T>>, state: &T) -> Result<(), Error> {
         let Some(once) = once else { return Ok(()) };
         let (status, response) = (once.respond)(state);
@@ -117,7 +120,7 @@ impl Engine {
         work: Work,
         once: Option<&Once<T>>,
         after: &T,
-    ) -> Result<Reply, Error> {
+    ) -> Result<CommitReply, Error> {
         let receipt = once.map(|once| {
             let (status, response) = (once.respond)(after);
             once.request.receipt(status, response, self.now())
@@ -125,10 +128,14 @@ impl Engine {
         self.submit_with(work, receipt).await
     }
 
-    async fn submit_with(&self, work: Work, receipt: Option<Box<(Key, Receipt)>>) -> Result<Reply, Error> {
+    async fn submit_with(
+        &self,
+        work: Work,
+        receipt: Option<Box<(ReceiptKey, Receipt)>>,
+    ) -> Result<CommitReply, Error> {
         match self.0.committer.submit(work, receipt).await? {
-            Reply::Duplicate(receipt) => Err(Error::Duplicate(receipt)),
-            Reply::ScopeBusy(active_run) => Err(Error::ScopeBusy { active_run }),
+            CommitReply::Duplicate(receipt) => Err(Error::Duplicate(receipt)),
+            CommitReply::ScopeBusy(active_run) => Err(Error::ScopeBusy { active_run }),
             reply => Ok(reply),
         }
     }

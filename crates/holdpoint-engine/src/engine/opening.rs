@@ -1,4 +1,4 @@
-//! Opening an engine on one of its databases.
+//! Opens an engine on SQLite or PostgreSQL.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,33 +6,34 @@ use holdpoint_core::Timestamp;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::sealing::{SealSource, Settled};
-use super::{Engine, Options, Shared};
-use crate::agent::Agents;
-use crate::committer::{Audience, Committer, MailOp, Troubles, Work};
+use super::sealing::{ResolvedSealKey, SealSource};
+use super::{Engine, EngineState, Options};
+use crate::agent::AgentRuntime;
+use crate::committer::{CommitObservers, Committer, CommitterOptions, MailboxOp, Work};
 use crate::error::Error;
 use crate::location::Location;
-use crate::measures::Measures;
+use crate::metrics::EngineMetrics;
 use crate::nodes::NodeTypes;
-use crate::outgoing::{Outgoing, Policy};
+use crate::outgoing::{Outgoing, OutgoingPolicy};
 use crate::peers::Peers;
 use crate::providers::Providers;
-use crate::registry::Registry;
 use crate::seal::Seal;
-use crate::store::postgres::{self, Settings};
+use crate::store::postgres::{self, PostgresSettings};
 use crate::store::{self, Database, Statement};
 use crate::store::{arrivals, awaited, deliveries, handles, params, seal, sqlite, timers};
-use crate::webhooks::Hooks;
+use crate::webhooks::WebhookHub;
+use crate::workflow_registry::WorkflowRegistry;
 
 impl Engine {
+    /// Opens an engine. Creates or migrates the database if necessary.
     pub async fn open(options: Options) -> Result<Self, Error> {
         let Options {
             location,
             clock,
             nodes,
             answerer,
-            troubles,
-            alone,
+            committer_options,
+            exclusive,
             name,
             lease,
             backstop,
@@ -48,48 +49,49 @@ impl Engine {
             agents,
             providers,
         } = options;
-        let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
-        let hooks = Arc::new(Hooks::new(webhooks, calls));
+        let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
+        let hooks = Arc::new(WebhookHub::new(webhooks, calls));
         let seal = SealSource::choose(seal, &location).await?;
         let audience = audience(hooks, &nodes);
         let (stop, stopping) = watch::channel(false);
-        let ground = Ground { location, alone, troubles, now: clock.now(), seal: seal.as_ref() };
-        let (db, committer, settled) = ground.open(audience.clone(), stopping).await?;
-        let shared = Shared {
+        let config =
+            StoreConfig { location, exclusive, committer_options, now: clock.now(), seal: seal.as_ref() };
+        let (db, committer, seal_key) = config.open(audience.clone(), stopping).await?;
+        let shared = EngineState {
             name,
             db,
             committer,
             cache: audience.cache,
             bus: audience.bus,
-            hands: Arc::default(),
+            local_handoff: Arc::default(),
             clock,
             nodes,
             answerer,
-            registry: Registry::default(),
-            seal: settled.as_ref().map(|settled| Seal::new(&settled.key)),
+            registry: WorkflowRegistry::default(),
+            seal: seal_key.as_ref().map(|seal_key| Seal::new(&seal_key.key)),
             sequences: Arc::default(),
             logs: Arc::default(),
             counters: audience.counters,
             measures: audience.measures,
             feed: audience.feed,
             hooks: audience.hooks,
-            agents: Agents::new(agents),
+            agents: AgentRuntime::new(agents),
             providers: Providers::new(providers)?,
             lease_ms: millis(lease),
             backstop,
             retention_ms: millis(retention),
             events_kept_ms: millis(events_kept),
             events_kept_max,
-            rooms: Mutex::default(),
+            kept_event_room: Mutex::default(),
             cascade_max,
             quotas,
             admissions: super::quotas::Admissions::default(),
             stop,
         };
-        Self(Arc::new(shared)).sealed_with(settled.as_ref()).await
+        Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await
     }
 
-    /// Whether the store answers.
+    /// Checks that the committer is alive and that the store responds.
     pub async fn ping(&self) -> Result<(), Error> {
         if !self.is_alive() {
             return Err(store::Error::Closed.into());
@@ -98,10 +100,10 @@ impl Engine {
     }
 }
 
-/// The parts that hear of commits, before the database is known.
-fn audience(hooks: Arc<Hooks>, nodes: &NodeTypes) -> Audience {
-    Audience {
-        measures: Arc::new(Measures::new(nodes.names())),
+/// Returns the components that are notified of commits. The database fills in the rest.
+fn audience(hooks: Arc<WebhookHub>, nodes: &NodeTypes) -> CommitObservers {
+    CommitObservers {
+        measures: Arc::new(EngineMetrics::new(nodes.names())),
         feed: Arc::default(),
         hooks,
         cache: Arc::default(),
@@ -112,40 +114,44 @@ fn audience(hooks: Arc<Hooks>, nodes: &NodeTypes) -> Audience {
     }
 }
 
-/// What the store is opened on.
-struct Ground<'s> {
+/// The parameters of the store.
+struct StoreConfig<'s> {
     location: Location,
-    alone: bool,
-    troubles: Troubles,
+    exclusive: bool,
+    committer_options: CommitterOptions,
     now: Timestamp,
     seal: Option<&'s SealSource>,
 }
 
-impl Ground<'_> {
+impl StoreConfig<'_> {
     async fn open(
         self,
-        mut audience: Audience,
+        mut audience: CommitObservers,
         stopping: watch::Receiver<bool>,
-    ) -> Result<(Database, Committer, Option<Settled>), Error> {
+    ) -> Result<(Database, Committer, Option<ResolvedSealKey>), Error> {
         match self.location {
             Location::Sqlite(path) => {
                 audience.callers = Some(Handle::current());
-                let writer = sqlite::Writer::open(&path, self.alone)?;
+                let writer = sqlite::Writer::open(&path, self.exclusive)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
-                let settled = settle(self.seal, &db).await?;
-                let mut first = if self.alone { take_over(self.now) } else { Vec::new() };
-                let name = settled.as_ref().map(|settled| settled.key.name());
+                let seal_key = resolve_seal_key(self.seal, &db).await?;
+                let mut first = if self.exclusive { take_over(self.now) } else { Vec::new() };
+                let name = seal_key.as_ref().map(|seal_key| seal_key.key.name());
                 first.extend(name.map(|name| Work::Plain(vec![seal::remember(&name)])));
-                Ok((db, Committer::on_thread(writer, audience, self.troubles, first).await?, settled))
+                Ok((
+                    db,
+                    Committer::on_thread(writer, audience, self.committer_options, first).await?,
+                    seal_key,
+                ))
             }
             Location::Postgres(url) => {
-                let settings = Arc::new(Settings::parse(&url)?);
+                let settings = Arc::new(PostgresSettings::parse(&url)?);
                 postgres::prepare(&settings).await?;
                 audience.outbox = settings.notify.then(|| audience.bus.outbox.clone());
                 let db =
                     Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
-                let settled = settle(self.seal, &db).await?;
-                let committer = on_postgres(&settings, &audience, self.troubles);
+                let seal_key = resolve_seal_key(self.seal, &db).await?;
+                let committer = on_postgres(&settings, &audience, self.committer_options);
                 let peers = Peers {
                     db: db.clone(),
                     settings,
@@ -153,35 +159,42 @@ impl Ground<'_> {
                     hooks: audience.hooks.clone(),
                 };
                 tokio::spawn(peers.run(stopping));
-                Ok((db, committer, settled))
+                Ok((db, committer, seal_key))
             }
         }
     }
 }
 
-async fn settle(seal: Option<&SealSource>, db: &Database) -> Result<Option<Settled>, Error> {
+async fn resolve_seal_key(
+    seal: Option<&SealSource>,
+    db: &Database,
+) -> Result<Option<ResolvedSealKey>, Error> {
     match seal {
-        Some(seal) => Ok(Some(seal.settle(db).await?)),
+        Some(seal) => Ok(Some(seal.resolve(db).await?)),
         None => Ok(None),
     }
 }
 
-/// Nobody else can have this file open, so whoever held claims and timers in it is gone.
+/// Returns changes that release all claims and timers. The file has no other user, so that their holders are gone.
 fn take_over(now: Timestamp) -> Vec<Work> {
-    let release = [timers::RELEASE_ALL, awaited::LOOK_NOW, arrivals::LOOK_NOW, handles::RELEASE_ALL];
+    let release = [timers::RELEASE_ALL, awaited::SCHEDULE_NOW, arrivals::SCHEDULE_NOW, handles::RELEASE_ALL];
     let release = release.map(|sql| Statement::new(sql, Vec::new()));
     let take_back = Statement::new(deliveries::TAKE_BACK, params![i64::MAX]);
     vec![
-        Work::Mail(MailOp::ReclaimAll { now }),
+        Work::Mail(MailboxOp::ReclaimAll { now }),
         Work::Plain(release.into_iter().chain([take_back]).collect()),
     ]
 }
 
-fn on_postgres(settings: &Arc<Settings>, audience: &Audience, troubles: Troubles) -> Committer {
-    // Faults are counted commit by commit, which only one can do.
-    let count = if troubles.fault.is_some() { 1 } else { settings.committers };
+fn on_postgres(
+    settings: &Arc<PostgresSettings>,
+    audience: &CommitObservers,
+    committer_options: CommitterOptions,
+) -> Committer {
+    // Faults are counted per commit, which needs a single committer.
+    let count = if committer_options.fault.is_some() { 1 } else { settings.committers };
     let writer = || postgres::Writer::new(settings.clone(), audience.counters.clone());
-    Committer::on_tasks((0..count).map(|_| writer()).collect(), audience, troubles)
+    Committer::on_tasks((0..count).map(|_| writer()).collect(), audience, committer_options)
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! How an engine is opened: where it keeps its data, which clock it reads, which nodes it knows.
+//! Options of an engine: location of the database, clock, node types, limits and settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use super::Quotas;
 use super::families::CASCADE_MAX;
 use super::sealing::SealSource;
 use crate::agent::AgentSettings;
-use crate::answering::{Answerer, AnyAnswerer};
+use crate::answerer::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
-use crate::committer::{Fault, Troubles};
+use crate::committer::{CommitFault, CommitterOptions};
 use crate::location::Location;
-use crate::nodes::http::Http;
+use crate::nodes::http::HttpNode;
 use crate::nodes::{Node, NodeTypes, PureNode, content_review};
 use crate::outgoing::Outgoing;
 use crate::providers::ProviderSettings;
@@ -19,20 +19,20 @@ use crate::seal::SealKey;
 use crate::webhooks::WebhookSettings;
 
 const LEASE: Duration = Duration::from_secs(30);
-/// Events that a tenant keeps for who comes later.
+/// The default limit of kept external events of a tenant.
 const EVENTS_KEPT_MAX: u64 = 100_000;
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
-/// How to open an engine.
+/// Options for [`Engine::open`](super::Engine::open).
 #[derive(Debug)]
 pub struct Options {
     pub(super) location: Location,
     pub(super) clock: Clock,
     pub(super) nodes: NodeTypes,
     pub(super) answerer: Option<AnyAnswerer>,
-    pub(super) troubles: Troubles,
-    /// Whether nobody else may have the database open, where that can be known.
-    pub(super) alone: bool,
+    pub(super) committer_options: CommitterOptions,
+    /// True if the engine must be the only user of the file. For SQLite only.
+    pub(super) exclusive: bool,
     pub(super) name: String,
     pub(super) lease: Duration,
     /// None selects the default of the database.
@@ -43,7 +43,7 @@ pub struct Options {
     pub(super) cascade_max: usize,
     pub(super) quotas: Quotas,
     pub(super) seal: Option<SealSource>,
-    /// What nodes and deliveries call with; each may have its own.
+    /// The HTTP client of nodes, and of deliveries unless `webhook_outgoing` is set.
     pub(super) outgoing: Option<Outgoing>,
     pub(super) webhook_outgoing: Option<Outgoing>,
     pub(super) webhooks: WebhookSettings,
@@ -52,14 +52,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns the default options for a database.
     pub fn new(location: Location) -> Self {
         Self {
             location,
             clock: Clock::System,
             nodes: NodeTypes::built_in(),
             answerer: None,
-            troubles: Troubles { fault: None, batch_max: None },
-            alone: true,
+            committer_options: CommitterOptions { fault: None, batch_max: None },
+            exclusive: true,
             name: "worker".to_owned(),
             lease: LEASE,
             backstop: None,
@@ -77,6 +78,7 @@ impl Options {
         }
     }
 
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -97,73 +99,74 @@ impl Options {
         self
     }
 
-    /// Whether nodes may hold conversations. Without them, definitions that need them are refused.
+    /// Enables or disables conversation nodes. If disabled, definitions that use them are rejected.
     #[must_use]
     pub fn conversations(mut self, on: bool) -> Self {
         self.nodes.set_conversations(on);
         self
     }
 
-    /// Which hosts the nodes of this engine may call, and how.
+    /// Sets the HTTP client of nodes, with the policy for the addresses that they may call.
     #[must_use]
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
-        outgoing.warn_of_loopback();
-        self.nodes.effect("core.http", Http::new(outgoing.clone()));
-        self.nodes.effect(content_review::PUBLISH, content_review::publishing(outgoing.clone()));
+        outgoing.warn_if_loopback_allowed();
+        self.nodes.effect("core.http", HttpNode::new(outgoing.clone()));
+        self.nodes.effect(content_review::PUBLISH, content_review::publish_node(outgoing.clone()));
         self.outgoing = Some(outgoing);
         self
     }
 
-    /// Which hosts deliveries may go to, where that is not the same.
+    /// Sets the HTTP client of webhook deliveries, if it differs from that of nodes.
     #[must_use]
     pub fn webhook_outgoing(mut self, outgoing: Outgoing) -> Self {
         self.webhook_outgoing = Some(outgoing);
         self
     }
 
+    /// Sets the settings of webhooks.
     #[must_use]
     pub fn webhooks(mut self, settings: WebhookSettings) -> Self {
         self.webhooks = settings;
         self
     }
 
-    /// What agents can use: models, servers of tools, and tools of this program.
+    /// Sets the models, MCP servers and Rust tools that agents can use.
     #[must_use]
     pub fn agents(mut self, settings: AgentSettings) -> Self {
         self.agents = settings;
         self
     }
 
-    /// Where graphs run that are not ours.
+    /// Sets the providers of graphs.
     #[must_use]
     pub fn providers(mut self, settings: ProviderSettings) -> Self {
         self.providers = settings;
         self
     }
 
-    /// Who answers what approvers want to know beside a decision. Until there is somebody, people do.
+    /// Sets the answerer of side questions. Without one, only principals answer them.
     #[must_use]
     pub fn answerer(mut self, answerer: impl Answerer) -> Self {
         self.answerer = Some(AnyAnswerer::new(answerer));
         self
     }
 
-    /// Stops writing at a chosen commit, as a crash would. For tests of recovery.
+    /// Stops writing at a given commit, as a crash would. For tests of recovery.
     #[must_use]
-    pub fn fault(mut self, stop: Fault) -> Self {
-        self.troubles.fault = Some(stop);
+    pub fn fault(mut self, stop: CommitFault) -> Self {
+        self.committer_options.fault = Some(stop);
         self
     }
 
-    /// How many changes may share a commit. For measuring what sharing is worth.
+    /// Limits the number of changes in one commit. For benchmarks.
     #[doc(hidden)]
     #[must_use]
     pub fn batch_max(mut self, most: usize) -> Self {
-        self.troubles.batch_max = Some(most);
+        self.committer_options.batch_max = Some(most);
         self
     }
 
-    /// How many runs end with another in one commit. For tests of what happens beyond.
+    /// Limits the number of runs that end with another run in one commit. For tests.
     #[doc(hidden)]
     #[must_use]
     pub fn cascade_max(mut self, most: usize) -> Self {
@@ -171,15 +174,16 @@ impl Options {
         self
     }
 
-    /// Opens a file that another engine of this process has open. For tests that stand for several processes.
+    /// Opens a file that another engine of this process has open. For tests that simulate several processes.
     #[doc(hidden)]
     #[must_use]
     pub fn second_handle(mut self) -> Self {
-        self.alone = false;
+        self.exclusive = false;
         self
     }
 
-    /// Sets how often the worker and the courier look at the store without being woken. For tests of the wake-ups.
+    /// Sets the interval at which the worker and the delivery worker read the store without a wake-up. For tests of the
+    /// wake-ups.
     #[doc(hidden)]
     #[must_use]
     pub fn backstop(mut self, every: Duration) -> Self {
@@ -187,44 +191,44 @@ impl Options {
         self
     }
 
-    /// The name under which this node claims work; operators see it beside what is in flight.
+    /// Sets the name under which this node claims work. Operators see it with the claimed dispatches.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// How long a node may be silent before others take over what it was doing. Renewed three times in that time.
+    /// Sets the time of a lease, after which other nodes take over the work of a node. The worker renews a lease three
+    /// times in that time.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Seals what the database must not show. Nodes that share a database need the same key. Without one, an engine on a
-    /// file keeps its own beside it, and one on a server can keep no secrets.
+    /// Sets the key that seals secrets in the database. All nodes of a database need the same key. Without a key, an
+    /// engine on SQLite creates a key file next to the database, and an engine on PostgreSQL cannot store secrets.
     #[must_use]
     pub fn seal_key(mut self, key: SealKey) -> Self {
         self.seal = Some(SealSource::Key(key));
         self
     }
 
-    /// Seals with the key in this file. If there is no such file it is created, unless the database was sealed with
-    /// another key before.
+    /// Sets the file of the seal key. Creates the file if it does not exist, unless the database is already sealed.
     #[must_use]
     pub fn seal_key_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.seal = Some(SealSource::File(path.into()));
         self
     }
 
-    /// How long an event from outside is kept for an interrupt that does not wait yet; with zero, not at all.
+    /// Sets the time for which an external event is kept for interrupts that open later. Zero disables keeping.
     #[must_use]
     pub fn keep_events(mut self, retention: Duration) -> Self {
         self.events_kept = retention;
         self
     }
 
-    /// How many events of a tenant are kept; one more is refused.
+    /// Limits the number of kept events of a tenant. The engine rejects further events that it would have to keep.
     #[must_use]
     pub fn kept_events_max(mut self, most: u64) -> Self {
         self.events_kept_max = most;
@@ -238,7 +242,7 @@ impl Options {
         self
     }
 
-    /// How long dispatches are kept once they have ended.
+    /// Sets the retention of dispatches that have ended.
     #[must_use]
     pub fn keep_dispatches(mut self, retention: Duration) -> Self {
         self.retention = retention;

@@ -1,5 +1,5 @@
-//! What waits for somebody, as people look for it. Chooses the walk whose index fits best, looks at its rows, and stops
-//! after a bounded number of them: a page may be short and still not the last.
+//! Lists and counts of pending interrupts. A query chooses the index scans that fit its filter best and reads a bounded
+//! number of rows, so that a page can be short without being the last one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,80 +8,95 @@ use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
 use super::Engine;
 use crate::bus::Subscription;
 use crate::error::Error;
-use crate::store::pending::{Pending, PendingCursor, Stretch, Walk, in_order};
+use crate::store::pending::{PendingCursor, PendingRow, PendingScan, ScanRange, compare_requested};
 
-/// Rows that one question may read, by all of its walks together.
-const LOOKED_AT_MAX: u64 = 10_000;
-/// Rows that one walk reads at once, once the first few were not enough; fewer where there are many walks.
-const BITE: u64 = 1000;
-const BITE_MIN: u64 = 16;
-/// What ends within this is due soon.
+/// The maximum number of rows that one search reads in all of its scans.
+const ROWS_READ_MAX: u64 = 10_000;
+/// The number of rows in one batch of a scan after the first batch. Smaller if there are many scans.
+const BATCH: u64 = 1000;
+const BATCH_MIN: u64 = 16;
+/// The time before the deadline from which on an interrupt is due soon.
 const DUE_SOON_MS: u64 = 60 * 60 * 1000;
-/// Sorts after every id there is.
+/// Sorts after every id.
 const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
 
-/// Which interrupts a list is about. What is not said does not matter.
+/// A filter of pending interrupts. Empty members match all interrupts.
 #[derive(Clone, Debug, Default)]
 pub struct PendingFilter {
-    /// Any of these.
+    /// The kinds.
     pub kinds: Vec<Kind>,
+    /// The assignee.
     pub assignee: Option<Assignee>,
+    /// The workflow of the run.
     pub workflow: Option<String>,
-    /// Of the run.
+    /// A tag of the run.
     pub tag: Option<String>,
-    /// Not before.
+    /// The earliest time of the request.
     pub requested_from: Option<Timestamp>,
-    /// Not after.
+    /// The latest time of the request.
     pub requested_to: Option<Timestamp>,
+    /// The time before which the interrupt expires.
     pub expires_before: Option<Timestamp>,
+    /// The order.
     pub order: PendingOrder,
+    /// The cursor of the last row of the previous page.
     pub after: Option<PendingCursor>,
 }
 
+/// A filter by assignee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assignee {
-    /// What this principal may decide and has not voted on; also what anybody may decide.
-    Whoever(Principal),
-    /// What a gate lists: a name, `role:x`, `group:y`.
+    /// Interrupts that this principal may decide and has not voted on, including unrestricted ones.
+    Principal(Principal),
+    /// Interrupts whose list of assignees has this entry: a name, `role:x` or `group:y`.
     Entry(String),
 }
 
+/// The order of pending interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PendingOrder {
+    /// By time of the request, oldest first.
     #[default]
     Oldest,
+    /// By time of the request, newest first.
     Newest,
-    /// What ends first; only what ends at all.
+    /// By deadline, earliest first. Omits interrupts without a deadline.
     Deadline,
 }
 
+/// A page of pending interrupts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingPage {
-    pub rows: Vec<Pending>,
-    /// Where to go on; nothing when this is all.
+    /// The interrupts.
+    pub rows: Vec<PendingRow>,
+    /// The cursor of the next page. `None` on the last page.
     pub next: Option<PendingCursor>,
 }
 
+/// Counts of pending interrupts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingCounts {
+    /// All interrupts.
     pub total: u64,
+    /// Interrupts by kind.
     pub by_kind: BTreeMap<String, u64>,
-    /// Past their deadline, which is about to be noticed.
+    /// Interrupts whose deadline has passed and whose timer has not fired yet.
     pub overdue: u64,
-    /// Within an hour of it.
+    /// Interrupts whose deadline passes within an hour.
     pub due_soon: u64,
+    /// The time of the oldest request.
     pub oldest: Option<Timestamp>,
-    /// Whether that is all of them; else there are at least so many.
+    /// True if the counts are exact. If false, they are lower bounds.
     pub complete: bool,
 }
 
 impl Engine {
-    /// Wakes whoever watches what waits in a tenant when it may have changed.
-    pub fn subscribe_waiting(&self, tenant: &TenantId) -> Subscription {
-        self.0.bus.subscribe_waiting(tenant)
+    /// Subscribes to changes of the pending interrupts of a tenant.
+    pub fn subscribe_pending(&self, tenant: &TenantId) -> Subscription {
+        self.0.bus.subscribe_pending(tenant)
     }
 
-    /// A page of what waits.
+    /// Returns a page of pending interrupts.
     pub async fn pending_page(
         &self,
         tenant: &TenantId,
@@ -89,61 +104,61 @@ impl Engine {
         limit: u64,
     ) -> Result<PendingPage, Error> {
         let (mut rows, mut last) = (Vec::new(), None);
-        let mut search = Search::new(filter, limit + 1);
+        let mut search = PendingSearch::new(filter, limit + 1);
         loop {
             let row = match search.next(self, tenant).await? {
-                Next::Row(row) => row,
-                Next::End => return Ok(PendingPage { rows, next: None }),
-                Next::Enough => return Ok(PendingPage { rows, next: last }),
+                SearchStep::Row(row) => row,
+                SearchStep::End => return Ok(PendingPage { rows, next: None }),
+                SearchStep::LimitReached => return Ok(PendingPage { rows, next: last }),
             };
             let fits = filter.fits(&row);
             if fits && rows.len() as u64 == limit {
                 return Ok(PendingPage { rows, next: last });
             }
-            last = Some(filter.order.place(&row));
+            last = Some(filter.order.cursor_of(&row));
             rows.extend(fits.then_some(*row));
         }
     }
 
-    /// How much waits. Reads 10,000 rows and then says that there are more.
+    /// Counts pending interrupts. Reads at most 10,000 rows; `complete` is false if there are more.
     pub async fn pending_counts(
         &self,
         tenant: &TenantId,
         filter: &PendingFilter,
     ) -> Result<PendingCounts, Error> {
         let (now, mut counts) = (self.now(), PendingCounts::default());
-        let mut search = Search::new(filter, BITE);
+        let mut search = PendingSearch::new(filter, BATCH);
         loop {
             match search.next(self, tenant).await? {
-                Next::Row(row) if filter.fits(&row) => counts.add(&row, now),
-                Next::Row(_) => {}
-                Next::End => {
+                SearchStep::Row(row) if filter.fits(&row) => counts.add(&row, now),
+                SearchStep::Row(_) => {}
+                SearchStep::End => {
                     counts.complete = true;
                     return Ok(counts);
                 }
-                Next::Enough => return Ok(counts),
+                SearchStep::LimitReached => return Ok(counts),
             }
         }
     }
 
-    /// How the database goes about the first page of a list. For tests.
+    /// Returns the query plans of the first page. For tests.
     #[doc(hidden)]
     pub async fn pending_plans(
         &self,
         tenant: &TenantId,
         filter: &PendingFilter,
     ) -> Result<Vec<String>, Error> {
-        let search = Search::new(filter, 51);
+        let search = PendingSearch::new(filter, 51);
         let mut plans = Vec::new();
-        for lane in &search.lanes {
-            plans.push(lane.walk.plan(self.db(), tenant, search.stretch(lane, 51)).await?);
+        for scan in &search.scans {
+            plans.push(scan.source.plan(self.db(), tenant, search.range(scan, 51)).await?);
         }
         Ok(plans)
     }
 }
 
 impl PendingCounts {
-    fn add(&mut self, row: &Pending, now: Timestamp) {
+    fn add(&mut self, row: &PendingRow, now: Timestamp) {
         self.total += 1;
         *self.by_kind.entry(row.kind.clone()).or_default() += 1;
         if let Some(at) = row.expires_at {
@@ -154,37 +169,38 @@ impl PendingCounts {
     }
 }
 
-/// One question on its way through the rows.
-struct Search {
-    lanes: Vec<Lane>,
+/// A search that merges several scans in order.
+struct PendingSearch {
+    scans: Vec<BufferedScan>,
     backwards: bool,
     until: Timestamp,
     order: PendingOrder,
-    /// Rows that a lane reads next.
-    bite: u64,
-    /// Rows that were read so far.
+    /// The number of rows in the next batch of a scan.
+    batch: u64,
+    /// The number of rows read so far.
     read: u64,
 }
 
-/// One of the walks of a question, and the rows of it that nobody has looked at yet.
-struct Lane {
-    walk: Walk,
-    rows: VecDeque<Pending>,
+/// A scan and the rows that were read from it but not returned yet.
+struct BufferedScan {
+    source: PendingScan,
+    rows: VecDeque<PendingRow>,
     after: PendingCursor,
     ended: bool,
 }
 
-/// What a question finds next.
-enum Next {
-    Row(Box<Pending>),
-    /// That was all.
+/// The next result of a search.
+enum SearchStep {
+    /// The next row in order.
+    Row(Box<PendingRow>),
+    /// All rows were returned.
     End,
-    /// There may be more, and it has read as much as it may.
-    Enough,
+    /// The search has read its maximum number of rows. There may be more.
+    LimitReached,
 }
 
-impl Search {
-    fn new(filter: &PendingFilter, first_bite: u64) -> Self {
+impl PendingSearch {
+    fn new(filter: &PendingFilter, first_batch: u64) -> Self {
         let (from, to) = (filter.requested_from, filter.requested_to);
         let order = filter.order;
         let (backwards, first, until) = match order {
@@ -193,7 +209,7 @@ impl Search {
             PendingOrder::Deadline => (false, PendingCursor::default(), filter.expires_before),
         };
         let until = until.unwrap_or(Timestamp(if backwards { i64::MIN } else { i64::MAX }));
-        // A page goes on behind the last one, unless the time in question has moved on beyond that.
+        // Starts after the cursor, unless the time range begins later.
         let after = match filter.after.clone() {
             Some(after) if backwards => {
                 if key(&after) < key(&first) {
@@ -211,72 +227,73 @@ impl Search {
             }
             None => first,
         };
-        let lane = |walk| Lane { walk, rows: VecDeque::new(), after: after.clone(), ended: false };
-        let lanes = filter.walks().into_iter().map(lane).collect();
-        Self { lanes, backwards, until, order, bite: first_bite, read: 0 }
+        let scan =
+            |source| BufferedScan { source, rows: VecDeque::new(), after: after.clone(), ended: false };
+        let scans = filter.scans().into_iter().map(scan).collect();
+        Self { scans, backwards, until, order, batch: first_batch, read: 0 }
     }
 
-    /// The next row of all lanes together, in order. Each lane is asked for more when nothing of it is left, so that what
-    /// is read is what is looked at and one bite of each.
-    async fn next(&mut self, engine: &Engine, tenant: &TenantId) -> Result<Next, Error> {
-        if self.lanes.iter().any(Lane::is_dry) {
-            if self.read >= LOOKED_AT_MAX {
-                return Ok(Next::Enough);
+    /// Returns the next row of all scans in order. Reads the next batch of a scan only when its buffer is empty, so
+    /// that at most one batch per scan is read in vain.
+    async fn next(&mut self, engine: &Engine, tenant: &TenantId) -> Result<SearchStep, Error> {
+        if self.scans.iter().any(BufferedScan::needs_rows) {
+            if self.read >= ROWS_READ_MAX {
+                return Ok(SearchStep::LimitReached);
             }
             self.fill(engine, tenant).await?;
         }
-        let fronts = self.lanes.iter().enumerate().filter_map(|(at, lane)| Some((lane.rows.front()?, at)));
+        let fronts = self.scans.iter().enumerate().filter_map(|(at, scan)| Some((scan.rows.front()?, at)));
         let found = match self.backwards {
-            false => fronts.min_by(|(a, _), (b, _)| in_order(a, b)),
-            true => fronts.max_by(|(a, _), (b, _)| in_order(a, b)),
+            false => fronts.min_by(|(a, _), (b, _)| compare_requested(a, b)),
+            true => fronts.max_by(|(a, _), (b, _)| compare_requested(a, b)),
         };
-        let Some(at) = found.map(|(_, at)| at) else { return Ok(Next::End) };
-        let Some(row) = self.lanes[at].rows.pop_front() else { return Ok(Next::End) };
-        // What several walks lead to is still one row.
-        for lane in &mut self.lanes {
-            if lane.rows.front().is_some_and(|front| in_order(front, &row).is_eq()) {
-                lane.rows.pop_front();
+        let Some(at) = found.map(|(_, at)| at) else { return Ok(SearchStep::End) };
+        let Some(row) = self.scans[at].rows.pop_front() else { return Ok(SearchStep::End) };
+        // Several scans can return the same row.
+        for scan in &mut self.scans {
+            if scan.rows.front().is_some_and(|front| compare_requested(front, &row).is_eq()) {
+                scan.rows.pop_front();
             }
         }
-        Ok(Next::Row(Box::new(row)))
+        Ok(SearchStep::Row(Box::new(row)))
     }
 
     async fn fill(&mut self, engine: &Engine, tenant: &TenantId) -> Result<(), Error> {
-        let share = (LOOKED_AT_MAX / self.lanes.len().max(1) as u64).max(BITE_MIN);
-        let bite = self.bite.min(share);
-        for at in 0..self.lanes.len() {
-            if !self.lanes[at].is_dry() {
+        let share = (ROWS_READ_MAX / self.scans.len().max(1) as u64).max(BATCH_MIN);
+        let batch = self.batch.min(share);
+        for at in 0..self.scans.len() {
+            if !self.scans[at].needs_rows() {
                 continue;
             }
-            let stretch = self.stretch(&self.lanes[at], bite);
-            let rows = self.lanes[at].walk.rows(engine.db(), tenant, stretch).await?;
-            let lane = &mut self.lanes[at];
-            lane.ended = (rows.len() as u64) < bite;
+            let range = self.range(&self.scans[at], batch);
+            let rows = self.scans[at].source.rows(engine.db(), tenant, range).await?;
+            let scan = &mut self.scans[at];
+            scan.ended = (rows.len() as u64) < batch;
             if let Some(last) = rows.last() {
-                lane.after = self.order.place(last);
+                scan.after = self.order.cursor_of(last);
             }
             self.read += rows.len() as u64;
-            lane.rows.extend(rows);
+            scan.rows.extend(rows);
         }
-        self.bite = BITE;
+        self.batch = BATCH;
         Ok(())
     }
 
-    fn stretch(&self, lane: &Lane, limit: u64) -> Stretch {
-        Stretch { backwards: self.backwards, after: lane.after.clone(), until: self.until, limit }
+    fn range(&self, scan: &BufferedScan, limit: u64) -> ScanRange {
+        ScanRange { backwards: self.backwards, after: scan.after.clone(), until: self.until, limit }
     }
 }
 
-impl Lane {
-    /// Whether it must be asked what comes next.
-    fn is_dry(&self) -> bool {
+impl BufferedScan {
+    /// Returns whether the buffer is empty and the scan has not ended.
+    fn needs_rows(&self) -> bool {
         self.rows.is_empty() && !self.ended
     }
 }
 
 impl PendingOrder {
-    /// Where a row stands in this order.
-    pub fn place(self, row: &Pending) -> PendingCursor {
+    /// Returns the cursor of a row in this order.
+    pub fn cursor_of(self, row: &PendingRow) -> PendingCursor {
         let at = match self {
             Self::Oldest | Self::Newest => row.requested_at,
             Self::Deadline => row.expires_at.unwrap_or(row.requested_at),
@@ -298,44 +315,46 @@ fn behind(at: Timestamp) -> PendingCursor {
 }
 
 impl PendingFilter {
-    /// The walks that together find everything that fits, and little else.
-    fn walks(&self) -> Vec<Walk> {
+    /// Returns the scans that together cover all matching rows with few others.
+    fn scans(&self) -> Vec<PendingScan> {
         if self.order == PendingOrder::Deadline {
-            return vec![Walk::Deadline];
+            return vec![PendingScan::Deadline];
         }
         if let Some(Assignee::Entry(entry)) = &self.assignee {
-            return vec![Walk::Assignee(entry.clone())];
+            return vec![PendingScan::Assignee(entry.clone())];
         }
         if let Some(tag) = &self.tag {
-            return vec![Walk::Tag(tag.clone())];
+            return vec![PendingScan::Tag(tag.clone())];
         }
         if let Some(workflow) = &self.workflow {
-            return vec![Walk::Workflow(workflow.clone())];
+            return vec![PendingScan::Workflow(workflow.clone())];
         }
-        if let Some(Assignee::Whoever(who)) = &self.assignee {
-            let open = self.waiting_kinds().map(|kind| Walk::Kind(kind, false));
-            let named = names_of(who).into_iter().map(Walk::Assignee);
+        if let Some(Assignee::Principal(who)) = &self.assignee {
+            let open = self.pending_kinds().map(|kind| PendingScan::Kind(kind, false));
+            let named = entries_of(who).into_iter().map(PendingScan::Assignee);
             return open.chain(named).collect();
         }
         if self.kinds.is_empty() {
-            return vec![Walk::All];
+            return vec![PendingScan::All];
         }
-        self.waiting_kinds().flat_map(|kind| [Walk::Kind(kind, false), Walk::Kind(kind, true)]).collect()
+        self.pending_kinds()
+            .flat_map(|kind| [PendingScan::Kind(kind, false), PendingScan::Kind(kind, true)])
+            .collect()
     }
 
-    /// The kinds that are asked for and that anybody ever waits in.
-    fn waiting_kinds(&self) -> impl Iterator<Item = Kind> {
+    /// Returns the kinds of the filter whose interrupts can be pending.
+    fn pending_kinds(&self) -> impl Iterator<Item = Kind> {
         let asked = |kind: &Kind| self.kinds.is_empty() || self.kinds.contains(kind);
         Kind::ALL.into_iter().filter(asked).filter(|kind| !kind.returns_at_once())
     }
 
-    fn fits(&self, row: &Pending) -> bool {
+    fn fits(&self, row: &PendingRow) -> bool {
         let assigned = match &self.assignee {
             None => true,
             Some(Assignee::Entry(entry)) => row.assignees.entries().contains(entry),
-            Some(Assignee::Whoever(who)) => {
+            Some(Assignee::Principal(who)) => {
                 let voted = row.votes.as_ref().is_some_and(|votes| votes.voters.contains(&who.name));
-                !voted && row.assignees.admit(who)
+                !voted && row.assignees.admits(who)
             }
         };
         assigned
@@ -348,8 +367,8 @@ impl PendingFilter {
     }
 }
 
-/// Everything a list may call somebody. A name without a prefix may stand for a role or a group as well.
-fn names_of(who: &Principal) -> Vec<String> {
+/// Returns all assignee entries that match a principal. An entry without a prefix can also name a role or a group.
+fn entries_of(who: &Principal) -> Vec<String> {
     let mut names = vec![who.name.clone()];
     for (prefix, held) in [("role", &who.roles), ("group", &who.groups)] {
         names.extend(held.iter().flat_map(|name| [name.clone(), format!("{prefix}:{name}")]));

@@ -1,6 +1,5 @@
-//! Quotas: how much a tenant may use. Usage is counted by the commits themselves and read at most once a second, so
-//! that a start costs no query. Starts that are under way at the same moment, on this node or others, can exceed a
-//! quota by their number.
+//! Quotas of tenants. Commits count the usage, and a node reads it at most once a second, so that a start needs no
+//! query. Concurrent starts, on this node or others, can exceed a quota by their number.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,10 +14,10 @@ use crate::store::usage;
 const FRESH_MS: i64 = 1000;
 /// The same for the number of deliveries, which is counted row by row.
 const FRESH_DELIVERIES_MS: i64 = 5000;
-/// Tenants whose usage is remembered.
+/// The maximum number of tenants whose usage is cached.
 const SEEN_MAX: usize = 10_000;
 
-/// The limits of each tenant. 0 stands for no limit.
+/// The limits of each tenant. 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
     /// Runs that have not ended.
@@ -27,9 +26,9 @@ pub struct Quotas {
     pub stored_bytes: u64,
     /// Stored revisions of workflows and agents.
     pub definitions: u64,
-    /// Durable deliveries that are not over. New runs are rejected while there are as many.
+    /// Durable deliveries that have not ended. New runs are rejected while the limit is reached.
     pub deliveries: u64,
-    /// Runs that one run has started, directly or through others.
+    /// Descendants of one run.
     pub family_runs: u64,
     /// Bytes of the events of a run that is forked.
     pub fork_bytes: u64,
@@ -51,10 +50,13 @@ impl Default for Quotas {
 /// The usage of a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// Runs that have not ended.
     pub open_runs: u64,
+    /// Bytes of the events of all runs.
     pub stored_bytes: u64,
+    /// Stored revisions of workflows and agents.
     pub definitions: u64,
-    /// Counted up to the quota.
+    /// Durable deliveries that have not ended, counted up to the quota.
     pub deliveries: u64,
 }
 
@@ -64,6 +66,7 @@ pub struct Usage {
 pub struct QuotaExceeded {
     /// The name as `GET /v1/usage` shows it.
     pub quota: &'static str,
+    /// The limit.
     pub limit: u64,
     remedy: &'static str,
 }
@@ -78,7 +81,7 @@ const FAMILY_RUNS: (&str, &str) =
     ("familyRuns", "start fewer runs from one run, or raise --quota-family-runs");
 const FORK_BYTES: (&str, &str) = ("forkBytes", "raise --quota-fork-bytes");
 
-/// Returns an error if a quota does not permit `wanted`.
+/// Returns an error if `wanted` exceeds a quota.
 fn check(
     (quota, remedy): (&'static str, &'static str),
     limit: u64,
@@ -94,7 +97,7 @@ impl QuotaExceeded {
     }
 }
 
-/// The usage of tenants as this node has read it.
+/// The cached usage of tenants.
 #[derive(Debug, Default)]
 pub(super) struct Admissions(Mutex<HashMap<TenantId, UsageReading>>);
 
@@ -105,7 +108,7 @@ struct UsageReading {
     stored_bytes: u64,
     deliveries: u64,
     deliveries_at: Timestamp,
-    /// Runs that were admitted since.
+    /// Runs that were admitted since the reading.
     admitted: u64,
 }
 
@@ -122,7 +125,7 @@ impl Admissions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a run on a usage that was read lately. Returns false if the usage must be read again.
+    /// Admits a run by a recent reading. Returns false if the usage must be read again.
     fn admit(&self, tenant: &TenantId, quotas: &Quotas, now: Timestamp) -> bool {
         let mut all = self.lock();
         let reading = all.get_mut(tenant).filter(|reading| is_within(reading.at, now, FRESH_MS));
@@ -153,11 +156,12 @@ fn is_within(since: Timestamp, now: Timestamp, ms: i64) -> bool {
 }
 
 impl Engine {
+    /// Returns the limits.
     pub fn quotas(&self) -> &Quotas {
         &self.0.quotas
     }
 
-    /// Returns what a tenant uses of its quotas.
+    /// Returns the usage of a tenant.
     pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, Error> {
         let (open_runs, stored_bytes) = usage::of_tenant(self.db(), tenant).await?;
         let definitions = usage::definitions(self.db(), tenant).await?;
@@ -167,7 +171,7 @@ impl Engine {
         Ok(Usage { open_runs, stored_bytes, definitions, deliveries })
     }
 
-    /// Admits one more run of a tenant, or says which quota is used up.
+    /// Admits one more run of a tenant, or returns the quota that is used up.
     pub(super) async fn admit_run(&self, tenant: &TenantId) -> Result<(), Error> {
         let (quotas, admissions) = (&self.0.quotas, &self.0.admissions);
         let at = self.now();
@@ -207,7 +211,7 @@ impl Engine {
         Ok(exceeded.map_or(Ok(()), |exceeded| Err(RunError::new("quota_exceeded", exceeded.to_string()))))
     }
 
-    /// Checks that a run may be forked. Its whole log is read, also where a part of it is copied.
+    /// Checks that a run may be forked. The size of the whole log counts, because a fork reads all of it.
     pub(super) async fn admit_copy(&self, source: &RunRef) -> Result<(), Error> {
         let most = self.0.quotas.fork_bytes;
         if most > 0 {
@@ -216,7 +220,7 @@ impl Engine {
         self.admit_run(&source.tenant).await
     }
 
-    /// Checks that the quotas permit more data, before something is cancelled to make room for a new run.
+    /// Checks that the quotas permit more data. Called before a run is cancelled in favour of a new one.
     pub async fn check_growth(&self, tenant: &TenantId) -> Result<(), Error> {
         let (usage, quotas) = (self.usage(tenant).await?, &self.0.quotas);
         check(STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;

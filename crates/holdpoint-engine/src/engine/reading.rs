@@ -1,4 +1,4 @@
-//! Reading runs: folds that are remembered or loaded, and logs.
+//! Reads of runs, from the cache or the store, and of their logs.
 
 use std::sync::Arc;
 
@@ -6,91 +6,92 @@ use futures_util::future::try_join_all;
 use holdpoint_core::{Event, Run, RunRef, TenantId};
 
 use super::{Engine, PendingFilter};
-use crate::asking::Sequence;
+use crate::batched_reads::EventCount;
 use crate::bus::Subscription;
 use crate::error::Error;
-use crate::store::events::{self, Recorded, Stored};
-use crate::store::pending::{Pending, PendingCursor};
+use crate::store::events::{self, RecordedEvent, StoredLog};
+use crate::store::pending::{PendingCursor, PendingRow};
 use crate::store::runs::{self, RunFilter, RunSummary};
 
-/// A run as a read found it.
-enum Found {
+/// The source of a run: the cache, or the stored log that must be folded.
+enum LoadedRun {
     Cached(Arc<Run>),
     Stored {
-        log: Arc<Stored>,
-        /// The commits that the cache had heard of before the log was read.
+        log: Arc<StoredLog>,
+        /// The number of commits that the cache knew before the log was read.
         commits: u64,
     },
 }
 
 impl Engine {
-    /// The run as it was at the last commit that was acknowledged, or later. One of another tenant is not found.
+    /// Returns the run as of the last acknowledged commit or later. A run of another tenant is not found.
     pub async fn run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         self.run_since(of, 0).await
     }
 
-    /// Returns runs in the order in which they are named, each as [`Engine::run`] does. All reads are asked for at once, so
-    /// that they share queries.
+    /// Returns runs in the given order, each as [`Engine::run`] does. The reads start at once, so that they share
+    /// queries.
     pub async fn run_each(&self, of: &[RunRef]) -> Result<Vec<Arc<Run>>, Error> {
         let found = try_join_all(of.iter().map(|of| self.find(of, 0))).await?;
         let mut runs = Vec::with_capacity(of.len());
-        // One after another, so that a definition that several runs have is read once.
+        // Sequential, so that a definition of several runs is read once.
         for (of, found) in of.iter().zip(found) {
             runs.push(self.fold(of, found).await?);
         }
         Ok(runs)
     }
 
-    /// The run as this node knows it; another may have carried it on. For those who find out when they use it.
-    pub async fn known(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
+    /// Returns the cached run, or loads it. The cached run can be outdated if another node changed it; for callers
+    /// whose commit detects that.
+    pub async fn cached_run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         match self.0.cache.get(of) {
             Some(run) => Ok(run),
             None => self.load(of).await,
         }
     }
 
-    /// The run with at least `seq` events folded, for readers who have seen that many.
+    /// Returns the run with at least `seq` events, for callers that have already read that many.
     pub async fn run_since(&self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
         let found = self.find(of, seq).await?;
         self.fold(of, found).await
     }
 
-    async fn find(&self, of: &RunRef, seq: u64) -> Result<Found, Error> {
+    async fn find(&self, of: &RunRef, seq: u64) -> Result<LoadedRun, Error> {
         match self.0.cache.get(of) {
-            Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(Found::Cached(run)),
+            Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(LoadedRun::Cached(run)),
             _ => self.read(of).await,
         }
     }
 
-    /// How many events of a run are stored; nothing when there is no such run.
-    pub(super) async fn sequence(&self, of: &RunRef) -> Result<Option<u64>, Error> {
-        Ok(self.0.sequences.of(&self.0.db, of).await?.map(|Sequence(seq)| seq))
+    /// Returns the number of stored events of a run, or `None` if the run does not exist.
+    pub(super) async fn stored_event_count(&self, of: &RunRef) -> Result<Option<u64>, Error> {
+        Ok(self.0.sequences.read(&self.0.db, of).await?.map(|EventCount(seq)| seq))
     }
 
-    /// Whether a remembered run is still as it is stored. Alone we would know of any change; and an end is an end.
+    /// Returns whether a cached run is up to date. It always is on a database of one node, and after the run has ended.
     async fn is_current(&self, of: &RunRef, run: &Run) -> Result<bool, Error> {
         if !self.is_shared() || run.finished() {
             return Ok(true);
         }
-        Ok(self.sequence(of).await? == Some(run.seq))
+        Ok(self.stored_event_count(of).await? == Some(run.seq))
     }
 
-    /// The run as it is stored.
+    /// Loads the run from the store.
     pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         let found = self.read(of).await?;
         self.fold(of, found).await
     }
 
-    async fn read(&self, of: &RunRef) -> Result<Found, Error> {
+    async fn read(&self, of: &RunRef) -> Result<LoadedRun, Error> {
         let commits = self.0.cache.commits(of);
-        let log = self.0.logs.of(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
-        Ok(Found::Stored { log, commits })
+        let log = self.0.logs.read(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
+        Ok(LoadedRun::Stored { log, commits })
     }
 
-    async fn fold(&self, of: &RunRef, found: Found) -> Result<Arc<Run>, Error> {
+    async fn fold(&self, of: &RunRef, found: LoadedRun) -> Result<Arc<Run>, Error> {
         let (stored, commits) = match found {
-            Found::Cached(run) => return Ok(run),
-            Found::Stored { log, commits } => (log, commits),
+            LoadedRun::Cached(run) => return Ok(run),
+            LoadedRun::Stored { log, commits } => (log, commits),
         };
         let (log, size) = stored.read()?;
         let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
@@ -103,42 +104,44 @@ impl Engine {
         Ok(run)
     }
 
-    /// The log from sequence number `from` on; of a long log the first part. Nothing means that it ends there.
-    pub async fn events(&self, of: &RunRef, from: u64) -> Result<Vec<Recorded>, Error> {
+    /// Returns events from sequence `from` on. A long log is returned in parts; an empty result means that the log
+    /// ends.
+    pub async fn events(&self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
         Ok(events::from(&self.0.db, of, from).await?)
     }
 
-    /// The same for those who follow a run: what was just committed here is not read from the store. It may come in parts
-    /// however short it is, where several nodes have written it.
-    pub async fn follow(&self, of: &RunRef, from: u64) -> Result<Vec<Recorded>, Error> {
+    /// Returns events like [`Engine::events`], for followers of a run: events that this node committed recently come
+    /// from memory. Even a short log can be returned in parts if several nodes wrote it.
+    pub async fn follow(&self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
         let recent = self.0.cache.recent.from(of, from);
         if recent.is_empty() { self.events(of, from).await } else { Ok(recent) }
     }
 
-    /// How many events the run has, without folding them.
-    pub async fn length(&self, of: &RunRef) -> Result<u64, Error> {
+    /// Returns the number of events of a run without folding them.
+    pub async fn event_count(&self, of: &RunRef) -> Result<u64, Error> {
         match self.0.cache.get(of) {
             Some(run) if !self.is_shared() || run.finished() => Ok(run.seq),
-            _ => self.sequence(of).await?.ok_or(Error::NotFound("run")),
+            _ => self.stored_event_count(of).await?.ok_or(Error::NotFound("run")),
         }
     }
 
-    /// Wakes a reader whenever the run's log grows.
+    /// Subscribes to new events of a run.
     pub fn subscribe(&self, of: &RunRef) -> Subscription {
         self.0.bus.subscribe(of)
     }
 
+    /// Returns a page of the runs of a tenant.
     pub async fn runs(&self, tenant: &TenantId, filter: RunFilter) -> Result<Vec<RunSummary>, Error> {
         Ok(runs::page(&self.0.db, tenant, filter).await?)
     }
 
-    /// What waits, oldest first.
+    /// Returns pending interrupts, oldest first.
     pub async fn pending(
         &self,
         tenant: &TenantId,
         after: PendingCursor,
         limit: u64,
-    ) -> Result<Vec<Pending>, Error> {
+    ) -> Result<Vec<PendingRow>, Error> {
         let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
         Ok(self.pending_page(tenant, &filter, limit).await?.rows)
     }

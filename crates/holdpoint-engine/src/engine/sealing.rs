@@ -1,4 +1,4 @@
-//! The key that seals the secrets of a database: where it is, and that every node has the same.
+//! The seal key of a database: its source, and the check that every node has the same key.
 
 use std::path::{Path, PathBuf};
 
@@ -6,27 +6,27 @@ use super::Engine;
 use crate::error::Error;
 use crate::location::Location;
 use crate::seal::{Seal, SealKey};
-use crate::store::postgres::{self, Settings};
+use crate::store::postgres::{self, PostgresSettings};
 use crate::store::{self, Database, seal as stored, sqlite};
 
-/// The place of the key: given by the caller, or a file that is created when a database is sealed for the first time.
+/// The source of the seal key: a given key, or a file that is created when a database is sealed for the first time.
 #[derive(Clone, Debug)]
 pub(crate) enum SealSource {
     Key(SealKey),
     File(PathBuf),
 }
 
-/// The key of a database that is being opened.
+/// The seal key of a database that is being opened.
 #[derive(Debug)]
-pub(super) struct Settled {
+pub(super) struct ResolvedSealKey {
     pub key: SealKey,
     /// The file that this start created for the key.
     created: Option<PathBuf>,
 }
 
 impl SealSource {
-    /// Returns the chosen source. Without one, a SQLite file has its key beside it, and a PostgreSQL database has none. A
-    /// key that does not fit the database is refused before anything is written.
+    /// Returns the configured source. The default for SQLite is a key file next to the database; PostgreSQL has no
+    /// default. Rejects a key that does not fit the database before the engine writes to it.
     pub(super) async fn choose(chosen: Option<Self>, location: &Location) -> Result<Option<Self>, Error> {
         let source = match (chosen, location) {
             (Some(source), _) => source,
@@ -37,32 +37,32 @@ impl SealSource {
         Ok(Some(source))
     }
 
-    /// Refuses a key that does not fit. Whatever cannot be read before the database is opened is checked again by
-    /// [`Self::settle`].
+    /// Rejects a key that does not fit the database. [`Self::resolve`] checks again, because some databases cannot be
+    /// read before they are opened.
     async fn check_first(&self, location: &Location) -> Result<(), Error> {
         let sealed_with = match location {
             Location::Sqlite(path) => sqlite::peek(path, stored::REMEMBERED),
             Location::Postgres(url) => {
-                postgres::peek(&Settings::parse(url)?, stored::HAS_TABLE, stored::REMEMBERED).await?
+                postgres::peek(&PostgresSettings::parse(url)?, stored::HAS_TABLE, stored::REMEMBERED).await?
             }
         };
-        self.fitting(sealed_with).map(|_| ())
+        self.find_fitting_key(sealed_with).map(|_| ())
     }
 
     /// Returns the key for an open database. Its file is created only if no key has sealed the database yet.
-    pub(super) async fn settle(&self, db: &Database) -> Result<Settled, Error> {
-        match (self.fitting(stored::remembered(db).await?)?, self) {
-            (Some(key), _) => Ok(Settled { key, created: None }),
+    pub(super) async fn resolve(&self, db: &Database) -> Result<ResolvedSealKey, Error> {
+        match (self.find_fitting_key(stored::remembered(db).await?)?, self) {
+            (Some(key), _) => Ok(ResolvedSealKey { key, created: None }),
             (None, Self::File(path)) => {
-                let key = SealKey::kept_in(path).map_err(|error| failed(path, &error))?;
-                Ok(Settled { key, created: Some(path.clone()) })
+                let key = SealKey::load_or_create(path).map_err(|error| failed(path, &error))?;
+                Ok(ResolvedSealKey { key, created: Some(path.clone()) })
             }
-            (None, Self::Key(key)) => Ok(Settled { key: key.clone(), created: None }),
+            (None, Self::Key(key)) => Ok(ResolvedSealKey { key: key.clone(), created: None }),
         }
     }
 
-    /// Returns the key if it exists and fits a database that was sealed with the named key, or that was not sealed yet.
-    fn fitting(&self, sealed_with: Option<String>) -> Result<Option<SealKey>, Error> {
+    /// Returns the key, or `None` if its file does not exist yet. Fails if the database is sealed with another key.
+    fn find_fitting_key(&self, sealed_with: Option<String>) -> Result<Option<SealKey>, Error> {
         let key = match self {
             Self::Key(key) => Some(key.clone()),
             Self::File(path) => SealKey::read(path).map_err(|error| failed(path, &error))?,
@@ -79,13 +79,13 @@ impl SealSource {
     }
 }
 
-impl Settled {
-    /// Takes back the key file that this start created, after another node sealed the database first.
-    fn undo(&self) {
+impl ResolvedSealKey {
+    /// Removes the key file that this start created, after another node sealed the database first.
+    fn remove_created_file(&self) {
         if let Some(path) = &self.created
             && let Err(error) = std::fs::remove_file(path)
         {
-            tracing::warn!(path = %path.display(), %error, "cannot remove the seal key that is not used; remove it");
+            tracing::warn!(path = %path.display(), %error, "cannot remove the unused seal key file; remove it manually");
         }
     }
 }
@@ -95,14 +95,14 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 }
 
 impl Engine {
-    /// Stays open only with the key of its database.
-    pub(super) async fn sealed_with(self, settled: Option<&Settled>) -> Result<Self, Error> {
-        let Some(settled) = settled else { return Ok(self) };
-        match self.check_seal(&settled.key).await {
+    /// Closes the engine with an error if the seal key is not that of the database.
+    pub(super) async fn verify_seal_key(self, seal_key: Option<&ResolvedSealKey>) -> Result<Self, Error> {
+        let Some(seal_key) = seal_key else { return Ok(self) };
+        match self.check_seal(&seal_key.key).await {
             Ok(()) => Ok(self),
             Err(error) => {
                 if matches!(error, Error::WrongSealKey { .. }) {
-                    settled.undo();
+                    seal_key.remove_created_file();
                 }
                 self.close().await;
                 Err(error)
@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// A file has remembered its key when it was opened; a server does so now.
+    /// Checks the stored name of the seal key. SQLite stored it when the file was opened; PostgreSQL stores it now.
     async fn check_seal(&self, key: &SealKey) -> Result<(), Error> {
         if self.is_shared() {
             stored::remember_now(self.db(), &key.name()).await?;
@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Seals secrets and opens them.
+    /// Returns the seal, which encrypts and decrypts secrets.
     pub(crate) fn seal(&self) -> Result<&Seal, Error> {
         self.0.seal.as_ref().ok_or(Error::NoSealKey)
     }

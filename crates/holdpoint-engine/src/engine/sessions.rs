@@ -1,43 +1,42 @@
-//! Sessions: keys that somebody has signed in with. What they may is what their keys may; who sees a token is not
-//! known here.
+//! Browser sessions. A session has the permissions of the key that signed in. The server handles the tokens.
 
 use holdpoint_core::{TenantId, Timestamp};
 
 use super::Engine;
-use crate::committer::Reply;
+use crate::committer::CommitReply;
 use crate::error::Error;
 use crate::store::dependence::Dependence;
 use crate::store::keys::ApiKey;
-use crate::store::sessions::{self, Link, Session};
+use crate::store::sessions::{self, BrowserSession, SignInLink};
 
-/// Limits of a session or a key that is made with a credential which can end.
+/// Limits of a session or a key that is created with a credential that can end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialLimits {
     /// The latest end.
     pub ends_at: Option<Timestamp>,
-    /// The sessions over which it is made. It ends when one of them is revoked.
+    /// The sessions that it was created with. It ends when one of them is revoked.
     pub depends_on: Dependence,
 }
 
 impl Engine {
-    /// How long a session that nobody uses is good for.
+    /// The lifetime of an unused session in milliseconds.
     pub const SESSION_IDLE_MS: u64 = 12 * 3_600_000;
-    /// How long one is good for at most.
+    /// The maximum lifetime of a session in milliseconds.
     pub const SESSION_LIFE_MS: u64 = sessions::LIFE_MS;
-    /// How long a link that signs in is good for.
+    /// The lifetime of a sign-in link in milliseconds.
     pub const SESSION_LINK_MS: u64 = 30 * 60_000;
-    /// A use that follows another so soon is not written down.
+    /// The minimum time between two recorded uses of a session.
     const SESSION_USE_MS: u64 = 5 * 60_000;
 
-    /// Signs in with a key. `token_hash` is that of what the browser keeps.
+    /// Creates a session for a key. `token_hash` is the hash of the token in the browser.
     pub async fn add_session(
         &self,
         key: &ApiKey,
         session_id: &str,
         token_hash: &str,
-    ) -> Result<Session, Error> {
+    ) -> Result<BrowserSession, Error> {
         let now = self.now();
-        let session = Session {
+        let session = BrowserSession {
             session_id: session_id.to_owned(),
             key_id: key.key_id.clone(),
             tenant: key.tenant.clone(),
@@ -52,36 +51,41 @@ impl Engine {
         Ok(session)
     }
 
-    /// The session, and its key as it is now. Whether they are still good is for the caller to judge.
-    pub async fn session_by_hash(&self, token_hash: &str) -> Result<Option<(Session, ApiKey)>, Error> {
+    /// Returns a session and the current state of its key. The caller checks whether they are valid.
+    pub async fn session_by_hash(&self, token_hash: &str) -> Result<Option<(BrowserSession, ApiKey)>, Error> {
         Ok(sessions::by_hash(self.db(), token_hash).await?)
     }
 
-    /// Lets a session that is used last longer. The session as it is then.
-    pub async fn use_session(&self, session: Session) -> Result<Session, Error> {
+    /// Records a use of a session, which extends it, and returns the session.
+    pub async fn use_session(&self, session: BrowserSession) -> Result<BrowserSession, Error> {
         let now = self.now();
         if now < session.used_at.plus_ms(Self::SESSION_USE_MS) {
             return Ok(session);
         }
         let expires_at = now.plus_ms(Self::SESSION_IDLE_MS).min(session.ends_at);
         self.write(vec![sessions::used(&session.session_id, now, expires_at)]).await?;
-        Ok(Session { used_at: now, expires_at, ..session })
+        Ok(BrowserSession { used_at: now, expires_at, ..session })
     }
 
-    /// The sessions of a key that are still good, the newest first.
-    pub async fn sessions(&self, tenant: &TenantId, key_id: &str, limit: u64) -> Result<Vec<Session>, Error> {
+    /// Returns the valid sessions of a key, newest first.
+    pub async fn sessions(
+        &self,
+        tenant: &TenantId,
+        key_id: &str,
+        limit: u64,
+    ) -> Result<Vec<BrowserSession>, Error> {
         Ok(sessions::of_key(self.db(), (tenant, key_id), self.now(), limit).await?)
     }
 
-    /// Revokes a session, and with it the keys, sessions and sign-in links that were made over it. Returns false if the
-    /// key has no such session.
+    /// Revokes a session and the keys, sessions and sign-in links that were created with it. Returns false if the key
+    /// has no such session.
     pub async fn revoke_session(
         &self,
         tenant: &TenantId,
         key_id: &str,
         session_id: &str,
     ) -> Result<bool, Error> {
-        // A session never changes its key, so that this answer stays right.
+        // A session never changes its key, so that the result stays valid.
         if !sessions::is_owned(self.db(), (tenant, key_id), session_id).await? {
             return Ok(false);
         }
@@ -89,9 +93,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Stores a link that signs in with this key once, and returns when the link expires. The session that the link
-    /// makes ends at `limits.ends_at` at the latest: no session or key can extend its own life by a link. Returns None
-    /// if a session that the link depends on was revoked.
+    /// Stores a link that signs in once with this key, and returns the expiry time of the link. The session of the
+    /// link ends at `limits.ends_at` at the latest, so that no session or key can extend its own lifetime by a link.
+    /// Returns `None` if a session that the link depends on was revoked.
     pub async fn add_session_link(
         &self,
         key_id: &str,
@@ -101,26 +105,27 @@ impl Engine {
         let usual = self.now().plus_ms(Self::SESSION_LINK_MS);
         let (session_ends_at, depends_on) = (limits.ends_at, &limits.depends_on);
         let expires_at = session_ends_at.map_or(usual, |end| end.min(usual));
-        let link = Link { token_hash: link_hash, key_id, expires_at, session_ends_at, depends_on };
+        let link = SignInLink { token_hash: link_hash, key_id, expires_at, session_ends_at, depends_on };
         let stored = self.write(sessions::insert_link(link)).await?;
-        Ok(matches!(stored, Reply::Touched(1)).then_some(expires_at))
+        Ok(matches!(stored, CommitReply::Touched(1)).then_some(expires_at))
     }
 
-    /// Uses a link up and signs in with its key. Returns None if there is no such link, if it was used, or if it or its
-    /// key has ended; a link that cannot be used costs no write. If several callers use a link at once, one signs in.
+    /// Signs in with a link, which can be used once. Returns `None` if the link does not exist, was used or has
+    /// expired, or if its key has ended; such a link causes no write. If several callers use a link at once, one signs
+    /// in.
     pub async fn sign_in_by_link(
         &self,
         link_hash: &str,
         session_id: &str,
         token_hash: &str,
-    ) -> Result<Option<(Session, ApiKey)>, Error> {
+    ) -> Result<Option<(BrowserSession, ApiKey)>, Error> {
         let now = self.now();
         if !sessions::link_is_open(self.db(), link_hash, now).await? {
             return Ok(None);
         }
         let until = now.plus_ms(Self::SESSION_IDLE_MS);
         self.write(sessions::by_link(link_hash, session_id, token_hash, (now, until))).await?;
-        // Asked for rather than counted: a commit whose answer was lost has happened, too.
+        // Read back instead of counting changed rows: an earlier commit may have succeeded although its reply was lost.
         self.session_by_hash(token_hash).await
     }
 
@@ -128,7 +133,7 @@ impl Engine {
     pub(crate) async fn purge_sessions(&self, limit: usize) -> Result<usize, Error> {
         let most = u64::try_from(limit).unwrap_or(u64::MAX);
         match self.write(sessions::purge(self.now(), most).into()).await? {
-            Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+            CommitReply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Ok(0),
         }
     }

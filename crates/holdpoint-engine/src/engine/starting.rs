@@ -1,25 +1,26 @@
-//! Starting runs.
+//! Starts of runs.
 
 use std::sync::Arc;
 
-use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, Start, TenantId, WorkflowId};
+use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId};
 use uuid::{Builder, Uuid};
 
-use super::{ATTEMPTS_MAX, Before, Engine, Once};
-use crate::advance::Draft;
-use crate::committer::Guard;
+use super::{ATTEMPTS_MAX, Engine, Once, PriorState};
+use crate::committer::Precondition;
+use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::store::threads;
 
-/// A scope is part of an index, and PostgreSQL takes no more than 2704 bytes into an entry, with tenant and run.
+/// The maximum length of a scope. It is part of an index entry, which PostgreSQL limits to 2704 bytes with tenant and
+/// run.
 const SCOPE_CHARS_MAX: usize = 256;
 
-/// How a run is started, besides what it is started with.
+/// Options of a start.
 #[derive(Clone, Debug, Default)]
 pub struct StartOptions {
-    /// Nothing for a new one, which sorts by time.
+    /// The id of the run. `None` generates a time-ordered id (UUIDv7).
     pub id: Option<RunId>,
-    /// Refused with [`Error::ScopeBusy`] while another run of the tenant with the same scope is unfinished.
+    /// True to fail with [`Error::ScopeBusy`] while another run of the tenant with the same scope has not ended.
     pub exclusive: bool,
     /// The request whose receipt is written with the run.
     pub once: Option<Once<Run>>,
@@ -27,20 +28,26 @@ pub struct StartOptions {
 
 impl Engine {
     /// Starts a run of the latest revision under a new id.
-    pub async fn start(&self, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
+    pub async fn start(&self, workflow: &WorkflowId, start: StartRequest) -> Result<Arc<Run>, Error> {
         self.start_with(workflow, start, StartOptions::default()).await
     }
 
-    /// Starts a run under an id of the caller's choice; refused when there is such a run.
-    pub async fn start_as(&self, id: &RunId, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
+    /// Starts a run with an id that the caller chose. Fails if a run with this id exists.
+    pub async fn start_as(
+        &self,
+        id: &RunId,
+        workflow: &WorkflowId,
+        start: StartRequest,
+    ) -> Result<Arc<Run>, Error> {
         let options = StartOptions { id: Some(id.clone()), ..StartOptions::default() };
         self.start_with(workflow, start, options).await
     }
 
+    /// Starts a run of the latest revision with options.
     pub async fn start_with(
         &self,
         workflow: &WorkflowId,
-        start: Start,
+        start: StartRequest,
         options: StartOptions,
     ) -> Result<Arc<Run>, Error> {
         check_scope(start.scope.as_deref())?;
@@ -57,24 +64,24 @@ impl Engine {
             let of = RunRef { tenant: tenant.clone(), run: id.clone() };
             let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
             let Some(latest) = latest else {
-                // A graph of a provider is a workflow as soon as somebody wants it.
+                // The workflow of a provider's graph is registered at its first start.
                 if Box::pin(self.ensure_graph(&tenant, workflow)).await? {
                     continue;
                 }
                 return Err(Error::NotFound("workflow"));
             };
-            // It may have been registered when more was switched on.
-            let missing = self.0.nodes.missing(&latest);
+            // The workflow may have been registered when more node types were enabled.
+            let missing = self.0.nodes.capability_flaws(&latest);
             if !missing.is_empty() {
                 return Err(Error::InvalidWorkflow(missing));
             }
-            let unborn = Arc::new(Run::unborn(id, latest));
-            match self.try_start(&of, unborn, &command, &options).await? {
+            let new_run = Arc::new(Run::new(id, latest));
+            match self.try_start(&of, new_run, &command, &options).await? {
                 Ok(run) => return Ok(run),
-                Err(Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
-                // Or it was a run that this one starts, or that started it.
-                Err(Guard::Sequence | Guard::Claim) => {
-                    if self.sequence(&of).await?.is_some() {
+                Err(Precondition::Revision | Precondition::Receipt | Precondition::Arrival) => {}
+                // The conflict can also be in a child run or the parent of this run.
+                Err(Precondition::Sequence | Precondition::Claim) => {
+                    if self.stored_event_count(&of).await?.is_some() {
                         return Err(Refusal::AlreadyStarted.into());
                     }
                 }
@@ -93,8 +100,12 @@ impl Engine {
 
     /// Adds the version of the engine, and the requesters of the thread's previous run: its messages and variables are
     /// part of the new run.
-    async fn completed_start(&self, start: &Start, previous: Option<RunId>) -> Result<Start, Error> {
-        let mut start = Start { engine_version: Some(Self::VERSION), ..start.clone() };
+    async fn completed_start(
+        &self,
+        start: &StartRequest,
+        previous: Option<RunId>,
+    ) -> Result<StartRequest, Error> {
+        let mut start = StartRequest { engine_version: Some(Self::VERSION), ..start.clone() };
         let Some(run) = previous else { return Ok(start) };
         let previous = match self.run(&RunRef { tenant: start.owner.tenant.clone(), run }).await {
             Ok(previous) => previous,
@@ -112,18 +123,18 @@ impl Engine {
     async fn try_start(
         &self,
         of: &RunRef,
-        unborn: Arc<Run>,
+        new_run: Arc<Run>,
         command: &Command,
         options: &StartOptions,
-    ) -> Result<Result<Arc<Run>, Guard>, Error> {
-        let before = Before::of(&unborn);
-        let mut draft = Draft::new(unborn, self.now());
+    ) -> Result<Result<Arc<Run>, Precondition>, Error> {
+        let before = PriorState::of(&new_run);
+        let mut draft = RunDraft::new(new_run, self.now());
         draft.decide(command)?;
         let mail = self.activate(of, &mut draft).await?;
         let after = draft.run.clone();
-        let mut changes = match self.family(of, before, draft, mail).await? {
+        let mut changes = match self.collect_family_changes(of, before, draft, mail).await? {
             Ok(changes) => changes,
-            Err(guard) => return Ok(Err(guard)),
+            Err(failed) => return Ok(Err(failed)),
         };
         if let Some(first) = changes.first_mut() {
             first.exclusive = options.exclusive;
@@ -132,21 +143,22 @@ impl Engine {
     }
 }
 
-/// Sorts by time.
-pub(super) fn fresh_id() -> Result<RunId, Error> {
+/// Returns a new time-ordered id.
+pub(super) fn new_run_id() -> Result<RunId, Error> {
     let id = Uuid::now_v7().to_string();
     Ok(RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?)
 }
 
-/// Returns a new id that sorts behind that of the thread's previous run, also if a node with another clock started it.
+/// Returns a new id that sorts after that of the thread's previous run, even if a node with another clock started that
+/// run.
 fn id_after(previous: Option<&RunId>) -> Result<RunId, Error> {
-    let fresh = fresh_id()?;
-    let behind = previous.filter(|previous| previous.as_str() >= fresh.as_str()).and_then(id_behind);
+    let fresh = new_run_id()?;
+    let behind = previous.filter(|previous| previous.as_str() >= fresh.as_str()).and_then(next_id_after);
     Ok(behind.unwrap_or(fresh))
 }
 
-/// Nothing where the other one is none of ours.
-fn id_behind(newest: &RunId) -> Option<RunId> {
+/// Returns the next id after another one. `None` if the other id is not a UUIDv7.
+fn next_id_after(newest: &RunId) -> Option<RunId> {
     let (seconds, nanos) = Uuid::parse_str(newest.as_str()).ok()?.get_timestamp()?.to_unix();
     let next_ms = seconds * 1000 + u64::from(nanos / 1_000_000) + 1;
     let fresh = Uuid::now_v7().into_bytes();

@@ -1,8 +1,8 @@
-//! The runs of a thread one after another, for those who read all that happens in it.
+//! The runs of a thread, for readers of a whole thread.
 
 use std::sync::Arc;
 
-use holdpoint_core::{Run, RunId, RunRef, Start, TenantId, WorkflowId, limits};
+use holdpoint_core::{Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, limits};
 
 use super::{Engine, StartOptions};
 use crate::bus::Subscription;
@@ -10,57 +10,61 @@ use crate::error::Error;
 use crate::store::{dispatches, threads};
 
 impl Engine {
-    /// The run of a thread that began behind another; without one, the first. A thread without runs has none.
+    /// Returns the run of a thread that follows another run, or the first one.
     pub async fn next_thread_run(
         &self,
         tenant: &TenantId,
         thread: &str,
         behind: Option<&RunId>,
     ) -> Result<Option<RunId>, Error> {
-        if !can_be(thread) {
+        if !is_thread_name(thread) {
             return Ok(None);
         }
         Ok(threads::next(self.db(), tenant, thread, behind).await?)
     }
 
-    /// How many events a run of a thread has; nothing where the run stands elsewhere.
+    /// Returns the number of events of a run of a thread, or `None` if the run is not in the thread.
     pub async fn thread_run_length(
         &self,
         tenant: &TenantId,
         thread: &str,
         run: &RunId,
     ) -> Result<Option<u64>, Error> {
-        if !can_be(thread) {
+        if !is_thread_name(thread) {
             return Ok(None);
         }
         Ok(threads::one(self.db(), tenant, thread, run.as_str()).await?.map(|(_, length)| length))
     }
 
-    /// Starts a run of a workflow in a thread; refused with [`Error::ScopeBusy`] while one is open there.
+    /// Starts a run of a workflow in a thread. Fails with [`Error::ScopeBusy`] while the thread has an open run.
     pub async fn start_in_thread(
         &self,
         workflow: &WorkflowId,
         thread: &str,
-        start: Start,
+        start: StartRequest,
     ) -> Result<Arc<Run>, Error> {
-        let thread = self.without_own_run(&start.owner.tenant, thread.to_owned()).await?;
-        let start = Start { scope: Some(threads::scope_of(&thread)), thread: Some(thread), ..start };
+        let thread = self.check_own_run_ended(&start.owner.tenant, thread.to_owned()).await?;
+        let start = StartRequest { scope: Some(threads::scope_of(&thread)), thread: Some(thread), ..start };
         self.start_with(workflow, start, StartOptions { exclusive: true, ..StartOptions::default() }).await
     }
 
-    /// Wakes a reader whenever a run begins in the thread.
+    /// Subscribes to new runs of a thread.
     pub fn subscribe_thread(&self, tenant: &TenantId, thread: &str) -> Subscription {
-        self.0.bus.subscribe_begun((tenant.clone(), thread.to_owned()))
+        self.0.bus.subscribe_thread((tenant.clone(), thread.to_owned()))
     }
 
-    /// The dispatch in which a run that waits came to wait: the last one that was carried out, as long as it is kept.
+    /// Returns the last acknowledged dispatch of a run, if it is still stored.
     pub async fn last_dispatch(&self, tenant: &TenantId, run: &Run) -> Result<Option<String>, Error> {
         Ok(dispatches::last_acked(self.db(), tenant, run.thread(), run.id.as_str()).await?)
     }
 
-    /// The name of a thread, unless it is that of a run of its own which has not ended: runs of a thread come one
-    /// after another.
-    pub(super) async fn without_own_run(&self, tenant: &TenantId, thread: String) -> Result<String, Error> {
+    /// Returns the thread. Fails with [`Error::ScopeBusy`] if the thread is named after a run that has not ended,
+    /// because the runs of a thread are sequential.
+    pub(super) async fn check_own_run_ended(
+        &self,
+        tenant: &TenantId,
+        thread: String,
+    ) -> Result<String, Error> {
         let Some(own) = self.next_thread_run(tenant, &thread, None).await? else { return Ok(thread) };
         if own.as_str() == thread {
             let of = RunRef { tenant: tenant.clone(), run: own };
@@ -71,15 +75,15 @@ impl Engine {
         Ok(thread)
     }
 
-    /// How the database finds the runs of a thread. For tests.
+    /// Returns the query plans of the reads of a thread. For tests.
     #[doc(hidden)]
     pub async fn thread_plans(&self, tenant: &TenantId, thread: &str) -> Result<Vec<String>, Error> {
         Ok(threads::plan(self.db(), tenant, thread).await?)
     }
 }
 
-/// Whether something can be the name of a thread.
-fn can_be(thread: &str) -> bool {
+/// Returns whether a text is a valid name of a thread.
+fn is_thread_name(thread: &str) -> bool {
     thread.chars().count() <= limits::ID_CHARS_MAX.max(limits::THREAD_CHARS_MAX)
         && !thread.contains(char::is_control)
 }

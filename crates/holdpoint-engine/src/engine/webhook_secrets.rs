@@ -1,28 +1,28 @@
-//! Secrets that sign deliveries and callbacks: making, sealing and rotating them.
+//! Secrets that sign deliveries and callbacks: generation, sealing and rotation.
 
 use holdpoint_core::TenantId;
 
-use super::webhooks::{failed, fresh_mark};
+use super::webhooks::{failed, new_mark};
 use super::{ATTEMPTS_MAX, Engine, Once};
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::webhooks::{self, OldSecret, Sealed, Webhook};
+use crate::store::webhooks::{self, OldSecret, SealedSecret, Webhook};
 use crate::webhooks::{fingerprint, fresh_secret};
 
 /// The name under which secrets of callbacks are sealed. It has no run id, because copies of a run share its secret.
 const CALLBACK_PLACE: &str = "callback";
 
-/// The secrets that sign the deliveries of a subscription.
+/// The secrets that sign the deliveries of a webhook.
 pub(crate) struct SigningSecrets {
     /// Signs in the header of the protocol.
     pub secret: String,
-    /// Signs in an additional header during the overlap of a rotation, and takes the place of the other one afterwards.
+    /// Signs in an additional header during the overlap of a rotation, and replaces the other secret afterwards.
     pub next: Option<String>,
 }
 
 impl Engine {
-    /// Replaces the secret of a subscription and returns the new one, this once. The old one stays valid for the overlap;
-    /// one that was still valid from an earlier rotation ends now.
+    /// Replaces the secret of a webhook and returns the new one. It cannot be read again. The old secret stays valid
+    /// for the overlap; a secret from an earlier rotation ends now.
     pub async fn rotate_webhook_secret(
         &self,
         tenant: &TenantId,
@@ -43,29 +43,29 @@ impl Engine {
                 fingerprint: fingerprint(&secret),
                 sealed: sealed.clone(),
                 old_secret,
-                mark: fresh_mark(),
+                mark: new_mark(),
                 updated_at: now,
                 ..from.clone()
             };
             let rotation = Work::Plain(webhooks::rotate(&from, &to));
-            if let Reply::Touched(1) = self.submit(rotation, once, &to).await? {
+            if let CommitReply::Touched(1) = self.submit(rotation, once, &to).await? {
                 return Ok((to, secret));
             }
         }
         Err(Error::Busy)
     }
 
-    /// Returns a new secret for a subscription, as text and sealed.
-    pub(super) fn make_webhook_secret(&self, id: &str) -> Result<(String, Sealed), Error> {
-        let secret = fresh_secret().ok_or_else(|| failed("there is no randomness"))?;
+    /// Returns a new secret for a webhook, as text and sealed.
+    pub(super) fn make_webhook_secret(&self, id: &str) -> Result<(String, SealedSecret), Error> {
+        let secret = fresh_secret().ok_or_else(|| failed("the system has no source of randomness"))?;
         let sealed = self.seal()?.seal(&place(id), secret.as_bytes()).map_err(failed)?;
-        Ok((secret, Sealed(sealed)))
+        Ok((secret, SealedSecret(sealed)))
     }
 
-    /// Returns the secrets that sign a delivery now. During an overlap the old secret signs in the header of the protocol,
-    /// so that receivers that know only the old one accept deliveries until its end.
+    /// Returns the secrets that sign a delivery now. During an overlap the old secret signs in the header of the
+    /// protocol, so that receivers that know only the old one accept deliveries until its end.
     pub(crate) fn webhook_secrets(&self, hook: &Webhook) -> Result<SigningSecrets, Error> {
-        let open = |sealed: &Sealed| {
+        let open = |sealed: &SealedSecret| {
             let secret = self.seal()?.open(&place(&hook.id), &sealed.0).map_err(failed)?;
             String::from_utf8(secret).map_err(failed)
         };
@@ -76,10 +76,11 @@ impl Engine {
         }
     }
 
-    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed text
-    /// for [`Start::callback_secret`](holdpoint_core::Start::callback_secret), and the secret.
+    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed
+    /// text for [`Start::callback_secret`](holdpoint_core::Start::callback_secret), and the secret.
     pub fn seal_callback_secret(&self, given: Option<String>) -> Result<(String, String), Error> {
-        let secret = given.or_else(fresh_secret).ok_or_else(|| failed("there is no randomness"))?;
+        let secret =
+            given.or_else(fresh_secret).ok_or_else(|| failed("the system has no source of randomness"))?;
         let sealed = self.seal()?.seal(CALLBACK_PLACE, secret.as_bytes()).map_err(failed)?;
         Ok((sealed, secret))
     }
@@ -90,7 +91,7 @@ impl Engine {
     }
 }
 
-/// The place that a secret is sealed for: it opens for no other subscription.
+/// Returns the context that a secret is sealed for. The secret of one webhook cannot be opened for another.
 fn place(id: &str) -> String {
     format!("webhook/{id}")
 }

@@ -1,4 +1,4 @@
-//! Subscriptions, as operators deal with them and as couriers change them.
+//! Webhooks: operations of operators, and changes by the delivery worker.
 
 use holdpoint_core::TenantId;
 use holdpoint_core::limits;
@@ -8,35 +8,41 @@ use holdpoint_core::webhook::{
 use uuid::Uuid;
 
 use super::{ATTEMPTS_MAX, Engine, Once};
-use crate::committer::{Reply, Work};
+use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::outgoing;
 use crate::store::deliveries;
 use crate::store::webhooks::{self, Webhook, WebhookOwner};
 use crate::store::{self, Statement, params};
-use crate::webhooks::{Hooks, fingerprint};
+use crate::webhooks::{WebhookHub, fingerprint};
 
 const NOT_FOUND: Error = Error::NotFound("webhook");
-/// Rows that are ended or deleted in one go.
+/// The number of rows that one statement ends.
 const BATCH: u64 = 1000;
 
-/// A subscription that somebody wants.
+/// A request to create a webhook.
 #[derive(Clone, Debug)]
 pub struct NewWebhook {
+    /// The tenant.
     pub tenant: TenantId,
+    /// The address of the deliveries.
     pub url: String,
+    /// The events to deliver.
     pub filter: Filter,
+    /// Best effort or durable.
     pub mode: Mode,
+    /// True if durable deliveries of a run keep their order.
     pub ordered: bool,
+    /// The retries of failed deliveries.
     pub retry: RetryPolicy,
-    /// Without one it depends on no key.
+    /// The owner, whose key must be active. A webhook without an owner depends on no key.
     pub owner: Option<WebhookOwner>,
-    /// The request whose receipt is written with the subscription.
+    /// The request whose receipt is written with the webhook.
     pub once: Option<Once<Webhook>>,
 }
 
 impl NewWebhook {
-    /// Best effort, for these events of all runs, without an owner.
+    /// Returns a request for a best-effort webhook for these events of all runs, without an owner.
     pub fn new(tenant: TenantId, url: impl Into<String>, events: impl IntoIterator<Item = String>) -> Self {
         let filter = Filter { events: events.into_iter().collect(), tags: Vec::new() };
         let (mode, ordered, retry) = (Mode::BestEffort, true, RetryPolicy::default());
@@ -51,8 +57,8 @@ impl From<BadPolicy> for Error {
 }
 
 impl Engine {
-    /// Registers a subscription. The secret comes back this once and is kept sealed. A URL that must not be called is
-    /// refused with [`Error::Target`]; a name that has no address at the moment may get one.
+    /// Creates a webhook and returns it with its secret, which cannot be read again. Fails with [`Error::Target`] if
+    /// the outgoing policy forbids the URL; accepts a host name that cannot be resolved now.
     pub async fn add_webhook(&self, new: NewWebhook) -> Result<(Webhook, String), Error> {
         new.retry.check()?;
         self.check_target(&new.url).await?;
@@ -78,11 +84,11 @@ impl Engine {
             created_at: now,
             updated_at: now,
             sealed,
-            mark: fresh_mark(),
+            mark: new_mark(),
         };
         let rows = webhooks::insert(&webhook, limits::WEBHOOKS_PER_TENANT_MAX)?;
         match self.submit(Work::Plain(rows), once.as_ref(), &webhook).await? {
-            Reply::Touched(1) => Ok((webhook, secret)),
+            CommitReply::Touched(1) => Ok((webhook, secret)),
             _ => Err(Error::TooMany("webhooks")),
         }
     }
@@ -91,7 +97,7 @@ impl Engine {
         match self.hooks().outgoing.check(url).await {
             Ok(_) => Ok(()),
             Err(error @ outgoing::Error::Refused(_)) => Err(Error::Target(error)),
-            // Plain HTTP is for this machine, which has an address.
+            // Plain HTTP is only for the loopback interface, whose name can always be resolved.
             Err(error) if !url.trim_start().to_ascii_lowercase().starts_with("https:") => {
                 Err(Error::Target(error))
             }
@@ -99,7 +105,8 @@ impl Engine {
         }
     }
 
-    /// In the order of their ids, which is that of their making; `after` is the last of the page before.
+    /// Returns the webhooks of a tenant in the order of their creation. `after` is the id of the last webhook of the
+    /// previous page.
     pub async fn webhooks(
         &self,
         tenant: &TenantId,
@@ -109,12 +116,13 @@ impl Engine {
         Ok(webhooks::page(self.db(), tenant, after.unwrap_or_default(), self.now(), limit).await?)
     }
 
+    /// Returns a webhook.
     pub async fn webhook(&self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
         self.find_webhook(tenant, id).await?.ok_or(NOT_FOUND)
     }
 
-    /// Returns false if the tenant has no such webhook. When this returns, nothing more is sent by this node; what others have
-    /// under way ends within the time of an attempt.
+    /// Deletes a webhook. Returns false if the tenant has no such webhook. After it returns, this node sends no
+    /// deliveries to the webhook; attempts of other nodes end within the timeout of an attempt.
     pub async fn remove_webhook(
         &self,
         tenant: &TenantId,
@@ -124,15 +132,15 @@ impl Engine {
         let Some(hook) = self.find_webhook(tenant, id).await? else { return Ok(false) };
         let removal = Work::Plain(webhooks::remove(tenant, id));
         let removed = self.submit(removal, once, &()).await?;
-        self.hooks().shut(id).await;
-        // What is left of it is dropped by the upkeep, if not here.
+        self.hooks().close_lane(id).await;
+        // The upkeep drops the remaining deliveries if this fails.
         if let Err(error) = self.end_deliveries(&hook, DeliveryState::Dropped, None).await {
-            tracing::warn!(%error, webhook = id, "pending deliveries are dropped later");
+            tracing::warn!(%error, webhook = id, "pending deliveries of a deleted webhook could not be dropped; it will be retried");
         }
-        Ok(matches!(removed, Reply::Touched(rows) if rows > 0))
+        Ok(matches!(removed, CommitReply::Touched(rows) if rows > 0))
     }
 
-    /// Stops deliveries. Those of a durable subscription wait.
+    /// Pauses a webhook. Deliveries of a durable webhook stay queued.
     pub async fn pause_webhook(
         &self,
         tenant: &TenantId,
@@ -143,11 +151,11 @@ impl Engine {
             (from.state == SubscriptionState::Active)
                 .then(|| Webhook { state: SubscriptionState::Paused, ..from.clone() })
         };
-        self.turn_webhook(tenant, id, pause, ChangeReason::OperatorPaused, once).await
+        self.change_webhook_state(tenant, id, pause, ChangeReason::OperatorPaused, once).await
     }
 
-    /// Resumes a paused or failed subscription with a closed circuit, and makes the caller its owner. One that is gone for
-    /// good stays so.
+    /// Resumes a paused or failed webhook with a closed circuit breaker, and makes the caller its owner. Has no effect
+    /// on a webhook whose address is permanently gone.
     pub async fn resume_webhook(
         &self,
         tenant: &TenantId,
@@ -160,24 +168,25 @@ impl Engine {
             let (state, breaker, owner) = (SubscriptionState::Active, Breaker::default(), owner.clone());
             stands_still.then(|| Webhook { state, breaker, owner, ..from.clone() })
         };
-        let resumed = self.turn_webhook(tenant, id, resume, ChangeReason::OperatorResumed, once).await?;
+        let resumed =
+            self.change_webhook_state(tenant, id, resume, ChangeReason::OperatorResumed, once).await?;
         self.hooks().wake_for_durable();
         Ok(resumed)
     }
 
-    /// Stores that subscriptions of a tenant are paused because their owners have no active key. What is missed here is
-    /// stored with the next delivery, which is not sent.
+    /// Stores that webhooks of a tenant are paused because their owners have no active key. If this fails, the next
+    /// delivery stores it and is not sent.
     pub async fn pause_lapsed_webhooks(&self, tenant: &TenantId) -> Result<(), Error> {
         let all = self.webhooks(tenant, None, limits::WEBHOOKS_PER_TENANT_MAX).await?;
-        for hook in all.iter().filter(|hook| hook.has_lapsed()) {
+        for hook in all.iter().filter(|hook| hook.has_unstored_pause()) {
             self.pause_lapsed(hook).await?;
         }
         Ok(())
     }
 
-    /// Stores that a subscription is paused, if its owner has no active key and the store does not say so yet.
+    /// Stores that a webhook is paused, if its owner has no active key and the stored state is still active.
     pub(crate) async fn pause_lapsed(&self, hook: &Webhook) -> Result<(), Error> {
-        if !hook.has_lapsed() {
+        if !hook.has_unstored_pause() {
             return Ok(());
         }
         let pause = |hook: &mut Webhook| {
@@ -187,8 +196,8 @@ impl Engine {
         self.change_webhook(&hook.tenant, &hook.id, pause).await
     }
 
-    /// Changes a subscription as `turn` says. If it returns None the subscription stays as it is, which is no error.
-    async fn turn_webhook(
+    /// Changes a webhook with `turn`. If `turn` returns `None`, the webhook is returned unchanged.
+    async fn change_webhook_state(
         &self,
         tenant: &TenantId,
         id: &str,
@@ -202,34 +211,34 @@ impl Engine {
                 self.keep_unchanged(once, &from).await?;
                 return Ok(from);
             };
-            if let Some(to) = self.swap_webhook(&from, to, Some(why), once).await? {
-                self.hooks().reset(id);
+            if let Some(to) = self.replace_webhook(&from, to, Some(why), once).await? {
+                self.hooks().reset_lane(id);
                 return Ok(to);
             }
         }
         Err(Error::Busy)
     }
 
-    /// Nothing when somebody else has changed it since it was read.
-    async fn swap_webhook(
+    /// Replaces a webhook. Returns `None` if it has changed since it was read.
+    async fn replace_webhook(
         &self,
         from: &Webhook,
         to: Webhook,
         why: Option<ChangeReason>,
         once: Option<&Once<Webhook>>,
     ) -> Result<Option<Webhook>, Error> {
-        // A lapse that is stored along with another change keeps its own reason.
-        let why = if from.has_lapsed() && to.state == from.state { to.reason } else { why };
+        // A pause for a missing key that is stored with another change keeps its own reason.
+        let why = if from.has_unstored_pause() && to.state == from.state { to.reason } else { why };
         let reason = match to.state {
             SubscriptionState::Active => None,
             _ if to.state == from.stored_state => to.reason,
             _ => why,
         };
-        let (mark, updated_at) = (fresh_mark(), self.now());
+        let (mark, updated_at) = (new_mark(), self.now());
         let to = Webhook { mark, updated_at, reason, stored_state: to.state, ..to };
         let rows = webhooks::change(from, &to, why)?;
         let swapped = self.submit(Work::Plain(rows), once, &to).await?;
-        Ok(matches!(swapped, Reply::Touched(1)).then_some(to))
+        Ok(matches!(swapped, CommitReply::Touched(1)).then_some(to))
     }
 
     pub(crate) async fn try_change_webhook(
@@ -238,10 +247,10 @@ impl Engine {
         to: Webhook,
         why: Option<ChangeReason>,
     ) -> Result<bool, Error> {
-        Ok(self.swap_webhook(from, to, why, None).await?.is_some())
+        Ok(self.replace_webhook(from, to, why, None).await?.is_some())
     }
 
-    /// Changes a subscription that may be gone by now. What is queued for one that is then given up is given up too.
+    /// Changes a webhook if it still exists. If the webhook ends, its queued deliveries become dead letters.
     pub(crate) async fn change_webhook(
         &self,
         tenant: &TenantId,
@@ -255,7 +264,7 @@ impl Engine {
             if to == from {
                 return Ok(());
             }
-            if let Some(to) = self.swap_webhook(&from, to, why, None).await? {
+            if let Some(to) = self.replace_webhook(&from, to, why, None).await? {
                 if let Some(why) = why {
                     let (fingerprint, state) = (&to.fingerprint, to.state.as_str());
                     tracing::warn!(
@@ -263,7 +272,7 @@ impl Engine {
                         fingerprint,
                         state,
                         reason = why.as_str(),
-                        "a webhook changed"
+                        "the state of a webhook changed"
                     );
                 }
                 return self.give_up_queue(&to).await;
@@ -273,23 +282,23 @@ impl Engine {
     }
 
     async fn give_up_queue(&self, hook: &Webhook) -> Result<(), Error> {
-        if hook.state.begins() != DeliveryState::DeadLettered {
+        if hook.state.first_delivery_state() != DeliveryState::DeadLettered {
             return Ok(());
         }
         self.end_deliveries(hook, DeliveryState::DeadLettered, Some(DeadReason::SubscriptionEnded)).await
     }
 
-    /// Ends what is queued; what is dropped is dropped even if somebody is at it.
+    /// Ends queued deliveries. Dropped deliveries end even if a delivery worker has claimed them.
     async fn end_deliveries(
         &self,
         hook: &Webhook,
         state: DeliveryState,
         why: Option<DeadReason>,
     ) -> Result<(), Error> {
-        self.end_of(&hook.tenant, &hook.id, state, why).await
+        self.end_deliveries_of(&hook.tenant, &hook.id, state, why).await
     }
 
-    pub(super) async fn end_of(
+    pub(super) async fn end_deliveries_of(
         &self,
         tenant: &TenantId,
         id: &str,
@@ -301,15 +310,15 @@ impl Engine {
             let why = why.map(DeadReason::as_str);
             let values = params![state.as_str(), self.now(), why, id, tenant.as_str(), held_too, BATCH];
             match self.write(vec![Statement::new(deliveries::END, values)]).await? {
-                Reply::Touched(rows) if rows >= BATCH => {}
+                CommitReply::Touched(rows) if rows >= BATCH => {}
                 _ => return Ok(()),
             }
         }
     }
 
-    // For couriers
+    // For the delivery worker
 
-    pub(crate) fn hooks(&self) -> &Hooks {
+    pub(crate) fn hooks(&self) -> &WebhookHub {
         &self.0.hooks
     }
 
@@ -317,17 +326,17 @@ impl Engine {
         Ok(webhooks::find(self.db(), tenant, id, self.now()).await?)
     }
 
-    /// Writes rows that rely on nothing, together with whatever else is being written.
+    /// Writes rows without preconditions, grouped with other changes.
     pub(crate) async fn write_rows(&self, rows: Vec<Statement>) -> Result<(), Error> {
         self.0.committer.submit(Work::Rows(rows), None).await.map(|_| ())
     }
 
-    pub(crate) async fn submit_work(&self, work: Work) -> Result<Reply, Error> {
+    pub(crate) async fn submit_work(&self, work: Work) -> Result<CommitReply, Error> {
         self.0.committer.submit(work, None).await
     }
 }
 
-pub(super) fn fresh_mark() -> String {
+pub(super) fn new_mark() -> String {
     Uuid::now_v7().simple().to_string()
 }
 

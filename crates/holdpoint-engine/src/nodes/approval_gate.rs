@@ -1,36 +1,37 @@
-//! `core.approvalGate`: asks for an approval. Granted, it hands the decision on; rejected or met with silence, it fails.
+//! `core.approvalGate`: requests an approval. If it is granted, the decision is the output. If it is rejected or times
+//! out, the node fails.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Kind, PEOPLE, Request, RunError};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{ASSIGNEE_MEMBERS, InterruptRequest, Kind, RunError};
 use serde_json::{Map, Value, json};
 
 use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
-use crate::permits::COVERS;
+use crate::permitted_effects::COVERS;
 
 pub(super) struct ApprovalGate;
 
 /// The error code of a gate that was rejected or timed out.
 const REJECTED: &str = "approval_rejected";
 
-/// Config members that are part of what is asked as they are, besides those about people.
+/// Config members that are copied into the request, besides those about assignees.
 const SHOWN: [&str; 7] =
     ["description", "actions", "requiredApprovals", "rejectionPolicy", "artifactType", "profile", COVERS];
 
-/// Those that are not. `onTimeout` is understood and ignored: silence never grants, whatever it says.
+/// Config members that are not copied. `onTimeout` is accepted and ignored: a timeout never grants an approval.
 const OTHERS: [&str; 4] = ["title", "artifactId", "timeoutMs", "onTimeout"];
 
 impl PureNode for ApprovalGate {
-    fn asks(&self) -> bool {
+    fn is_gate(&self) -> bool {
         true
     }
 
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &[&SHOWN[..], &PEOPLE[..], &OTHERS[..]].concat());
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
+        let mut flaws = unknown_config(node, &[&SHOWN[..], &ASSIGNEE_MEMBERS[..], &OTHERS[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node, "at registration", &Map::new()).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
-            flaws.push(Flaw::of_node(&node.id, format!("config.{field}"), bad.message));
+            flaws.push(DefinitionFlaw::of_node(&node.id, format!("config.{field}"), bad.message));
         }
         flaws
     }
@@ -43,10 +44,10 @@ impl PureNode for ApprovalGate {
 
 /// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member that has the reason of
 /// a rejection.
-pub(super) fn decide(context: &mut Context, request: Request, why: &str) -> Result<Outputs, Stop> {
+pub(super) fn decide(context: &mut Context, request: InterruptRequest, why: &str) -> Result<Outputs, Stop> {
     let answer = match context.interrupt(request.clone()) {
         Err(Stop::TimedOut) => {
-            let message = "nobody decided before the deadline; silence is not an approval";
+            let message = "no decision was made before the deadline; a timeout is not an approval";
             return Err(Stop::Failed(RunError::timed_out(REJECTED, message)));
         }
         other => other?,
@@ -60,14 +61,14 @@ pub(super) fn decide(context: &mut Context, request: Request, why: &str) -> Resu
     }
 }
 
-fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>) -> Request {
+fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>) -> InterruptRequest {
     let text = |field: &str| node.config.get(field).cloned();
     let mut data = Map::new();
     data.insert("artifactId".to_owned(), text("artifactId").unwrap_or(json!(artifact_id)));
     data.insert("artifactType".to_owned(), json!(node.artifact_type.as_deref().unwrap_or("workflow.node")));
     data.insert("title".to_owned(), text("title").unwrap_or(json!(node.name)));
     data.insert("actions".to_owned(), json!(["accept", "reject"]));
-    for field in SHOWN.into_iter().chain(PEOPLE) {
+    for field in SHOWN.into_iter().chain(ASSIGNEE_MEMBERS) {
         if let Some(value) = node.config.get(field) {
             data.insert(field.to_owned(), value.clone());
         }
@@ -76,7 +77,7 @@ fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>
     if !inputs.is_empty() {
         data.insert("artifactData".to_owned(), artifact);
     }
-    let mut request = Request::new(Kind::Approval, Value::Object(data));
+    let mut request = InterruptRequest::new(Kind::Approval, Value::Object(data));
     request.timeout_ms = node.config.get("timeoutMs").and_then(Value::as_u64);
     request
 }

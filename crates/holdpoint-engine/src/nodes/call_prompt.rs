@@ -1,19 +1,19 @@
-//! `core.ai.callPrompt`: asks a model. This engine has none; it only says what a run's `mockProvider` tells it to.
+//! `core.ai.callPrompt`: calls a model. This engine has no model for it and only supports the `mockProvider` of a run.
 
 use serde_json::{Map, Value, json};
 
 use super::{Outputs, PureNode};
 use crate::context::{Context, Stop};
 
-pub(super) struct CallPrompt;
+pub(super) struct CallPromptNode;
 
-impl PureNode for CallPrompt {
+impl PureNode for CallPromptNode {
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let Some(mock) = context.configurable().and_then(|options| options.get("mockProvider")) else {
             return Err(Stop::failed(
                 "provider_not_configured",
-                "this server has no provider of models; configurable.mockProvider {\"id\": \"stream-text\"} \
-                 makes the node say what the run's caller wants, and a node type of your own can ask a model",
+                "this server has no model provider for core.ai.callPrompt; set configurable.mockProvider to \
+                 {\"id\": \"stream-text\"} for a mock reply, or register a node type that calls a model",
             ));
         };
         match mock.get("id").and_then(Value::as_str) {
@@ -25,12 +25,12 @@ impl PureNode for CallPrompt {
             }
         }
         let config = mock.get("config").and_then(Value::as_object).cloned().unwrap_or_default();
-        Ok(speak(context, &config))
+        Ok(emit_chunks(context, &config))
     }
 }
 
-/// The tokens, one chunk each. The pace that a caller asks for is not kept: the run is written as one.
-fn speak(context: &mut Context, config: &Map<String, Value>) -> Outputs {
+/// Emits one chunk per token. Delays in the mock config are ignored: all chunks are committed at once.
+fn emit_chunks(context: &mut Context, config: &Map<String, Value>) -> Outputs {
     let tokens = config.get("tokens").or_else(|| config.get("chunks")).and_then(Value::as_array);
     let mut tokens: Vec<String> = match tokens {
         Some(tokens) => tokens.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -45,15 +45,15 @@ fn speak(context: &mut Context, config: &Map<String, Value>) -> Outputs {
     let model = config.get("model").cloned().unwrap_or_else(|| json!("mock-stream-text-v1"));
     let finish = config.get("finishReason").cloned().unwrap_or_else(|| json!("stop"));
     let meta = Map::from_iter([("model".to_owned(), model.clone())]);
-    // Also a model that says nothing comes to an end.
+    // A reply without tokens also has a last chunk.
     let last = tokens.pop().unwrap_or_default();
     for token in tokens {
-        context.chunk(token, meta.clone());
+        context.emit_chunk(token, meta.clone());
     }
     let mut end = meta;
     end.insert("finishReason".to_owned(), finish.clone());
     end.insert("usage".to_owned(), usage.clone());
-    context.chunk(last, end);
+    context.emit_chunk(last, end);
     let outputs = [("text", json!(text)), ("model", model), ("finishReason", finish), ("usage", usage)];
     outputs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

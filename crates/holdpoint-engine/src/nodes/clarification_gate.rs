@@ -1,7 +1,7 @@
-//! `core.clarificationGate`: asks questions and hands the answers on.
+//! `core.clarificationGate`: opens a clarification. The answers are its outputs.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Kind, PEOPLE, Request};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{ASSIGNEE_MEMBERS, InterruptRequest, Kind};
 use serde_json::{Map, Value};
 
 use super::{Outputs, PureNode, config_ms, unknown_config};
@@ -9,20 +9,20 @@ use crate::context::{Context, Stop};
 
 pub(super) struct ClarificationGate;
 
-/// Config members that are part of what is asked as they are, besides those about people.
+/// Config members that are copied into the request, besides those about assignees.
 const SHOWN: [&str; 2] = ["questions", "contextType"];
 
 impl PureNode for ClarificationGate {
-    fn asks(&self) -> bool {
+    fn is_gate(&self) -> bool {
         true
     }
 
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &[&SHOWN[..], &PEOPLE[..], &["timeoutMs"]].concat());
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
+        let mut flaws = unknown_config(node, &[&SHOWN[..], &ASSIGNEE_MEMBERS[..], &["timeoutMs"]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
-            flaws.push(Flaw::of_node(&node.id, format!("config.{field}"), bad.message));
+            flaws.push(DefinitionFlaw::of_node(&node.id, format!("config.{field}"), bad.message));
         }
         flaws
     }
@@ -34,10 +34,10 @@ impl PureNode for ClarificationGate {
     }
 }
 
-fn request(node: &workflow::Node) -> Request {
+fn request(node: &workflow::Node) -> InterruptRequest {
     let shown = |field: &str| Some((field.to_owned(), node.config.get(field)?.clone()));
-    let data: Map<String, Value> = SHOWN.into_iter().chain(PEOPLE).filter_map(shown).collect();
-    let mut request = Request::new(Kind::Clarification, Value::Object(data));
+    let data: Map<String, Value> = SHOWN.into_iter().chain(ASSIGNEE_MEMBERS).filter_map(shown).collect();
+    let mut request = InterruptRequest::new(Kind::Clarification, Value::Object(data));
     request.timeout_ms = node.config.get("timeoutMs").and_then(Value::as_u64);
     request
 }

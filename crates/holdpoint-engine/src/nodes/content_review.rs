@@ -1,5 +1,5 @@
-//! The node types of the graph `content-review`: a text is written, looked over by rules, shown to somebody, and published
-//! only if that person says so. What they say to each other is typed in `payload.rs`; nothing else knows these types.
+//! The node types of the graph `content-review`: a text is written, checked by rules, shown to a reviewer, and
+//! published only after an approval. The payloads between the nodes are typed in `payload.rs` and used only here.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,46 +7,47 @@ use serde_json::{Value, json};
 
 use super::{NodeTypes, Outputs};
 use crate::context::{Context, Stop};
-use crate::outgoing::{Outgoing, Policy};
+use crate::outgoing::{Outgoing, OutgoingPolicy};
 
-mod checking;
+mod check;
+mod draft;
 mod payload;
 mod publish;
 mod review;
-mod writing;
 
-pub use payload::{Action, CheckResult, Feedback, ReviewDecision, ReviewRequest};
+pub use payload::{CheckResult, Feedback, ReviewAction, ReviewDecision, ReviewRequest};
 
-/// A node that publishes, and the type of node that must have said so.
+/// The type of the node that publishes.
 pub(crate) const PUBLISH: &str = "contentReview.publish";
+/// The type of the node that must have approved the publication.
 pub(crate) const REVIEW: &str = "contentReview.review";
 
-/// Revisions that a run may allow, where it says nothing and at most. With the most characters of a remark and the most
-/// bytes of a text, everything that a reviewer is shown stays below the limit of an interrupt's data.
+/// The number of revisions that a run may allow: the default and the maximum. Together with the limits for remarks and
+/// drafts, the data of a review stays below the limit for the data of an interrupt.
 const REVISIONS_DEFAULT: u64 = 3;
 const REVISIONS_MAX: u64 = 10;
 const REMARK_CHARS_MAX: usize = 2000;
-/// Of a text as JSON: as much as fits into an answer, so that everything that is shown can be edited.
+/// The limit of a draft in bytes of JSON. It fits into an answer, so that a reviewer can edit the whole draft.
 const DRAFT_BYTES_MAX: usize = 60 * 1024;
 
 pub(super) fn add_to(types: &mut NodeTypes) {
-    types.pure("contentReview.draft", writing::Draft);
-    types.pure("contentReview.check", checking::Check);
-    types.pure(REVIEW, review::Review);
-    types.pure("contentReview.revise", writing::Revise);
-    types.effect(PUBLISH, publish::Publish::new(Outgoing::new(Policy::default())));
+    types.pure("contentReview.draft", draft::DraftNode);
+    types.pure("contentReview.check", check::CheckNode);
+    types.pure(REVIEW, review::ReviewNode);
+    types.pure("contentReview.revise", draft::ReviseNode);
+    types.effect(PUBLISH, publish::PublishNode::new(Outgoing::new(OutgoingPolicy::default())));
 }
 
-/// The node that publishes, under another guard.
-pub(crate) fn publishing(outgoing: Outgoing) -> impl super::Node {
-    publish::Publish::new(outgoing)
+/// Returns the node that publishes, with another outgoing policy.
+pub(crate) fn publish_node(outgoing: Outgoing) -> impl super::Node {
+    publish::PublishNode::new(outgoing)
 }
 
 fn invalid(message: impl Into<String>) -> Stop {
     Stop::failed("invalid_input", message)
 }
 
-/// An input as what it should be; nothing where it is missing or null.
+/// Parses an input. None if it is missing or null.
 fn input<T: DeserializeOwned>(context: &Context, name: &str) -> Result<Option<T>, Stop> {
     match context.inputs.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -56,18 +57,18 @@ fn input<T: DeserializeOwned>(context: &Context, name: &str) -> Result<Option<T>
     }
 }
 
-fn needed<T: DeserializeOwned>(context: &Context, name: &str) -> Result<T, Stop> {
+fn required_input<T: DeserializeOwned>(context: &Context, name: &str) -> Result<T, Stop> {
     input(context, name)?.ok_or_else(|| invalid(format!("the input {name} is missing")))
 }
 
-/// A text that can be shown, edited and sent.
-fn sound(draft: String) -> Result<String, Stop> {
+/// Checks that a draft is not empty and not too large to be shown, edited and published.
+fn check_draft(draft: String) -> Result<String, Stop> {
     if draft.trim().is_empty() {
         return Err(invalid("the draft is empty"));
     }
     let bytes = json!(draft).to_string().len();
     if bytes > DRAFT_BYTES_MAX {
-        return Err(invalid(format!("the draft has {bytes} bytes as JSON; {DRAFT_BYTES_MAX} are the most")));
+        return Err(invalid(format!("the draft has {bytes} bytes as JSON; the limit is {DRAFT_BYTES_MAX}")));
     }
     Ok(draft)
 }
@@ -77,7 +78,7 @@ fn outputs<const N: usize>(members: [(&str, &dyn ErasedValue); N]) -> Outputs {
     present.filter(|(_, value)| !value.is_null()).collect()
 }
 
-/// Whatever can stand in outputs.
+/// A value that can be an output.
 trait ErasedValue {
     fn value(&self) -> Value;
 }

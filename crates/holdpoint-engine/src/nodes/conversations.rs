@@ -1,12 +1,12 @@
-//! Conversations can be switched off. Which definitions need them, and what becomes of a node that opens one all the
-//! same: some say what they ask only when they run.
+//! The switch that disables conversations. Definitions that need them are rejected. A node whose request is known only
+//! at execution fails if it opens a conversation.
 
-use holdpoint_core::workflow::{self, Flaw, Workflow};
-use holdpoint_core::{Outcome, Request, RunError};
+use holdpoint_core::workflow::{self, DefinitionFlaw, Workflow};
+use holdpoint_core::{InterruptRequest, NodeOutcome, RunError};
 
 use super::NodeTypes;
 
-/// As discovery calls it.
+/// The name of the capability in the discovery document.
 const CAPABILITY: &str = "conversationPrimitive";
 
 impl NodeTypes {
@@ -18,25 +18,25 @@ impl NodeTypes {
         self.conversations
     }
 
-    /// What a definition needs that was switched off, node by node.
-    pub(crate) fn missing(&self, workflow: &Workflow) -> Vec<Flaw> {
+    /// Returns a flaw for each node that needs conversations, if they are disabled.
+    pub(crate) fn capability_flaws(&self, workflow: &Workflow) -> Vec<DefinitionFlaw> {
         if self.conversations {
             return Vec::new();
         }
-        let message = "holds a conversation, and this server has conversations switched off; ask with clarifications instead";
-        let flaw = |node: &workflow::Node| Flaw {
+        let message = "needs conversations, which are disabled on this server; use a clarification instead";
+        let flaw = |node: &workflow::Node| DefinitionFlaw {
             capability: Some(CAPABILITY),
-            ..Flaw::of_node(&node.id, "typeId", message)
+            ..DefinitionFlaw::of_node(&node.id, "typeId", message)
         };
         workflow.nodes.iter().filter(|node| needs_conversations(node)).map(flaw).collect()
     }
 
-    /// What a node comes to where not everything is switched on.
-    pub(crate) fn permitted(&self, outcome: Outcome) -> Outcome {
+    /// Replaces the outcome of a node that opens a conversation with a failure, if conversations are disabled.
+    pub(crate) fn restrict_outcome(&self, outcome: NodeOutcome) -> NodeOutcome {
         match outcome {
-            Outcome::Asked(request) if !self.conversations && request.kind.is_of_conversation() => {
-                let message = format!("the node needs {CAPABILITY}, which this server has switched off");
-                Outcome::Failed(RunError::new("capability_not_provided", message))
+            NodeOutcome::Asked(request) if !self.conversations && request.kind.is_of_conversation() => {
+                let message = format!("the node needs {CAPABILITY}, which is disabled on this server");
+                NodeOutcome::Failed(RunError::new("capability_not_provided", message))
             }
             other => other,
         }
@@ -47,7 +47,7 @@ fn needs_conversations(node: &workflow::Node) -> bool {
     match node.type_id.as_str() {
         "core.conversationGate" => true,
         "core.interrupt" => {
-            Request::from_json(&node.config).is_ok_and(|request| request.kind.is_of_conversation())
+            InterruptRequest::from_json(&node.config).is_ok_and(|request| request.kind.is_of_conversation())
         }
         _ => false,
     }

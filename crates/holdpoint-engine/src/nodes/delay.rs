@@ -1,29 +1,33 @@
-//! `core.delay`: sleeps for its `delayMs` input or its `ms` config, or under the name `durationMs` for either. A sleeping
-//! run is a row, not a timer in memory.
+//! `core.delay`: sleeps for the time in its input `delayMs` or its config `ms`. `durationMs` is an alias of both. A
+//! sleeping run has a timer row in the database, not a timer in memory.
 
 use holdpoint_core::RunError;
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 
 use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
-/// The same time under either name: the second is that of later OpenWOP fixtures.
+/// The names of the time. The second is an alias of later OpenWOP fixtures.
 const INPUTS: [&str; 2] = ["delayMs", "durationMs"];
 const CONFIG: [&str; 2] = ["ms", "durationMs"];
 
-pub(super) struct Delay;
+pub(super) struct DelayNode;
 
-impl PureNode for Delay {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+impl PureNode for DelayNode {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &CONFIG);
         flaws.extend(CONFIG.iter().filter_map(|field| config_ms(node, field).err()));
         let is_given = |name: &&&str| node.config.contains_key(**name);
         match CONFIG.iter().filter(is_given).count() {
             0 if !INPUTS.iter().any(|port| node.inputs.contains_key(*port)) => {
-                flaws.push(Flaw::of_node(&node.id, "config.ms", "is missing, and so is the input delayMs"));
+                flaws.push(DefinitionFlaw::of_node(
+                    &node.id,
+                    "config.ms",
+                    "is missing, and so is the input delayMs",
+                ));
             }
             0 | 1 => {}
-            _ => flaws.push(Flaw::of_node(
+            _ => flaws.push(DefinitionFlaw::of_node(
                 &node.id,
                 "config.durationMs",
                 "is another name for ms; set only one of them",

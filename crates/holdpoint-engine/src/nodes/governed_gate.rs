@@ -1,18 +1,19 @@
-//! `core.openwop.governance.approvalGate`: asks whoever holds a role or a scope. Granted or overridden, it hands the decision
-//! on; rejected or met with silence, it fails, and edges that take failures lead on or back.
+//! `core.openwop.governance.approvalGate`: requests an approval from principals with a role or a scope. If it is
+//! granted or overridden, the decision is the output. If it is rejected or times out, the node fails, and edges for
+//! failures apply.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Kind, Request};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{InterruptRequest, Kind};
 use serde_json::{Map, Value, json};
 
 use super::approval_gate::decide;
 use super::{Outputs, PureNode, config_count, config_flaw, config_ms, unknown_config};
 use crate::context::{Context, Stop};
-use crate::permits::COVERS;
+use crate::permitted_effects::COVERS;
 
 pub(super) struct GovernedGate;
 
-/// Config members that are part of what is asked as they are.
+/// Config members that are copied into the request.
 const SHOWN: [&str; 10] = [
     "title",
     "description",
@@ -29,11 +30,11 @@ const SHOWN: [&str; 10] = [
 const OTHERS: [&str; 3] = ["timeoutSec", "timeoutMs", "resumeSchema"];
 
 impl PureNode for GovernedGate {
-    fn asks(&self) -> bool {
+    fn is_gate(&self) -> bool {
         true
     }
 
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &[&SHOWN[..], &OTHERS[..]].concat());
         flaws.extend(config_count(node, "quorum").err());
         flaws.extend(timeout_ms(node).err());
@@ -51,7 +52,7 @@ impl PureNode for GovernedGate {
     }
 }
 
-fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>) -> Request {
+fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>) -> InterruptRequest {
     let mut data = Map::from_iter([
         ("gateId".to_owned(), json!(node.id)),
         ("artifactId".to_owned(), json!(artifact_id)),
@@ -71,18 +72,18 @@ fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>
         let artifact = inputs.get("artifact").cloned().unwrap_or_else(|| Value::Object(inputs.clone()));
         data.insert("artifactData".to_owned(), artifact);
     }
-    let mut request = Request::new(Kind::Approval, Value::Object(data));
+    let mut request = InterruptRequest::new(Kind::Approval, Value::Object(data));
     request.timeout_ms = timeout_ms(node).ok().flatten();
     request.resume_schema = Some(node.config.get("resumeSchema").cloned().unwrap_or_else(decision_schema));
     request
 }
 
-/// In seconds or in milliseconds.
-fn timeout_ms(node: &workflow::Node) -> Result<Option<u64>, Flaw> {
+/// Returns the timeout, which the config has in seconds or in milliseconds.
+fn timeout_ms(node: &workflow::Node) -> Result<Option<u64>, DefinitionFlaw> {
     let ms = config_ms(node, "timeoutMs")?;
     let Some(seconds) = node.config.get("timeoutSec") else { return Ok(ms) };
     if ms.is_some() {
-        return Err(config_flaw(node, "timeoutSec", "give this or timeoutMs, not both of them"));
+        return Err(config_flaw(node, "timeoutSec", "cannot be combined with timeoutMs; give one of them"));
     }
     let ms = seconds.as_u64().and_then(|seconds| seconds.checked_mul(1000));
     ms.map(Some)

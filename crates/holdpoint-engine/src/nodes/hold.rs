@@ -1,30 +1,31 @@
-//! `core.hold`: asks what the run was started with, and completes whatever comes of it. A rejection and silence are
-//! answers to whoever made the hold, and no failures.
+//! `core.hold`: opens the interrupt in the input of the run. The node completes with any answer: a rejection and a
+//! timeout are results for the creator of the hold, not failures.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{BadRequest, Request, RunError};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{BadRequest, InterruptRequest, RunError};
 use serde_json::{Value, json};
 
 use super::{Outputs, PureNode, unknown_config};
 use crate::context::{Context, Stop};
 
-/// The input in which stands what is asked, as `core.interrupt` has it in its config.
-pub(crate) const ASKED: &str = "interrupt";
+/// The input with the interrupt, in the format of the config of `core.interrupt`.
+pub(crate) const REQUEST_INPUT: &str = "interrupt";
 
-pub(super) struct Hold;
+pub(super) struct HoldGate;
 
-impl PureNode for Hold {
-    fn asks(&self) -> bool {
+impl PureNode for HoldGate {
+    fn is_gate(&self) -> bool {
         true
     }
 
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         unknown_config(node, &[])
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let asked = context.inputs.get(ASKED).and_then(Value::as_object).cloned().unwrap_or_default();
-        let request = Request::from_json(&asked).map_err(invalid)?;
+        let interrupt =
+            context.inputs.get(REQUEST_INPUT).and_then(Value::as_object).cloned().unwrap_or_default();
+        let request = InterruptRequest::from_json(&interrupt).map_err(invalid)?;
         let mut outputs = Outputs::new();
         match context.interrupt(request) {
             Ok(answer) => outputs.insert("answer".to_owned(), answer),

@@ -1,23 +1,24 @@
-//! `core.http`: one call to somebody else's server, recorded before the run goes on. What it may reach is decided by
-//! the guard of outgoing calls.
+//! `core.http`: one HTTP request, whose response is recorded before the run continues. The outgoing policy decides
+//! which addresses it may call.
 
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{NodeId, RunError, RunId, TenantId};
 use serde_json::{Map, Value, json};
 
 use super::{Node, Outputs};
-use crate::approved::{self, APPROVED_BY};
+use crate::approval_check::{self, APPROVED_BY};
 use crate::context::{EffectContext, Stop};
-use crate::outgoing::{Error, Outgoing, Policy, Request, Response, activity_key};
+use crate::outgoing::{Error, Outgoing, OutgoingPolicy, OutgoingRequest, OutgoingResponse, activity_key};
 
 mod settings;
 
-use settings::{ResponseType, Settings};
+use settings::{HttpSettings, ResponseType};
 
-/// As the other side is called where keys tell effects apart.
+/// The provider name in the idempotency key.
 const PROVIDER: &str = "core.http";
 
-/// Headers of an answer that are kept. Cookies and challenges are not: what is recorded is shown to readers.
+/// The response headers that are recorded. Cookies and challenges are not, because readers of the run can see the
+/// record.
 const KEPT_HEADERS: [&str; 9] = [
     "content-language",
     "content-type",
@@ -31,26 +32,26 @@ const KEPT_HEADERS: [&str; 9] = [
 ];
 
 #[derive(Debug)]
-pub(crate) struct Http(Outgoing);
+pub(crate) struct HttpNode(Outgoing);
 
-impl Http {
+impl HttpNode {
     pub(crate) fn new(outgoing: Outgoing) -> Self {
         Self(outgoing)
     }
 }
 
-impl Default for Http {
+impl Default for HttpNode {
     fn default() -> Self {
-        Self(Outgoing::new(Policy::default()))
+        Self(Outgoing::new(OutgoingPolicy::default()))
     }
 }
 
-impl Node for Http {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = Settings::of(node).err().unwrap_or_default();
+impl Node for HttpNode {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
+        let mut flaws = HttpSettings::of(node).err().unwrap_or_default();
         let url = node.config.get("url").and_then(Value::as_str);
         if let Some(refused) = url.and_then(|url| self.0.check_url(url).err()) {
-            flaws.push(Flaw::of_node(&node.id, "config.url", refused.to_string()));
+            flaws.push(DefinitionFlaw::of_node(&node.id, "config.url", refused.to_string()));
         }
         flaws
     }
@@ -60,12 +61,12 @@ impl Node for Http {
     }
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
-        let (plan, outgoing) = (Plan::of(context)?, self.0.clone());
-        if let Some(gate) = &plan.settings.approved_by {
-            context.check_approved(gate, plan.inputs.get("body"))?;
+        let (call, outgoing) = (HttpCall::of(context)?, self.0.clone());
+        if let Some(gate) = &call.settings.approved_by {
+            context.check_approved(gate, call.inputs.get("body"))?;
         }
-        approved::check_shown(context.run(), &context.node().id, plan.inputs.get("body"))?;
-        let recorded = context.step("request", || async move { plan.carry_out(&outgoing).await }).await?;
+        approval_check::check_shown(context.run(), &context.node().id, call.inputs.get("body"))?;
+        let recorded = context.step("request", || async move { call.send(&outgoing).await }).await?;
         match recorded {
             Value::Object(outputs) => Ok(outputs),
             other => {
@@ -75,22 +76,22 @@ impl Node for Http {
     }
 }
 
-/// Everything the call needs of its run.
-struct Plan {
-    settings: Settings,
+/// The settings and the data of the run for one request.
+struct HttpCall {
+    settings: HttpSettings,
     inputs: Map<String, Value>,
     tenant: TenantId,
     run: RunId,
     node: NodeId,
-    /// One call in each visit, so this tells the calls of the node apart.
+    /// The visit of the node, which makes the idempotency key of the request unique.
     visit: u32,
     trace: Vec<(String, String)>,
 }
 
-impl Plan {
+impl HttpCall {
     fn of(context: &EffectContext) -> Result<Self, Stop> {
-        let first = |flaws: Vec<Flaw>| flaws.first().map(ToString::to_string).unwrap_or_default();
-        let settings = Settings::of(context.node()).map_err(|flaws| invalid(first(flaws)))?;
+        let first = |flaws: Vec<DefinitionFlaw>| flaws.first().map(ToString::to_string).unwrap_or_default();
+        let settings = HttpSettings::of(context.node()).map_err(|flaws| invalid(first(flaws)))?;
         let started = context.started().ok_or_else(|| invalid("the run was never started"))?;
         Ok(Self {
             settings,
@@ -103,11 +104,11 @@ impl Plan {
         })
     }
 
-    async fn carry_out(self, outgoing: &Outgoing) -> Result<Value, Stop> {
+    async fn send(self, outgoing: &Outgoing) -> Result<Value, Stop> {
         let request = self.request(outgoing)?;
         let method = request.method.as_str();
-        let origin = outgoing.check_url(&request.url).map_err(refused)?.origin().ascii_serialization();
-        let response = outgoing.send(request).await.map_err(failed)?;
+        let origin = outgoing.check_url(&request.url).map_err(call_refused)?.origin().ascii_serialization();
+        let response = outgoing.send(request).await.map_err(call_failed)?;
         if !self.settings.expects(response.status) {
             let message = format!("{origin} answered {method} with the status {}", response.status);
             return Err(Stop::Failed(RunError {
@@ -115,18 +116,18 @@ impl Plan {
                 ..RunError::new("http_status", message)
             }));
         }
-        let body = self.body_of(&response).map_err(|why| failed_for_good(format!("{origin} {why}")))?;
-        Ok(json!({"status": response.status, "headers": kept(&response), "body": body}))
+        let body = self.body_of(&response).map_err(|why| permanent_failure(format!("{origin} {why}")))?;
+        Ok(json!({"status": response.status, "headers": kept_headers(&response), "body": body}))
     }
 
-    fn request(&self, outgoing: &Outgoing) -> Result<Request, Stop> {
+    fn request(&self, outgoing: &Outgoing) -> Result<OutgoingRequest, Stop> {
         let text = match self.inputs.get("url") {
             Some(url) => url.as_str().ok_or_else(|| invalid("the input url must be a string"))?,
             None => {
                 self.settings.url.as_deref().ok_or_else(|| invalid("neither url nor config.url is set"))?
             }
         };
-        let mut url = outgoing.check_url(text).map_err(refused)?;
+        let mut url = outgoing.check_url(text).map_err(call_refused)?;
         if let Some(query) = self.inputs.get("query") {
             for (name, value) in pairs("query", query)? {
                 url.query_pairs_mut().append_pair(&name, &value);
@@ -137,7 +138,7 @@ impl Plan {
         let key = activity_key(&self.tenant, &self.run, &self.node, self.visit, PROVIDER);
         headers.push(("idempotency-key".to_owned(), key));
         headers.extend(self.trace.iter().cloned());
-        Ok(Request {
+        Ok(OutgoingRequest {
             method: self.settings.method,
             url: url.into(),
             headers,
@@ -147,12 +148,12 @@ impl Plan {
         })
     }
 
-    /// Those of the config, and those of the input in their place.
+    /// Returns the headers of the config, overridden by those of the input.
     fn headers(&self) -> Result<Vec<(String, String)>, Stop> {
         let mut headers = self.settings.headers.clone();
         let Some(given) = self.inputs.get("headers") else { return Ok(headers) };
         let given = pairs("headers", given)?;
-        if let Some((name, _)) = given.iter().find(|(name, _)| !settings::header_is_free(name)) {
+        if let Some((name, _)) = given.iter().find(|(name, _)| !settings::may_set_header(name)) {
             return Err(invalid(format!("the input headers must not set {name:?}")));
         }
         headers.retain(|(name, _)| !given.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
@@ -160,7 +161,7 @@ impl Plan {
         Ok(headers)
     }
 
-    /// JSON, unless the headers say that it is something else; then it must be text already.
+    /// Returns the body as JSON. With another content type the input must be a string, which is sent unchanged.
     fn body(&self, headers: &mut Vec<(String, String)>) -> Result<Vec<u8>, Stop> {
         let Some(body) = self.inputs.get("body") else { return Ok(Vec::new()) };
         let named = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
@@ -176,7 +177,7 @@ impl Plan {
         }
     }
 
-    fn body_of(&self, response: &Response) -> Result<Value, String> {
+    fn body_of(&self, response: &OutgoingResponse) -> Result<Value, String> {
         let declared = response.headers.iter().find(|(name, _)| name == "content-type");
         let json = match self.settings.response_type {
             Some(ResponseType::Json) => true,
@@ -202,12 +203,12 @@ fn is_json(content_type: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-fn kept(response: &Response) -> Map<String, Value> {
+fn kept_headers(response: &OutgoingResponse) -> Map<String, Value> {
     let kept = response.headers.iter().filter(|(name, _)| KEPT_HEADERS.contains(&name.as_str()));
     kept.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect()
 }
 
-/// Names and values of an input; a list is the same name several times, and null is not there.
+/// Returns the names and values of an input. A list repeats its name; null is omitted.
 fn pairs(input: &str, value: &Value) -> Result<Vec<(String, String)>, Stop> {
     let wrong = || invalid(format!("the input {input} must be an object of strings, numbers and booleans"));
     let mut pairs = Vec::new();
@@ -232,19 +233,19 @@ fn invalid(message: impl Into<String>) -> Stop {
     Stop::failed("invalid_input", message)
 }
 
-pub(in crate::nodes) fn refused(refused: crate::outgoing::Refused) -> Stop {
+pub(in crate::nodes) fn call_refused(refused: crate::outgoing::OutgoingRefusal) -> Stop {
     Stop::failed("http_refused", refused.to_string())
 }
 
-fn failed_for_good(message: String) -> Stop {
+fn permanent_failure(message: String) -> Stop {
     Stop::failed("http_failed", message)
 }
 
-pub(in crate::nodes) fn failed(error: Error) -> Stop {
+pub(in crate::nodes) fn call_failed(error: Error) -> Stop {
     let message = error.to_string();
     match error {
-        Error::Refused(reason) => refused(reason),
-        Error::BodyTooLarge { .. } => failed_for_good(message),
+        Error::Refused(reason) => call_refused(reason),
+        Error::BodyTooLarge { .. } => permanent_failure(message),
         Error::Unresolvable { .. }
         | Error::ConnectFailed { .. }
         | Error::TimedOut { .. }

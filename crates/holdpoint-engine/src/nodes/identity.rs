@@ -1,32 +1,32 @@
-//! `core.identity`, and the nodes that mark a place in the graph: their outputs are their inputs, whatever they are.
+//! `core.identity`, and the node types that mark a point in the graph. Their outputs are their inputs.
 
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 
 use super::{Outputs, PureNode, config_flaw, unknown_config};
 use crate::context::{Context, Stop};
 
-pub(super) struct Identity;
+pub(super) struct IdentityNode;
 
-impl PureNode for Identity {
+impl PureNode for IdentityNode {
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         Ok(context.inputs.clone())
     }
 }
 
-/// `core.start`, `core.end`, `core.parallel`, `core.merge`. What begins side by side and what waits for whom is said
-/// by the edges; the nodes only give it a name.
-pub(super) struct Passage {
+/// `core.start`, `core.end`, `core.parallel`, `core.merge`. Edges and trigger rules define concurrency and joins; these
+/// nodes only name the point.
+pub(super) struct PassThroughNode {
     settings: &'static [&'static str],
 }
 
-impl Passage {
+impl PassThroughNode {
     pub(super) fn new(settings: &'static [&'static str]) -> Self {
         Self { settings }
     }
 }
 
-impl PureNode for Passage {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+impl PureNode for PassThroughNode {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, self.settings);
         let mode = node.config.get("mode").filter(|_| self.settings.contains(&"mode"));
         if mode.is_some_and(|mode| mode != "all" && mode != "any") {

@@ -1,23 +1,23 @@
-//! `core.interrupt`: any interrupt, written out in its config.
+//! `core.interrupt`: opens the interrupt that its config defines, of any kind.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{BadRequest, Request, RunError};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{BadRequest, InterruptRequest, RunError};
 
 use super::{Outputs, PureNode, config_flaw, unknown_config};
 use crate::context::{Context, Stop};
 
-pub(super) struct Interrupt;
+pub(super) struct InterruptNode;
 
-impl PureNode for Interrupt {
-    fn asks(&self) -> bool {
+impl PureNode for InterruptNode {
+    fn is_gate(&self) -> bool {
         true
     }
 
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &Request::MEMBERS);
-        // A member that is not known has been told of.
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
+        let mut flaws = unknown_config(node, &InterruptRequest::MEMBERS);
+        // Unknown members are already reported.
         if flaws.is_empty() {
-            let bad = Request::from_json(&node.config).and_then(|request| request.check());
+            let bad = InterruptRequest::from_json(&node.config).and_then(|request| request.check());
             flaws.extend(bad.err().map(|bad| config_flaw(node, &bad.field, bad.message)));
             if node.config.get("data").is_some_and(|data| data.get("toolCall").is_some()) {
                 let message = "is reserved for the tool calls of agents; use another name";
@@ -28,7 +28,7 @@ impl PureNode for Interrupt {
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let request = Request::from_json(context.config()).map_err(invalid)?;
+        let request = InterruptRequest::from_json(context.config()).map_err(invalid)?;
         let answer = context.interrupt(request)?;
         let mut outputs = Outputs::new();
         outputs.insert("value".to_owned(), answer);

@@ -1,7 +1,7 @@
-//! `core.loop`: leads into its body once for each item, a number of times, or while an expression holds. The body leads
-//! back to it by an edge; the loop counts for itself.
+//! `core.loop`: enters its body once for each item, a number of times, or while an expression holds. An edge leads
+//! from the body back to the loop, which counts its iterations.
 
-use holdpoint_core::workflow::{self, Expression, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw, Expression};
 use serde_json::{Value, json};
 
 use super::{Outputs, PureNode, config_count, config_flaw, config_ms, config_text, unknown_config};
@@ -9,11 +9,11 @@ use crate::context::{Context, Stop};
 
 pub(super) struct LoopNode;
 
-/// How often a loop comes round whose end nobody can foresee, where it does not say.
+/// The default limit of iterations for `while` loops.
 const WHILE_ITERATIONS_MAX: u64 = 100;
 
 impl PureNode for LoopNode {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &["count", "while", "maxIterations"]);
         flaws.extend(
             config_ms(node, "count")
@@ -28,7 +28,7 @@ impl PureNode for LoopNode {
             node.config.contains_key("while"),
         ];
         if given.into_iter().filter(|given| *given).count() != 1 {
-            let message = "say one of the input items, config.count and config.while";
+            let message = "give exactly one of the input items, config.count and config.while";
             flaws.push(config_flaw(node, "count", message));
         }
         flaws
@@ -38,9 +38,9 @@ impl PureNode for LoopNode {
         let index = u64::from(context.iteration());
         let item = next(context, index)?;
         let max = context.config().get("maxIterations").and_then(Value::as_u64);
-        let endless = context.config().contains_key("while").then_some(WHILE_ITERATIONS_MAX);
-        if let Some(max) = max.or(endless).filter(|max| item.is_some() && index >= *max) {
-            let message = format!("the loop came round {max} times and is not done");
+        let default = context.config().contains_key("while").then_some(WHILE_ITERATIONS_MAX);
+        if let Some(max) = max.or(default).filter(|max| item.is_some() && index >= *max) {
+            let message = format!("the loop is not done after {max} iterations, which is its limit");
             return Err(Stop::failed("loop_limit_exceeded", message));
         }
         context.choose(if item.is_some() { "body" } else { "done" });
@@ -55,7 +55,7 @@ impl PureNode for LoopNode {
     }
 }
 
-/// What the body is about this time; nothing when the loop is done.
+/// Returns the item of the next iteration, or null for loops without items. None if the loop is done.
 fn next(context: &Context, index: u64) -> Result<Option<Value>, Stop> {
     if let Some(items) = context.inputs.get("items") {
         let items = items.as_array().ok_or_else(|| Stop::failed("invalid_input", "items is not an array"))?;
@@ -66,11 +66,11 @@ fn next(context: &Context, index: u64) -> Result<Option<Value>, Stop> {
     }
     let broken = |why: String| Stop::failed("condition_failed", why);
     let condition = condition(context.node()).map_err(|flaw| broken(flaw.to_string()))?;
-    let holds = condition.map_or(Ok(false), |condition| context.in_scope(|scope| condition.holds(scope)));
+    let holds = condition.map_or(Ok(false), |condition| context.with_scope(|scope| condition.holds(scope)));
     holds.map(|holds| holds.then_some(Value::Null)).map_err(|error| broken(error.to_string()))
 }
 
-fn condition(node: &workflow::Node) -> Result<Option<Expression>, Flaw> {
+fn condition(node: &workflow::Node) -> Result<Option<Expression>, DefinitionFlaw> {
     let Some(text) = config_text(node, "while")? else { return Ok(None) };
     Expression::parse(text).map(Some).map_err(|error| config_flaw(node, "while", error.to_string()))
 }

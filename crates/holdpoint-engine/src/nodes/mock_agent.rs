@@ -1,6 +1,6 @@
-//! `core.conformance.mock-agent`: decides what its config says, as sure of itself as its config says.
+//! `core.conformance.mock-agent`: makes the decision in its config, with the confidence in its config.
 
-use holdpoint_core::Decision;
+use holdpoint_core::AgentDecision;
 use serde_json::{Value, json};
 
 use super::{Outputs, PureNode};
@@ -16,14 +16,14 @@ impl PureNode for MockAgent {
         let agent = agent.unwrap_or("mock-agent").to_owned();
         let confidence = confidence(mock.get("confidence").or_else(|| config.get("confidence")));
         let decision = mock.get("decision").cloned().unwrap_or(mock);
-        let ratified = context.decided(Decision { agent, decision, confidence })?;
+        let ratified = context.record_decision(AgentDecision { agent, decision, confidence })?;
         let mut outputs = Outputs::new();
         outputs.insert("decision".to_owned(), ratified);
         Ok(outputs)
     }
 }
 
-/// JSON has no NaN; whatever is there and is no number stands for one.
+/// Returns the confidence. A value that is not a number is NaN, which JSON cannot represent.
 fn confidence(given: Option<&Value>) -> Option<f64> {
     let given = given.filter(|value| !value.is_null())?;
     Some(given.as_f64().unwrap_or(f64::NAN))

@@ -1,4 +1,4 @@
-//! `conformance.requiresMissing`: requires what no engine provides, so that it can be seen what happens then.
+//! `conformance.requiresMissing`: requires a capability that no engine provides, to test the resulting failure.
 
 use super::{Outputs, PureNode};
 use crate::context::{Context, Stop};

@@ -1,7 +1,7 @@
-//! `core.subWorkflow`, also known as `core.control.subWorkflow`: runs another workflow.
+//! `core.subWorkflow`, also known as `core.control.subWorkflow`: starts a child run of another workflow.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Child, Dispatch, RunError, Status, WorkflowId};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{ChildRunRequest, ChildRunState, RunError, Status, WorkflowId};
 use serde_json::{Map, Value, json};
 
 use super::{Outputs, PureNode, config_flaw, config_text, unknown_config};
@@ -19,7 +19,7 @@ const KNOWN: [&str; 6] = [
 ];
 
 impl PureNode for SubWorkflow {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &KNOWN);
         flaws.extend(workflow_id(node).err());
         flaws.extend(flag(node, "waitForCompletion").err());
@@ -36,14 +36,14 @@ impl PureNode for SubWorkflow {
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let node = context.node().clone();
-        let invalid = |flaw: Flaw| Stop::failed("invalid_input", flaw.to_string());
-        let dispatch = Dispatch {
+        let invalid = |flaw: DefinitionFlaw| Stop::failed("invalid_input", flaw.to_string());
+        let dispatch = ChildRunRequest {
             workflow: workflow_id(&node).map_err(invalid)?,
             inputs: inputs(context, &mapping(&node, "inputMapping").map_err(invalid)?),
             wait: flag(&node, "waitForCompletion").map_err(invalid)?,
             cascade: flag(&node, "propagateCancellation").map_err(invalid)?,
         };
-        let child = context.child(dispatch)?;
+        let child = context.start_child(dispatch)?;
         if child.result.is_some() && child.status != Status::Completed {
             let fails = fails_with_child(&node).map_err(invalid)?;
             if fails {
@@ -54,7 +54,7 @@ impl PureNode for SubWorkflow {
     }
 }
 
-/// A copy of what the parent's variables are now, over the node's own inputs.
+/// Returns the inputs of the child run: the inputs of the node, overridden by mapped variables of the parent.
 fn inputs(context: &Context, mapping: &[(String, String)]) -> Map<String, Value> {
     let mut inputs = context.inputs.clone();
     for (of_child, of_parent) in mapping {
@@ -65,7 +65,7 @@ fn inputs(context: &Context, mapping: &[(String, String)]) -> Map<String, Value>
     inputs
 }
 
-fn outputs(child: &Child, mapping: &[(String, String)]) -> Outputs {
+fn outputs(child: &ChildRunState, mapping: &[(String, String)]) -> Outputs {
     let mut outputs = Outputs::new();
     for (of_parent, of_child) in mapping {
         if let Some(value) = child.result.as_ref().and_then(|result| result.outputs.get(of_child)) {
@@ -77,21 +77,21 @@ fn outputs(child: &Child, mapping: &[(String, String)]) -> Outputs {
     outputs
 }
 
-fn failed(child: &Child) -> Stop {
+fn failed(child: &ChildRunState) -> Stop {
     let error = child.result.as_ref().and_then(|result| result.error.as_ref());
     let why = error.map_or_else(String::new, |error| format!(": {}: {}", error.code, error.message));
     let message = format!("run {} of {} was {}{why}", child.run, child.workflow, child.status.as_str());
     Stop::Failed(RunError::new("child_failed", message))
 }
 
-fn workflow_id(node: &workflow::Node) -> Result<WorkflowId, Flaw> {
+fn workflow_id(node: &workflow::Node) -> Result<WorkflowId, DefinitionFlaw> {
     let text = config_text(node, "workflowId")?;
     let text = text.ok_or_else(|| config_flaw(node, "workflowId", "is missing"))?;
     WorkflowId::parse(text).map_err(|error| config_flaw(node, "workflowId", error.to_string()))
 }
 
-/// True where nothing is said.
-fn flag(node: &workflow::Node, field: &str) -> Result<bool, Flaw> {
+/// Reads a flag that is true by default.
+fn flag(node: &workflow::Node, field: &str) -> Result<bool, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(true),
         Some(Value::Bool(flag)) => Ok(*flag),
@@ -99,7 +99,7 @@ fn flag(node: &workflow::Node, field: &str) -> Result<bool, Flaw> {
     }
 }
 
-fn fails_with_child(node: &workflow::Node) -> Result<bool, Flaw> {
+fn fails_with_child(node: &workflow::Node) -> Result<bool, DefinitionFlaw> {
     match config_text(node, "onChildFailure")? {
         None | Some("fail-parent") => Ok(true),
         Some("continue") => Ok(false),
@@ -107,8 +107,8 @@ fn fails_with_child(node: &workflow::Node) -> Result<bool, Flaw> {
     }
 }
 
-/// Names here by names there.
-fn mapping(node: &workflow::Node, field: &str) -> Result<Vec<(String, String)>, Flaw> {
+/// Reads a mapping as pairs of target and source names.
+fn mapping(node: &workflow::Node, field: &str) -> Result<Vec<(String, String)>, DefinitionFlaw> {
     let wrong = || config_flaw(node, field, "must be an object of names");
     let Some(value) = node.config.get(field) else { return Ok(Vec::new()) };
     let pairs = value.as_object().ok_or_else(wrong)?.iter();
@@ -120,16 +120,16 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{
-        ChildResult, Command, End, Obligation, Owner, Run, RunId, Start, TenantId, Timestamp,
+        ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, StartRequest, TenantId, Timestamp,
     };
     use holdpoint_core::{NodeStatus, Workflow};
 
     use super::*;
-    use crate::advance::Draft;
+    use crate::draft::RunDraft;
     use crate::nodes::NodeTypes;
 
-    /// A run of one node that starts another, carried on as far as it goes.
-    fn started(config: Value) -> Draft {
+    /// Starts a run with one sub-workflow node and advances it as far as possible.
+    fn started(config: Value) -> RunDraft {
         let port = json!({"type": "static", "value": 1});
         let definition = json!({
             "id": "parent", "name": "p", "version": "1", "edges": [], "triggers": [], "variables": [],
@@ -140,28 +140,30 @@ mod tests {
         let workflow = Workflow::parse(&definition, 1).expect("a sound definition");
         let types = NodeTypes::built_in();
         assert!(types.flaws(&workflow).is_empty());
-        let run = Run::unborn(RunId::parse("r").expect("a run id"), Arc::new(workflow));
-        let mut draft = Draft::new(Arc::new(run), Timestamp(0));
+        let run = Run::new(RunId::parse("r").expect("a run id"), Arc::new(workflow));
+        let mut draft = RunDraft::new(Arc::new(run), Timestamp(0));
         let owner =
             Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
         let inputs = Map::from_iter([("amount".to_owned(), json!(250))]);
-        draft.decide(&Command::Start(Box::new(Start { inputs, ..Start::new(owner) }))).expect("started");
+        draft
+            .decide(&Command::Start(Box::new(StartRequest { inputs, ..StartRequest::new(owner) })))
+            .expect("started");
         draft.advance(&types).expect("carried on");
         draft
     }
 
-    fn ended(mut draft: Draft, status: Status, outputs: Value) -> Draft {
+    fn ended(mut draft: RunDraft, status: Status, outputs: Value) -> RunDraft {
         let outputs = outputs.as_object().cloned().unwrap_or_default();
         let error = (status == Status::Failed).then(|| RunError::new("boom", "it broke"));
         let child = RunId::parse("r.1").expect("a run id");
         let result = Some(ChildResult { outputs, error });
-        draft.decide(&Command::Child { child, status, result }).expect("heard");
+        draft.decide(&Command::Child { child, status, result }).expect("accepted");
         draft.advance(&NodeTypes::built_in()).expect("carried on");
         draft
     }
 
     #[test]
-    fn a_child_gets_the_inputs_of_the_node_and_what_is_mapped() {
+    fn a_child_run_gets_the_inputs_of_the_node_and_the_mapped_variables() {
         let mapping = json!({"sum": "amount", "nothing": "missing"});
         let draft = started(json!({"workflowId": "child", "inputMapping": mapping}));
         let child = &draft.run.children[0];
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_child_leaves_is_mapped_into_the_outputs() {
+    fn outputs_of_the_child_run_are_mapped_to_outputs_of_the_node() {
         let config = json!({"workflowId": "child", "outputMapping": {"total": "sum", "nothing": "missing"}});
         let draft = ended(started(config), Status::Completed, json!({"sum": 3, "other": 4}));
         assert_eq!(draft.run.status(), Status::Completed);
@@ -181,10 +183,10 @@ mod tests {
     }
 
     #[test]
-    fn the_node_fails_with_its_child_unless_it_is_told_to_go_on() {
+    fn the_node_fails_with_its_child_run_unless_on_child_failure_is_continue() {
         for status in [Status::Failed, Status::Cancelled] {
             let draft = ended(started(json!({"workflowId": "child"})), status, json!({}));
-            let Some(End::Failed { error, .. }) = &draft.run.end else { panic!("{:?}", draft.run.end) };
+            let Some(RunEnd::Failed { error, .. }) = &draft.run.end else { panic!("{:?}", draft.run.end) };
             assert_eq!(error.code, "child_failed");
             assert!(error.message.contains(status.as_str()), "{}", error.message);
             let config = json!({"workflowId": "child", "onChildFailure": "continue"});
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_not_waited_for_is_started_once() {
+    fn a_child_run_without_wait_for_completion_is_started_once() {
         let config =
             json!({"workflowId": "child", "waitForCompletion": false, "propagateCancellation": false});
         let draft = started(config);

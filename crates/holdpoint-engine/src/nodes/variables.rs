@@ -1,6 +1,6 @@
-//! `core.setVariable` and `core.getVariable`: the run's variables, by name.
+//! `core.setVariable` and `core.getVariable`: write and read a variable of the run.
 
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 use serde_json::Value;
 
 use super::{Outputs, PureNode, config_flaw, config_text, unknown_config};
@@ -9,7 +9,7 @@ use crate::context::{Context, Stop};
 pub(super) struct SetVariable;
 
 impl PureNode for SetVariable {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &["name", "variableName", "value"]);
         flaws.extend(name(node).err());
         if !node.config.contains_key("value") && !node.inputs.contains_key("value") {
@@ -20,9 +20,9 @@ impl PureNode for SetVariable {
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let name = name(context.node()).map_err(invalid)?.to_owned();
-        // An optional input that has no value leaves the config to speak.
+        // If an optional input has no value, the config applies.
         let value = context.inputs.get("value").or_else(|| context.config().get("value")).cloned();
-        let value = value.ok_or_else(|| Stop::failed("invalid_input", "value has no value"))?;
+        let value = value.ok_or_else(|| Stop::failed("invalid_input", "the input value is not set"))?;
         context.set_variable(name, value);
         Ok(Outputs::new())
     }
@@ -31,7 +31,7 @@ impl PureNode for SetVariable {
 pub(super) struct GetVariable;
 
 impl PureNode for GetVariable {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &["name", "variableName", "as", "default"]);
         flaws.extend(name(node).err());
         flaws.extend(config_text(node, "as").err());
@@ -49,13 +49,13 @@ impl PureNode for GetVariable {
     }
 }
 
-/// `name`, which some tools call `variableName`.
-fn name(node: &workflow::Node) -> Result<&str, Flaw> {
+/// Returns the name of the variable, from `name` or its alias `variableName`.
+fn name(node: &workflow::Node) -> Result<&str, DefinitionFlaw> {
     let given = config_text(node, "name")?.or(config_text(node, "variableName")?);
     given.ok_or_else(|| config_flaw(node, "name", "is missing"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
-fn invalid(flaw: Flaw) -> Stop {
+fn invalid(flaw: DefinitionFlaw) -> Stop {
     Stop::failed("invalid_input", flaw.to_string())
 }

@@ -1,6 +1,6 @@
 //! Requirements of the operator for approvals, joined member by member with the definition; the stricter value wins.
 
-use holdpoint_core::{AUTH_REQUIRED, Kind, OPERATOR_APPROVAL, Request};
+use holdpoint_core::{AUTH_REQUIRED, InterruptRequest, Kind, OPERATOR_APPROVAL};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -22,13 +22,15 @@ pub struct OperatorApproval(Map<String, Value>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct BadApproval {
+    /// The member that is invalid.
     pub field: String,
+    /// The reason, and what to do.
     pub message: String,
 }
 
 /// The connection or the provider that an [`OperatorApproval`] belongs to, as approvals name it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Source<'a> {
+pub(crate) enum RequirementSource<'a> {
     Connection(&'a str),
     Provider(&'a str),
 }
@@ -55,7 +57,7 @@ impl TryFrom<Value> for OperatorApproval {
         let is_empty =
             |name: &&&str| members.get(**name).and_then(Value::as_array).is_some_and(Vec::is_empty);
         if let Some(name) = LISTS.iter().find(is_empty) {
-            return Err(bad(name, "must name an approver, or be left out"));
+            return Err(bad(name, "must name at least one approver; remove the list to set no requirement"));
         }
         if members.get(TIMEOUT).is_some_and(|ms| ms.as_u64().is_none_or(|ms| ms == 0)) {
             return Err(bad(TIMEOUT, "must be a whole number of milliseconds, 1 or more"));
@@ -70,36 +72,36 @@ impl TryFrom<Value> for OperatorApproval {
         let needed =
             json!({"artifactId": "any", "artifactType": "tool.call", "title": "any", "actions": ["accept"]});
         data.extend(needed.as_object().cloned().unwrap_or_default());
-        let checked = Request::new(Kind::Approval, Value::Object(data)).check();
+        let checked = InterruptRequest::new(Kind::Approval, Value::Object(data)).check();
         checked.map_err(|flaw| bad(flaw.field.trim_start_matches("data."), &flaw.message))?;
         Ok(Self(members))
     }
 }
 
 impl OperatorApproval {
-    /// Returns whether the operator requires nothing.
+    /// Returns whether there are no requirements.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the member [`OPERATOR_APPROVAL`] of an approval: where it comes from, and everything that is required.
-    /// The core holds approvers to the lists in it.
-    pub(crate) fn shown(&self, source: Source<'_>) -> Value {
+    /// Returns the member [`OPERATOR_APPROVAL`] of an approval: the source and all requirements. The core checks
+    /// approvers against its lists.
+    pub(crate) fn describe(&self, source: RequirementSource<'_>) -> Value {
         let mut shown = self.0.clone();
         let (kind, name) = match source {
-            Source::Connection(name) => ("connection", name),
-            Source::Provider(name) => ("provider", name),
+            RequirementSource::Connection(name) => ("connection", name),
+            RequirementSource::Provider(name) => ("provider", name),
         };
         shown.insert(kind.to_owned(), json!(name));
         Value::Object(shown)
     }
 
-    /// Joins this with the members of an approval that a definition sets. Lists of approvers of both sides hold, so that
-    /// approvers are the intersection; the larger `requiredApprovals`; `requesterMayNotApprove` and `profile` if either
-    /// side has them; `rejectionPolicy` is `majority` only if both sides say so.
-    pub(crate) fn join(&self, source: Source<'_>, own: &Map<String, Value>) -> Map<String, Value> {
+    /// Joins this with the members of an approval that a definition sets. Both lists of approvers apply, so that only
+    /// principals in both can approve. The larger `requiredApprovals` applies, `requesterMayNotApprove` and `profile`
+    /// apply if either side sets them, and `rejectionPolicy` is `majority` only if both sides set it.
+    pub(crate) fn join(&self, source: RequirementSource<'_>, own: &Map<String, Value>) -> Map<String, Value> {
         let mut joined = own.clone();
-        joined.insert(OPERATOR_APPROVAL.to_owned(), self.shown(source));
+        joined.insert(OPERATOR_APPROVAL.to_owned(), self.describe(source));
         let count = |of: &Map<String, Value>| of.get(REQUIRED).and_then(Value::as_u64);
         if let Some(required) = count(&self.0) {
             joined.insert(REQUIRED.to_owned(), json!(required.max(count(own).unwrap_or(1))));
@@ -135,11 +137,13 @@ mod tests {
 
     fn joined(operator: Value, own: Value) -> Value {
         let own = own.as_object().unwrap().clone();
-        Value::Object(OperatorApproval::try_from(operator).unwrap().join(Source::Connection("shell"), &own))
+        Value::Object(
+            OperatorApproval::try_from(operator).unwrap().join(RequirementSource::Connection("shell"), &own),
+        )
     }
 
     #[test]
-    fn the_stricter_of_both_holds_member_by_member() {
+    fn the_stricter_value_of_each_member_applies() {
         let strict = json!({"approversList": ["ann"], "requiredApprovals": 2, "requesterMayNotApprove": true,
             "rejectionPolicy": "single-veto", "profile": AUTH_REQUIRED});
         let lax = json!({"approversList": ["bob"], "requiredApprovals": 1, "requesterMayNotApprove": false,
@@ -153,12 +157,16 @@ mod tests {
         let mut expected = strict.clone();
         expected["operatorApproval"] = lax.clone();
         expected["operatorApproval"]["connection"] = json!("shell");
-        assert_eq!(joined(lax.clone(), strict), expected, "a lax operator weakens nothing");
+        assert_eq!(
+            joined(lax.clone(), strict),
+            expected,
+            "lax requirements of the operator do not weaken the definition"
+        );
         assert_eq!(joined(lax, json!({}))["rejectionPolicy"], "single-veto", "the default of a definition");
     }
 
     #[test]
-    fn the_earlier_deadline_holds() {
+    fn the_earlier_deadline_applies() {
         let limited = OperatorApproval::try_from(json!({"timeoutMs": 100})).unwrap();
         assert_eq!([limited.timeout_ms(None), limited.timeout_ms(Some(5))], [Some(100), Some(5)]);
         assert_eq!(OperatorApproval::default().timeout_ms(None), None);
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn flaws_name_the_member() {
+    fn errors_name_the_invalid_member() {
         for (wrong, field) in [
             (json!([]), "approval"),
             (json!({"approvers": ["ann"]}), "approval.approvers"),

@@ -19,6 +19,7 @@ pub struct Tenants(Vec<String>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tenants: {message}")]
 pub struct BadTenants {
+    /// The reason, and what to do.
     pub message: String,
 }
 
@@ -35,13 +36,13 @@ impl TryFrom<Value> for Tenants {
         let names: Option<Vec<&str>> =
             value.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
         let Some(names) = names.filter(|names| !names.is_empty()) else {
-            let message = "must be a list of names that is not empty; [\"*\"] for all tenants".to_owned();
+            let message = "must be a list with at least one tenant; use [\"*\"] for all tenants".to_owned();
             return Err(BadTenants { message });
         };
         if names != [ALL]
             && let Some(wrong) = names.iter().find(|name| TenantId::parse(name).is_err() || **name == ALL)
         {
-            let message = format!("{wrong:?} is not the name of a tenant; [\"*\"] alone is for all");
+            let message = format!("{wrong:?} is not a valid tenant name; use [\"*\"] alone for all tenants");
             return Err(BadTenants { message });
         }
         Ok(Self(names.into_iter().map(str::to_owned).collect()))
@@ -49,7 +50,7 @@ impl TryFrom<Value> for Tenants {
 }
 
 impl Tenants {
-    /// Returns whether a tenant is one of them.
+    /// Returns whether the tenant is in the list.
     pub fn admit(&self, tenant: &TenantId) -> bool {
         self.0.iter().any(|name| name == ALL || name == tenant.as_str())
     }

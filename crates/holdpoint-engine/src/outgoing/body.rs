@@ -1,5 +1,5 @@
-//! The body of an answer, as it comes. It holds the connection and the turn of its call: whoever drops it closes the
-//! socket and lets the next call have its turn.
+//! The body of a response, read in parts. It owns the connection and the slot of its call; drop closes the socket and
+//! releases the slot.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -16,56 +16,59 @@ use tokio::time::Instant;
 
 use super::Error;
 use super::error::excerpt;
-use super::progress::Stage;
+use super::progress::CallStage;
 
-/// What moves the bytes of a connection. Never done: what ends a connection is told to whoever reads.
-pub(super) type Driving = Pin<Box<dyn Future<Output = Infallible> + Send>>;
+/// The future that drives a connection. It never completes: the reader of the body gets the end of the connection.
+pub(super) type ConnectionDriver = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
-/// What came back, whatever its status, up to where its body begins.
+/// A response with any status, whose body is not yet read.
 #[derive(Debug)]
-pub struct Answer {
+pub struct StreamedResponse {
+    /// The HTTP status.
     pub status: u16,
-    /// Names in lower case. Values that are not text are left out.
+    /// Header names in lower case, with values. Values that are not text are left out.
     pub headers: Vec<(String, String)>,
-    pub body: Body,
+    /// The body.
+    pub body: ResponseBody,
 }
 
-pub struct Body {
+/// The body of a response. It is read in parts.
+pub struct ResponseBody {
     pub(super) origin: String,
     pub(super) incoming: Incoming,
-    pub(super) driving: Driving,
-    /// Without it the connection would think that nobody wants anything any more.
+    pub(super) driver: ConnectionDriver,
+    /// Keeps the connection open: hyper closes it when the sender is dropped.
     pub(super) sender: SendRequest<Full<Bytes>>,
-    pub(super) turn: Option<OwnedSemaphorePermit>,
+    pub(super) permit: Option<OwnedSemaphorePermit>,
     pub(super) bytes_max: usize,
     pub(super) bytes_read: usize,
-    pub(super) patience: Option<Patience>,
+    pub(super) timeouts: Option<BodyTimeouts>,
 }
 
-/// How long is waited for the pieces of a body.
+/// The time limits for reading a body.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct BodyTimeouts {
     pub(super) until: Instant,
-    /// The whole call's, to be told.
+    /// Time limit of the whole call, for the error message.
     pub(super) within: Duration,
-    /// For one piece.
+    /// Time limit for one part.
     pub(super) idle: Duration,
 }
 
-impl Body {
-    /// The next bytes, or nothing at the end. Whoever gives up waiting loses none. After an error nothing sensible comes.
+impl ResponseBody {
+    /// Returns the next part, or None at the end. Cancel safe. Must not be called after an error.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        let Some(patience) = self.patience else { return self.piece().await };
+        let Some(timeouts) = self.timeouts else { return self.next_frame().await };
         let now = Instant::now();
-        let left = patience.until.saturating_duration_since(now);
-        let (wait, told) =
-            if left <= patience.idle { (left, patience.within) } else { (patience.idle, patience.idle) };
+        let left = timeouts.until.saturating_duration_since(now);
+        let (wait, limit) =
+            if left <= timeouts.idle { (left, timeouts.within) } else { (timeouts.idle, timeouts.idle) };
         let origin = self.origin.clone();
-        let in_time = tokio::time::timeout(wait, self.piece()).await;
-        in_time.map_err(|_| super::timed_out(origin, told, Stage::Body))?
+        let in_time = tokio::time::timeout(wait, self.next_frame()).await;
+        in_time.map_err(|_| super::timed_out(origin, limit, CallStage::Body))?
     }
 
-    /// All that is left of it.
+    /// Reads the rest of the body.
     pub async fn read(&mut self) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
@@ -74,7 +77,7 @@ impl Body {
         Ok(bytes)
     }
 
-    async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>, Error> {
         let announced = usize::try_from(self.incoming.size_hint().lower()).unwrap_or(usize::MAX);
         if self.bytes_read.saturating_add(announced) > self.bytes_max {
             return Err(self.too_large());
@@ -82,7 +85,7 @@ impl Body {
         loop {
             let frame = tokio::select! {
                 frame = self.incoming.frame() => frame,
-                never = &mut self.driving => match never {},
+                never = &mut self.driver => match never {},
             };
             let Some(frame) = frame else { return Ok(None) };
             let frame =
@@ -101,13 +104,13 @@ impl Body {
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = (self.turn.is_some(), self.sender.is_closed());
-        f.debug_struct("Body")
+        let state = (self.permit.is_some(), self.sender.is_closed());
+        f.debug_struct("ResponseBody")
             .field("origin", &self.origin)
             .field("bytes_read", &self.bytes_read)
-            .field("has_turn_and_is_closed", &held)
+            .field("has_permit_and_is_closed", &state)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! From a judged address to a connection: the only place of this room where a socket is opened.
+//! Opens TCP connections to checked addresses. No other code of this module opens sockets.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::TcpStream;
 
-/// Who opens connections.
+/// Opens connections.
 #[derive(Clone, Debug)]
 pub enum Dialer {
-    /// This machine's network.
+    /// The network of this machine.
     System,
-    /// A test that counts, and that stands in for hosts of the internet.
+    /// For tests: redirects connections to local servers and records them.
     Switched(Switchboard),
 }
 
@@ -21,39 +21,39 @@ impl Dialer {
         match self {
             Self::System => TcpStream::connect(address).await,
             Self::Switched(board) => {
-                let to = board.dialled(address).ok_or(io::ErrorKind::ConnectionRefused)?;
+                let to = board.record_dial(address).ok_or(io::ErrorKind::ConnectionRefused)?;
                 TcpStream::connect(to).await
             }
         }
     }
 }
 
-/// Writes down every address that a connection is wanted to. Leads to those that a test names, and to nothing else.
+/// Records every dialled address and connects only to the addresses that a test routed.
 #[derive(Clone, Debug, Default)]
-pub struct Switchboard(Arc<Mutex<Lines>>);
+pub struct Switchboard(Arc<Mutex<SwitchboardState>>);
 
 #[derive(Debug, Default)]
-struct Lines {
+struct SwitchboardState {
     routes: HashMap<IpAddr, SocketAddr>,
     dials: Vec<SocketAddr>,
 }
 
 impl Switchboard {
-    /// Whoever wants this address gets to that one, whichever port was meant.
+    /// Routes connections to the address `from`, with any port, to `to`.
     #[must_use]
     pub fn route(self, from: IpAddr, to: SocketAddr) -> Self {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).routes.insert(from, to);
         self
     }
 
-    /// Every address that was dialled, also in vain.
+    /// Returns every dialled address, including failed attempts.
     pub fn dials(&self) -> Vec<SocketAddr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).dials.clone()
     }
 
-    fn dialled(&self, address: SocketAddr) -> Option<SocketAddr> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.dials.push(address);
-        lines.routes.get(&address.ip()).copied()
+    fn record_dial(&self, address: SocketAddr) -> Option<SocketAddr> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.dials.push(address);
+        state.routes.get(&address.ip()).copied()
     }
 }

@@ -1,4 +1,4 @@
-//! Networks as operators write them, `10.0.0.0/8`, and whether an address is in one. Knows no policy.
+//! Networks in CIDR notation, such as `10.0.0.0/8`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ pub struct Network {
     prefix: u8,
 }
 
-/// Why a text names no network.
+/// An invalid network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a network such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.7: {why}")]
 pub struct BadNetwork {
@@ -24,16 +24,17 @@ impl Network {
         Self { base: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix }
     }
 
-    /// From the first four groups; the rest of the address is zero.
+    /// Returns a network from the first four groups. The other groups are zero.
     pub(super) const fn v6(a: u16, b: u16, c: u16, d: u16, prefix: u8) -> Self {
         Self { base: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)), prefix }
     }
 
-    /// One address, from its last four groups; the first four are zero.
+    /// Returns a network of one address from its last four groups. The first four are zero.
     pub(super) const fn v6_host(e: u16, f: u16, g: u16, h: u16) -> Self {
         Self { base: IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, e, f, g, h)), prefix: 128 }
     }
 
+    /// Returns whether the network contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.base, address) {
             (IpAddr::V4(base), IpAddr::V4(address)) => {
@@ -44,7 +45,7 @@ impl Network {
                 let bits = 128 - u32::from(self.prefix);
                 base.to_bits().checked_shr(bits) == address.to_bits().checked_shr(bits)
             }
-            // Whoever wants an IPv4 address judged that hides in an IPv6 one takes it out first.
+            // The caller extracts IPv4 addresses embedded in IPv6 addresses.
             (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
         }
     }
@@ -59,21 +60,21 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-        let base: IpAddr = address.parse().map_err(|_| bad("that is no address"))?;
+        let base: IpAddr = address.parse().map_err(|_| bad("not an IP address"))?;
         let longest = if base.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
             None => longest,
             Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
-                digits.parse().map_err(|_| bad("the length of the prefix is no number"))?
+                digits.parse().map_err(|_| bad("the prefix length is not a number"))?
             }
-            Some(_) => return Err(bad("the length of the prefix is no number")),
+            Some(_) => return Err(bad("the prefix length is not a number")),
         };
         if prefix > longest {
             return Err(bad("the prefix is longer than the address"));
         }
         let network = Self { base, prefix };
-        // 10.0.0.1/8 is more often a slip than meant, and a rule that says less than it seems is a hole.
-        if network.first() == base { Ok(network) } else { Err(bad("bits are set behind the prefix")) }
+        // Rejects 10.0.0.1/8, which is usually a mistake.
+        if network.first() == base { Ok(network) } else { Err(bad("address bits are set after the prefix")) }
     }
 }
 

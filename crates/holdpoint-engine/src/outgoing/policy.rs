@@ -1,37 +1,40 @@
-//! What an operator allows: which networks may be called, and how much a call may take. Judges addresses; opens
-//! nothing.
+//! The outgoing policy: the networks that may be called, and the limits of calls.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use super::dialer::Dialer;
-use super::error::Refused;
+use super::error::OutgoingRefusal;
 use super::network::Network;
-use super::ranges::{embedded, is_loopback, special};
+use super::ranges::{embedded_addresses, find_special_network, is_loopback};
 use super::resolver::Resolver;
 use super::trust::Authorities;
 
+/// The rules and limits for outgoing calls.
 #[derive(Clone, Debug)]
-pub struct Policy {
-    /// Refused before anything else is looked at.
+pub struct OutgoingPolicy {
+    /// Networks that are always refused.
     pub deny: Vec<Network>,
-    /// May be called although they are special: the operator's own networks.
+    /// Special-purpose networks that may be called: the operator's own networks.
     pub allow: Vec<Network>,
-    /// For development and tests: loopback may be called, by `http://` too. Nothing else is relaxed.
+    /// For development and tests: allows loopback addresses, with `http://` too.
     pub allow_loopback: bool,
-    /// May be called by `http://` too, as far as they may be called at all: where an operator's own services have no
+    /// Networks that may be called with `http://` too, if they may be called at all: services of the operator without
     /// certificates.
     pub plain: Vec<Network>,
+    /// Time limit for the connection, and for the TLS handshake.
     pub connect_timeout: Duration,
-    /// How many calls are under way at a time; others wait, and the wait counts as theirs.
+    /// The maximum number of concurrent calls. Further calls wait; the wait counts toward their time limit.
     pub calls_max: usize,
-    /// Authorities trusted beside those of the machine.
+    /// Certificate authorities that are trusted in addition to those of the machine.
     pub authorities: Authorities,
+    /// Resolves host names.
     pub resolver: Resolver,
+    /// Opens connections.
     pub dialer: Dialer,
 }
 
-impl Default for Policy {
+impl Default for OutgoingPolicy {
     fn default() -> Self {
         Self {
             deny: Vec::new(),
@@ -47,38 +50,39 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
-    /// Opens networks of the operator's own, by `http://` too, and this machine's if they are among them. For calls to
-    /// hosts that the operator names, never for those that workflows name.
-    pub fn opening(networks: Vec<Network>) -> Self {
+impl OutgoingPolicy {
+    /// Returns a policy that allows the given networks, with `http://` too. For hosts that the operator configures,
+    /// never for hosts that workflows name.
+    pub fn for_operator_networks(networks: Vec<Network>) -> Self {
         Self { allow: networks.clone(), plain: networks, ..Self::default() }
     }
 
-    /// Whether an address may be called without TLS.
-    pub(super) fn plain_text(&self, address: IpAddr) -> bool {
+    /// Returns whether the address may be called without TLS.
+    pub(super) fn allows_plain_http(&self, address: IpAddr) -> bool {
         (self.allow_loopback && is_loopback(address)) || within(&self.plain, address)
     }
 
-    /// Whether names that always mean this machine may be called.
-    pub(super) fn names_this_machine(&self) -> bool {
+    /// Returns whether host names of this machine, such as `localhost`, may be called.
+    pub(super) fn allows_local_names(&self) -> bool {
         let opens = |address: IpAddr| within(&self.plain, address);
         self.allow_loopback || opens(Ipv4Addr::LOCALHOST.into()) || opens(Ipv6Addr::LOCALHOST.into())
     }
 
-    /// An address is judged by itself and by every address that hides in it. A network that is allowed opens only
-    /// itself: behind an allowed translator, what is translated is judged as well.
-    pub(super) fn judge(&self, host: String, address: IpAddr) -> Result<(), Refused> {
-        let hidden = embedded(address).into_iter().map(IpAddr::V4);
+    /// Checks an address and the IPv4 addresses embedded in it. An allowed network covers only its own addresses: an
+    /// address behind an allowed translator is checked as well.
+    pub(super) fn check_address(&self, host: String, address: IpAddr) -> Result<(), OutgoingRefusal> {
+        let hidden = embedded_addresses(address).into_iter().map(IpAddr::V4);
         let faces: Vec<IpAddr> = std::iter::once(address).chain(hidden).collect();
         if faces.iter().any(|face| within(&self.deny, *face)) {
-            return Err(Refused::Denied { host });
+            return Err(OutgoingRefusal::Denied { host });
         }
         if self.allow_loopback && is_loopback(address) {
             return Ok(());
         }
-        let closed = faces.into_iter().filter(|face| !within(&self.allow, *face)).find_map(special);
+        let closed =
+            faces.into_iter().filter(|face| !within(&self.allow, *face)).find_map(find_special_network);
         match closed {
-            Some(special) => Err(Refused::Address { host, special }),
+            Some(special) => Err(OutgoingRefusal::Address { host, special }),
             None => Ok(()),
         }
     }

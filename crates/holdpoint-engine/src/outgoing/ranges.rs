@@ -1,27 +1,31 @@
-//! Addresses that are no host of the public internet: IANA's registries of special-purpose addresses, and what else
-//! leads into somebody's own network. Knows no policy; whether one may be called all the same is decided above.
+//! Special-purpose networks: the IANA registries, and other networks that are not part of the public internet. The
+//! policy decides whether they may be called.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::network::Network;
 
-/// What stands in the way of calling an address: the network it is in, and what that is for.
+/// A special-purpose network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Special {
+pub struct SpecialNetwork {
+    /// The network.
     pub network: Network,
+    /// Its purpose, for messages.
     pub purpose: &'static str,
 }
 
-/// The special network an address itself is in. What hides in it is [`embedded`].
-pub(super) fn special(address: IpAddr) -> Option<Special> {
+/// Returns the special-purpose network of an address. Embedded addresses are checked separately, see
+/// [`embedded_addresses`].
+pub(super) fn find_special_network(address: IpAddr) -> Option<SpecialNetwork> {
     let table: &[(Network, &str)] = if address.is_ipv4() { &V4 } else { &V6 };
     let found = table.iter().find(|(network, _)| network.contains(address));
     if let Some((network, purpose)) = found {
-        return Some(Special { network: *network, purpose });
+        return Some(SpecialNetwork { network: *network, purpose });
     }
-    // Only an eighth of IPv6 was ever given out. What comes into use later is not open before somebody looked at it.
+    // Only 2000::/3 is allocated for global unicast. Later allocations stay forbidden until they are added here.
     let unicast = address.is_ipv4() || GLOBAL_UNICAST.contains(address);
-    (!unicast).then_some(Special { network: Network::v6(0, 0, 0, 0, 0), purpose: "not global unicast" })
+    (!unicast)
+        .then_some(SpecialNetwork { network: Network::v6(0, 0, 0, 0, 0), purpose: "not global unicast" })
 }
 
 pub(super) fn is_loopback(address: IpAddr) -> bool {
@@ -31,14 +35,14 @@ pub(super) fn is_loopback(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 addresses that a packet to this IPv6 address may end at, behind a translator or a tunnel.
-pub(super) fn embedded(address: IpAddr) -> Vec<Ipv4Addr> {
+/// Returns the IPv4 addresses that are embedded in an IPv6 address and reachable through a translator or a tunnel.
+pub(super) fn embedded_addresses(address: IpAddr) -> Vec<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return Vec::new() };
     if address == Ipv6Addr::LOCALHOST {
         return Vec::new();
     }
     let bits = address.to_bits();
-    // Where the IPv4 address begins, counted from the highest bit.
+    // `from` is the offset of the IPv4 address from the highest bit.
     let at = |from: u32| Ipv4Addr::from_bits(u32::try_from((bits >> (96 - from)) & 0xffff_ffff).unwrap_or(0));
     let mut found = Vec::new();
     let inside = |networks: &[Network]| networks.iter().any(|network| network.contains(IpAddr::V6(address)));
@@ -46,8 +50,8 @@ pub(super) fn embedded(address: IpAddr) -> Vec<Ipv4Addr> {
         found.push(at(96));
     }
     if LOCAL_NAT64.contains(IpAddr::V6(address)) {
-        // Its prefix may have 96 bits, or 48, and then the bits 64 to 71 are left out. Where one reading finds
-        // nothing, the other one is meant.
+        // The prefix has 96 bits, or 48 bits with bits 64 to 71 left out. An unspecified address is not a valid
+        // interpretation.
         let (high, low) = ((bits >> 64) & 0xffff, (bits >> 40) & 0xffff);
         let split = Ipv4Addr::from_bits(u32::try_from(high << 16 | low).unwrap_or(0));
         found.extend([at(96), split].into_iter().filter(|one| !one.is_unspecified()));
@@ -56,11 +60,11 @@ pub(super) fn embedded(address: IpAddr) -> Vec<Ipv4Addr> {
         found.push(at(16));
     }
     if TEREDO.contains(IpAddr::V6(address)) {
-        // The server, and the client behind it with its bits turned over.
+        // The server, and the client with inverted bits.
         found.push(at(32));
         found.push(Ipv4Addr::from_bits(!at(96).to_bits()));
     }
-    // ISATAP has no prefix of its own: any network can carry it.
+    // ISATAP has no prefix; it can occur in any network.
     if matches!((bits >> 32) & 0xffff_ffff, 0x0000_5efe | 0x0200_5efe) {
         found.push(at(96));
     }
@@ -72,10 +76,10 @@ const LOCAL_NAT64: Network = Network::v6(0x64, 0xff9b, 1, 0, 48);
 const SIX_TO_FOUR: Network = Network::v6(0x2002, 0, 0, 0, 16);
 const TEREDO: Network = Network::v6(0x2001, 0, 0, 0, 32);
 
-/// Compatible, mapped and translated addresses all begin with 64 zero bits; so does nothing that is in use otherwise.
+/// Networks whose last 32 bits are an IPv4 address: compatible, mapped and translated addresses, and NAT64.
 const LAST_32_BITS: [Network; 2] = [Network::v6(0, 0, 0, 0, 64), Network::v6(0x64, 0xff9b, 0, 0, 96)];
 
-/// The first match names the reason, so parts come before the whole.
+/// The first match is reported, so subnets come before the networks that contain them.
 const V4: [(Network, &str); 21] = [
     (Network::v4(0, 0, 0, 0, 8), "this network"),
     (Network::v4(10, 0, 0, 0, 8), "private use"),

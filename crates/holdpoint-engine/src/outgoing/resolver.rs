@@ -1,4 +1,4 @@
-//! From a name to all of its addresses.
+//! Resolves a host name to all of its addresses.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -7,70 +7,70 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
-/// Where addresses come from.
+/// Resolves host names.
 #[derive(Clone, Debug)]
 pub enum Resolver {
-    /// What this machine uses for everything else.
+    /// The resolver of this machine.
     System,
-    /// Answers that a test wrote down.
-    Scripted(Script),
+    /// For tests: scripted answers.
+    Scripted(ScriptedResolver),
 }
 
 impl Resolver {
-    /// Asks once. Whoever wants to rely on the answer must not ask again.
+    /// Resolves a name once. The caller must use these addresses: a second lookup could return others.
     pub(super) async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         match self {
-            Self::System => ask_system(name.to_owned()).await,
+            Self::System => resolve_with_system(name.to_owned()).await,
             Self::Scripted(script) => script.next(name),
         }
     }
 }
 
-/// What a test's names lead to, answer by answer. The last answer is given for ever.
+/// Scripted answers by name. The last answer of a name is repeated.
 #[derive(Clone, Debug, Default)]
-pub struct Script(Arc<Mutex<Told>>);
+pub struct ScriptedResolver(Arc<Mutex<ScriptedAnswers>>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct ScriptedAnswers {
     answers: HashMap<String, VecDeque<Vec<IpAddr>>>,
-    questions: usize,
+    lookups: usize,
 }
 
-impl Script {
-    /// Adds an answer to those that the name has.
+impl ScriptedResolver {
+    /// Adds an answer for a name.
     #[must_use]
     pub fn answer(self, name: &str, addresses: &[IpAddr]) -> Self {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.answers.entry(name.to_owned()).or_default().push_back(addresses.to_vec());
-        drop(told);
+        let mut script = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        script.answers.entry(name.to_owned()).or_default().push_back(addresses.to_vec());
+        drop(script);
         self
     }
 
-    /// How often anything was asked.
-    pub fn questions(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).questions
+    /// Returns the number of lookups.
+    pub fn lookups(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).lookups
     }
 
     fn next(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.questions += 1;
-        let unknown = || io::Error::new(io::ErrorKind::NotFound, "nobody knows this name");
-        let answers = told.answers.get_mut(name).ok_or_else(unknown)?;
+        let mut script = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        script.lookups += 1;
+        let unknown = || io::Error::new(io::ErrorKind::NotFound, "unknown name");
+        let answers = script.answers.get_mut(name).ok_or_else(unknown)?;
         let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
         answer.ok_or_else(unknown)
     }
 }
 
-/// A caller that gives up leaves its question behind on a thread. So that a resolver which hangs does not take all of
-/// them, the right to ask belongs to the question and not to the caller.
-async fn ask_system(name: String) -> io::Result<Vec<IpAddr>> {
-    let right = QUESTIONS.acquire().await.map_err(io::Error::other)?;
-    let asking = tokio::task::spawn_blocking(move || {
-        let _right = right;
-        // The port is no part of the question, but of the only function that asks it.
+/// Resolves a name on a thread for blocking work. A caller that gives up leaves the lookup running; the lookup keeps
+/// its permit, so that a hanging resolver does not block all threads.
+async fn resolve_with_system(name: String) -> io::Result<Vec<IpAddr>> {
+    let permit = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+    let lookup = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        // The function requires a port.
         (name.as_str(), 0).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect())
     });
-    asking.await.map_err(io::Error::other)?
+    lookup.await.map_err(io::Error::other)?
 }
 
-static QUESTIONS: Semaphore = Semaphore::const_new(64);
+static LOOKUPS: Semaphore = Semaphore::const_new(64);

@@ -1,5 +1,4 @@
-//! Whom a call trusts to vouch for the other side: the authorities of the machine and those of an operator; and in which
-//! words a handshake fails.
+//! The trusted certificate authorities of outgoing calls, and the messages for failed handshakes.
 
 use std::io;
 use std::sync::Arc;
@@ -11,18 +10,17 @@ use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore}
 
 use super::error::excerpt;
 
-/// Authorities that are trusted beside those of the machine.
+/// Certificate authorities that are trusted in addition to those of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorities(Vec<CertificateDer<'static>>);
 
-/// Why a text holds no authorities.
+/// Invalid certificate authorities.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAuthorities(String);
 
 impl Authorities {
-    /// From PEM with one certificate or more. What else is in the text must not be there by mistake: nothing of it is
-    /// trusted unless all of it can be.
+    /// Parses one or more certificates in PEM. One invalid certificate rejects the whole text.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadAuthorities> {
         let bad = |number: usize, error: &dyn std::fmt::Display| {
             BadAuthorities(format!("certificate {number} cannot be used: {error}"))
@@ -35,28 +33,32 @@ impl Authorities {
             found.push(certificate);
         }
         if found.is_empty() {
-            return Err(BadAuthorities("there is no certificate in it; PEM is expected".to_owned()));
+            return Err(BadAuthorities(
+                "no certificate found; the file must contain PEM certificates".to_owned(),
+            ));
         }
         Ok(Self(found))
     }
 
+    /// Returns the number of certificates.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Returns whether there are no certificates.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Reads files.
-pub(super) fn config(own: Authorities) -> Result<Arc<ClientConfig>, String> {
+/// Returns the TLS configuration. Reads the certificates of the machine from files.
+pub(super) fn load_config(own: Authorities) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
-    // Systems carry odd certificates; one that cannot be read only trusts less.
+    // Skips unreadable certificates of the machine.
     roots.add_parsable_certificates(found.certs);
     for certificate in own.0 {
-        roots.add(certificate).map_err(|error| format!("an authority cannot be used: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("cannot use a certificate authority: {error}"))?;
     }
     if roots.is_empty() {
         return Err("this machine has no trusted certificates; install ca-certificates".to_owned());
@@ -69,8 +71,9 @@ pub(super) fn config(own: Authorities) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// In our words where the other side has a say in the text: a certificate may carry a thousand names.
-pub(super) fn why(error: &io::Error) -> String {
+/// Returns the reason of a failed handshake. Uses fixed texts for certificate errors, because the original text
+/// contains the names in the certificate.
+pub(super) fn handshake_error(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(flaw)) = inner else { return excerpt(error) };
     let known = match flaw {

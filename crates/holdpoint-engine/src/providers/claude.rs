@@ -1,5 +1,6 @@
-//! Agents of the Claude Agent SDK: its program, driven over stdin and stdout, once for each start and each answer. A
-//! call that somebody must allow is put off, which ends the program; the next one makes it or tells the agent why not.
+//! Agents of the Claude Agent SDK. The engine starts the program of the SDK once for each start and each answer, and
+//! controls it over stdin and stdout. A tool call that needs approval is deferred, which ends the program; the next
+//! program makes the call or tells the agent the reason for the rejection.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,51 +9,51 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Answers, BadProviders, Case, Outcome, Probe, Trouble, code};
+use super::{BadProviders, LockedHandle, Probe, ProviderAnswers, ProviderError, ProviderOutcome, code};
 use crate::operator::{OperatorApproval, Tenants};
-use folder::Folder;
-use reference::Reference;
-use step::{Step, Wanted};
-use turn::Turn;
-use version::Version;
-use words::Decision;
+use mapping::CallDecision;
+use next_step::{AttemptPurpose, NextStep};
+use reference::ClaudeReference;
+use session_folder::SessionFolder;
+use turn::ClaudeTurn;
+use version::VersionCheck;
 
 mod command;
 mod dialogue;
-mod folder;
-mod gate;
-mod hygiene;
-mod leftovers;
+mod mapping;
+mod next_step;
+mod orphaned_processes;
+mod permission_hook;
 mod process;
+mod redaction;
 mod reference;
+mod session_folder;
 pub(crate) mod sessions;
 mod settings;
-mod settle;
-mod step;
 mod transcript;
 mod turn;
+mod turn_end;
 mod version;
-mod words;
 
-pub(crate) use settings::Settings;
+pub(crate) use settings::ClaudeSettings;
 
 pub(crate) struct Claude {
-    settings: Settings,
-    /// Where sessions have their folders.
+    settings: ClaudeSettings,
+    /// Folder of the session folders.
     folder: PathBuf,
-    children: Children,
-    version: Version,
+    children: ProcessSlots,
+    version: VersionCheck,
 }
 
 impl Claude {
     pub(crate) fn new(
-        settings: Settings,
+        settings: ClaudeSettings,
         base: &Path,
         folder: &Path,
-        children: Children,
+        children: ProcessSlots,
     ) -> Result<Self, BadProviders> {
-        let settings = settings.ready(base)?;
-        Ok(Self { settings, folder: folder.to_owned(), children, version: Version::default() })
+        let settings = settings.validate(base)?;
+        Ok(Self { settings, folder: folder.to_owned(), children, version: VersionCheck::default() })
     }
 
     pub(crate) fn approval(&self) -> &OperatorApproval {
@@ -63,108 +64,115 @@ impl Claude {
         &self.settings.tenants
     }
 
-    pub(crate) fn plan(&self, _case: &Case) -> Value {
-        Reference::fresh(self.settings.tools_digest()).to_value()
+    pub(crate) fn plan(&self, _case: &LockedHandle) -> Value {
+        ClaudeReference::new(self.settings.tools_digest()).to_value()
     }
 
-    pub(crate) async fn start(&self, case: &Case, input: &Value) -> Result<Outcome, Trouble> {
-        let prompt = words::prompt(input)?;
-        self.attempt(case, &Wanted::Start, Some(&prompt)).await
+    pub(crate) async fn start(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        let prompt = mapping::prompt(input)?;
+        self.attempt(handle, &AttemptPurpose::Start, Some(&prompt)).await
     }
 
-    pub(crate) async fn resume(&self, case: &Case, answers: &Answers) -> Result<Outcome, Trouble> {
-        let decision = Decision::of(answers)?;
-        self.attempt(case, &Wanted::Answer(&decision), None).await
+    pub(crate) async fn resume(
+        &self,
+        handle: &LockedHandle,
+        answers: &ProviderAnswers,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        let decision = CallDecision::from_answers(answers)?;
+        self.attempt(handle, &AttemptPurpose::Answer(&decision), None).await
     }
 
     async fn attempt(
         &self,
-        case: &Case,
-        wanted: &Wanted<'_>,
+        handle: &LockedHandle,
+        purpose: &AttemptPurpose<'_>,
         prompt: Option<&str>,
-    ) -> Result<Outcome, Trouble> {
-        let until = case.deadline().min(Instant::now() + self.settings.turn());
-        let _place = self.children.place(until).await?;
+    ) -> Result<ProviderOutcome, ProviderError> {
+        let until = handle.deadline().min(Instant::now() + self.settings.turn());
+        let _slot = self.children.acquire(until).await?;
         let version = self.version.check(&self.settings).await?;
-        let mut turn = Turn::open(&self.settings, &self.folder, case).await?;
+        let mut turn = ClaudeTurn::open(&self.settings, &self.folder, handle).await?;
         turn.until = until;
         turn.reference.version = Some(version);
-        match turn.step(wanted) {
-            Step::Begin => turn.begin(prompt).await,
-            Step::BeginAnew => {
-                let fresh = Reference::fresh(self.settings.tools_digest());
-                turn.reference = Reference { turn: turn.reference.turn, ..fresh };
+        match turn.step(purpose) {
+            NextStep::Begin => turn.begin(prompt).await,
+            NextStep::Restart => {
+                let fresh = ClaudeReference::new(self.settings.tools_digest());
+                turn.reference = ClaudeReference { turn: turn.reference.turn, ..fresh };
                 turn.begin(prompt).await
             }
-            Step::GoOn => turn.go_on().await,
-            Step::Decide(call) => match wanted {
-                Wanted::Answer(decision) => turn.decide(&call, decision).await,
-                Wanted::Start | Wanted::Look => Err(turn::lost()),
+            NextStep::Continue => turn.continue_session().await,
+            NextStep::Decide(call) => match purpose {
+                AttemptPurpose::Answer(decision) => turn.decide(&call, decision).await,
+                AttemptPurpose::Start | AttemptPurpose::Probe => Err(turn::session_lost()),
             },
-            settled @ (Step::Paused(_) | Step::Unknown(..) | Step::Done(_)) => {
-                turn.take(settled).await?.ok_or_else(turn::lost)
+            settled @ (NextStep::AwaitDecision(_) | NextStep::OutcomeUnknown(..) | NextStep::Done(_)) => {
+                turn.outcome_without_program(settled).await?.ok_or_else(turn::session_lost)
             }
-            Step::Lost => Err(turn::lost()),
+            NextStep::Lost => Err(turn::session_lost()),
         }
     }
 
-    pub(crate) async fn probe(&self, case: &Case) -> Result<Probe, Trouble> {
-        let mut turn = Turn::open(&self.settings, &self.folder, case).await?;
-        let step = turn.step(&Wanted::Look);
-        Ok(match turn.take(step).await? {
+    pub(crate) async fn probe(&self, handle: &LockedHandle) -> Result<Probe, ProviderError> {
+        let mut turn = ClaudeTurn::open(&self.settings, &self.folder, handle).await?;
+        let step = turn.step(&AttemptPurpose::Probe);
+        Ok(match turn.outcome_without_program(step).await? {
             Some(outcome) => Probe::Settled(outcome),
             None => Probe::NotStarted,
         })
     }
 
-    pub(crate) async fn cancel(&self, case: &Case) -> Result<(), Trouble> {
-        let folder = Folder::of(&self.folder, case);
-        blocking(move || {
-            folder.stop_if_there();
+    pub(crate) async fn cancel(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
+        let folder = SessionFolder::of(&self.folder, handle);
+        run_blocking(move || {
+            folder.kill_processes_if_exists();
             Ok(())
         })
         .await
     }
 
-    pub(crate) async fn forget(&self, case: &Case) -> Result<(), Trouble> {
-        let folder = Folder::of(&self.folder, case);
-        blocking(move || {
-            folder.stop_if_there();
-            folder.delete().map_err(|error| folder::unusable(&error))
+    pub(crate) async fn forget(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
+        let folder = SessionFolder::of(&self.folder, handle);
+        run_blocking(move || {
+            folder.kill_processes_if_exists();
+            folder.delete().map_err(|error| session_folder::folder_error(&error))
         })
         .await
     }
 }
 
-/// What touches files and waits for processes, where that holds up nobody else.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
+/// Runs work that blocks on files or processes on a thread for blocking work.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ProviderError> + Send + 'static,
+) -> Result<T, ProviderError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Trouble::passing(code::UNREACHABLE, "the agent's folder cannot be used"))?
+    done.map_err(|_| ProviderError::transient(code::UNREACHABLE, "the session folder cannot be used"))?
 }
 
-/// How many programs run at a time, over all profiles.
+/// Limits the number of concurrent programs over all profiles.
 #[derive(Clone, Debug)]
-pub(crate) struct Children {
-    places: Arc<Semaphore>,
+pub(crate) struct ProcessSlots {
+    semaphore: Arc<Semaphore>,
     most: usize,
 }
 
-impl Children {
+impl ProcessSlots {
     pub(crate) fn new(most: Option<usize>) -> Self {
         let most = most.unwrap_or(4).max(1);
-        Self { places: Arc::new(Semaphore::new(most)), most }
+        Self { semaphore: Arc::new(Semaphore::new(most)), most }
     }
 
-    async fn place(&self, until: Instant) -> Result<OwnedSemaphorePermit, Trouble> {
-        match timeout_at(until, self.places.clone().acquire_owned()).await {
-            Ok(Ok(place)) if Instant::now() < until => Ok(place),
+    async fn acquire(&self, until: Instant) -> Result<OwnedSemaphorePermit, ProviderError> {
+        match timeout_at(until, self.semaphore.clone().acquire_owned()).await {
+            Ok(Ok(slot)) if Instant::now() < until => Ok(slot),
             _ => {
                 let most = self.most;
-                let message =
-                    format!("the turn's time was up before one of {most} programs had ended (processesMax)");
-                Err(Trouble::lasting(code::TIMEOUT, message))
+                let message = format!("the turn timed out: all {most} programs were busy (processesMax)");
+                Err(ProviderError::permanent(code::TIMEOUT, message))
             }
         }
     }

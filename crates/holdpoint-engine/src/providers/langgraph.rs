@@ -1,7 +1,7 @@
-//! Graphs on a LangGraph server: one thread for each, and a run of it for each start and each answer.
+//! Graphs on a LangGraph server: one thread per graph, and one server run for each start and each answer.
 //!
-//! A run carries the name of its attempt, by which it is found again. What it has come to is read off the state, and
-//! answers go to questions by the server's own names of them, so that one that comes too late answers nothing else.
+//! The metadata of a server run contain the id of its attempt, so that a retry finds it. The outcome is read from the
+//! thread state. Answers are sent with the server's interrupt ids, so a late answer cannot answer another interrupt.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::{Answers, BadProviders, Case, Outcome, Probe, Trouble, code};
+use super::{BadProviders, LockedHandle, Probe, ProviderAnswers, ProviderError, ProviderOutcome, code};
 use crate::operator::{OperatorApproval, Tenants};
 
 mod mapping;
+mod outcome;
 mod reference;
 mod scrub;
 mod server;
 mod settings;
-mod settle;
 
-use reference::Reference;
-use server::{Begun, Run, Server, State};
-pub(crate) use settings::Settings;
-use settle::{gone, settle, settle_state};
+use outcome::{outcome_of_run, outcome_of_state, thread_gone};
+use reference::LangGraphReference;
+use server::{LangGraphServer, RunStart, ServerRun, ThreadState};
+pub(crate) use settings::LangGraphSettings;
 
-/// How long is waited before a server is asked again that did not wait itself.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// Shortest and longest wait between two polls of a server that did not hold the request.
+const POLL_MIN: Duration = Duration::from_millis(100);
+const POLL_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) struct LangGraph {
     tenants: Tenants,
     approval: OperatorApproval,
-    server: Server,
+    server: LangGraphServer,
 }
 
 impl LangGraph {
-    pub(crate) fn new(settings: Settings, base: &Path) -> Result<Self, BadProviders> {
-        let server = Server::new(&settings, base)?;
+    pub(crate) fn new(settings: LangGraphSettings, base: &Path) -> Result<Self, BadProviders> {
+        let server = LangGraphServer::new(&settings, base)?;
         Ok(Self { server, tenants: settings.tenants, approval: settings.approval })
     }
 
@@ -49,190 +49,227 @@ impl LangGraph {
     }
 
     #[expect(clippy::unused_self, reason = "other providers plan with their settings")]
-    pub(crate) fn plan(&self, case: &Case) -> Value {
-        Reference::new(case).json()
+    pub(crate) fn plan(&self, handle: &LockedHandle) -> Value {
+        LangGraphReference::new(handle).json()
     }
 
-    pub(crate) async fn start(&self, case: &Case, input: &Value) -> Result<Outcome, Trouble> {
+    pub(crate) async fn start(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> Result<ProviderOutcome, ProviderError> {
         self.server.check_version().await?;
-        let reference = Reference::of(case)?;
-        if !self.server.make_thread(&reference.thread, case.called()).await? {
+        let reference = LangGraphReference::of(handle)?;
+        if !self.server.create_thread(&reference.thread, handle.provider_graph()).await? {
             let runs = self.server.runs(&reference.thread).await?;
-            if let Some(run) = of_attempt(&runs, case) {
-                return self.wait(case, reference, &run.run_id).await;
+            if let Some(run) = find_run(&runs, handle) {
+                return self.wait_for_run(handle, reference, &run.run_id).await;
             }
             if !runs.is_empty() {
-                let message = "the thread of the graph is in use for something else";
-                return Err(Trouble::lasting(code::BUSY, message));
+                let message = "the thread of the graph has runs of another client";
+                return Err(ProviderError::permanent(code::BUSY, message));
             }
         }
-        // A server that was killed may have forgotten thread and run and still have what they came to.
-        // One that does not know the graph has no state to show either, and says so when the graph is wanted.
+        // A server that was killed can lose thread and run and still have the checkpoints.
+        // A server without the graph has no state; it rejects the start of the run.
         let state = self.server.state(&reference.thread).await?.unwrap_or_default();
         if state.is_empty() {
             let input = if input.is_null() { json!({}) } else { input.clone() };
-            return self.send(case, reference, ("input", input)).await;
+            return self.send(handle, reference, ("input", input)).await;
         }
-        self.go_on(case, reference, state).await
+        self.continue_thread(handle, reference, state).await
     }
 
-    pub(crate) async fn resume(&self, case: &Case, answers: &Answers) -> Result<Outcome, Trouble> {
+    pub(crate) async fn resume(
+        &self,
+        handle: &LockedHandle,
+        answers: &ProviderAnswers,
+    ) -> Result<ProviderOutcome, ProviderError> {
         self.server.check_version().await?;
-        let reference = Reference::of(case)?;
-        let state = self.standing(case, &reference).await?;
-        let named = named(&reference, case, answers)?;
-        let open: Vec<String> = state.questions().into_iter().map(|question| question.id).collect();
+        let reference = LangGraphReference::of(handle)?;
+        let state = self.existing_state(handle, &reference).await?;
+        let named = to_server_ids(&reference, handle, answers)?;
+        let open: Vec<String> =
+            state.open_interrupts().into_iter().map(|server_interrupt| server_interrupt.id).collect();
         let open: Map<String, Value> = named.into_iter().filter(|(name, _)| open.contains(name)).collect();
         if open.is_empty() {
-            // They were answered: an earlier try got through.
-            return self.go_on(case, reference, state).await;
+            // All of them are answered: an earlier attempt was successful.
+            return self.continue_thread(handle, reference, state).await;
         }
-        self.send(case, reference, ("command", json!({ "resume": open }))).await
+        self.send(handle, reference, ("command", json!({ "resume": open }))).await
     }
 
-    pub(crate) async fn probe(&self, case: &Case) -> Result<Probe, Trouble> {
-        let reference = Reference::of(case)?;
+    pub(crate) async fn probe(&self, handle: &LockedHandle) -> Result<Probe, ProviderError> {
+        let reference = LangGraphReference::of(handle)?;
         let runs = self.server.runs(&reference.thread).await?;
-        let Some(run) = of_attempt(&runs, case) else { return Ok(Probe::NotStarted) };
-        if run.is_at_work() {
+        let Some(run) = find_run(&runs, handle) else { return Ok(Probe::NotStarted) };
+        if run.is_active() {
             return Ok(Probe::Running);
         }
-        settle(&self.server, case, reference, run).await.map(Probe::Settled)
+        outcome_of_run(&self.server, handle, reference, run).await.map(Probe::Settled)
     }
 
-    pub(crate) async fn cancel(&self, case: &Case) -> Result<(), Trouble> {
-        let Some(thread) = thread_of(case) else { return Ok(()) };
-        for run in self.server.runs(&thread).await?.iter().filter(|run| run.is_at_work()) {
-            self.server.stop(&thread, &run.run_id).await?;
+    pub(crate) async fn cancel(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
+        let Some(thread) = thread_of(handle) else { return Ok(()) };
+        for run in self.server.runs(&thread).await?.iter().filter(|run| run.is_active()) {
+            self.server.cancel_run(&thread, &run.run_id).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn forget(&self, case: &Case) -> Result<(), Trouble> {
-        let Some(thread) = thread_of(case) else { return Ok(()) };
+    pub(crate) async fn forget(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
+        let Some(thread) = thread_of(handle) else { return Ok(()) };
         self.server.delete_thread(&thread).await
     }
 
-    /// The state of a thread that was begun. A server that was killed may know no more than its checkpoints, which it
-    /// finds when the thread is made again.
-    async fn standing(&self, case: &Case, reference: &Reference) -> Result<State, Trouble> {
+    /// Returns the state of a thread that was started. A server that was killed may have only the checkpoints, which it
+    /// finds after the thread is created again.
+    async fn existing_state(
+        &self,
+        handle: &LockedHandle,
+        reference: &LangGraphReference,
+    ) -> Result<ThreadState, ProviderError> {
         let mut found = self.server.state(&reference.thread).await?;
         if found.is_none() {
-            tracing::info!("a server has lost a thread, which is made again");
-            self.server.make_thread(&reference.thread, case.called()).await?;
+            tracing::info!("a server lost a thread; creating it again");
+            self.server.create_thread(&reference.thread, handle.provider_graph()).await?;
             found = self.server.state(&reference.thread).await?;
         }
-        let unknown = || Trouble::lasting(code::REJECTED, "the server does not know the graph any longer");
+        let unknown = || ProviderError::permanent(code::REJECTED, "the server no longer has the graph");
         let state = found.ok_or_else(unknown)?;
         if state.is_empty() {
-            let message = "the server does not know the state of the graph any longer";
-            return Err(Trouble::lasting(code::STATE_LOST, message));
+            let message = "the server no longer has the state of the graph";
+            return Err(ProviderError::permanent(code::STATE_LOST, message));
         }
         Ok(state)
     }
 
-    /// Nothing is to be sent. Either somebody is at work in the thread, or it stands still, or it stopped on its way.
-    async fn go_on(&self, case: &Case, reference: Reference, state: State) -> Result<Outcome, Trouble> {
-        if state.questions().is_empty() && !state.next.is_empty() {
+    /// Continues a thread without an answer: waits for its active run, continues from the last checkpoint, or returns
+    /// the outcome of its state.
+    async fn continue_thread(
+        &self,
+        handle: &LockedHandle,
+        reference: LangGraphReference,
+        state: ThreadState,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        if state.open_interrupts().is_empty() && !state.next.is_empty() {
             let runs = self.server.runs(&reference.thread).await?;
-            return match runs.iter().find(|run| run.is_at_work()) {
-                Some(run) => self.wait(case, reference, &run.run_id).await,
-                // Without input a graph goes on from its last checkpoint.
-                None => self.send(case, reference, ("input", Value::Null)).await,
+            return match runs.iter().find(|run| run.is_active()) {
+                Some(run) => self.wait_for_run(handle, reference, &run.run_id).await,
+                // Without input a graph continues from its last checkpoint.
+                None => self.send(handle, reference, ("input", Value::Null)).await,
             };
         }
-        settle_state(case, reference, state).await
+        outcome_of_state(handle, reference, state).await
     }
 
     async fn send(
         &self,
-        case: &Case,
-        reference: Reference,
+        handle: &LockedHandle,
+        reference: LangGraphReference,
         (member, content): (&str, Value),
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<ProviderOutcome, ProviderError> {
         let body = json!({
-            "assistant_id": case.called(),
+            "assistant_id": handle.provider_graph(),
             member: content,
             "multitask_strategy": "reject",
             "durability": "sync",
-            "metadata": { "resume_id": case.attempt() },
+            "metadata": { "resume_id": handle.attempt() },
         });
-        let run = match self.server.begin(&reference.thread, &body).await? {
-            Begun::Run(run) => run,
-            Begun::NoThread => return Err(gone()),
-            // It may be the same attempt, of which no more was heard.
-            Begun::Busy => {
+        let run = match self.server.create_run(&reference.thread, &body).await? {
+            RunStart::Started(run) => run,
+            RunStart::NoThread => return Err(thread_gone()),
+            // The active run may belong to an earlier try of the same attempt.
+            RunStart::Busy => {
                 let runs = self.server.runs(&reference.thread).await?;
-                of_attempt(&runs, case).ok_or_else(busy)?.run_id.clone()
+                find_run(&runs, handle).ok_or_else(busy_error)?.run_id.clone()
             }
         };
-        self.wait(case, reference, &run).await
+        self.wait_for_run(handle, reference, &run).await
     }
 
-    /// Waits for the end of a run, in calls of limited length, and stops it when its time is up. A server that goes
-    /// away for a while may come back with the run.
-    async fn wait(&self, case: &Case, reference: Reference, run: &str) -> Result<Outcome, Trouble> {
-        let until = case.deadline().min(Instant::now() + self.server.times.run);
-        let (mut pause, mut heard) = (FIRST_PAUSE, Instant::now());
+    /// Waits for the end of a run, in calls of limited length, and stops the run at the deadline. Tolerates a temporary
+    /// outage of the server.
+    async fn wait_for_run(
+        &self,
+        handle: &LockedHandle,
+        reference: LangGraphReference,
+        run: &str,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        let until = handle.deadline().min(Instant::now() + self.server.timeouts.run);
+        let (mut poll, mut last_response) = (POLL_MIN, Instant::now());
         loop {
-            let asked = Instant::now();
-            let within = self.server.times.wait.min(until.saturating_duration_since(asked));
-            // However the call ended: the run says where it stands.
+            let call_started = Instant::now();
+            let within = self.server.timeouts.wait.min(until.saturating_duration_since(call_started));
+            // The result of the call does not matter: the status of the run decides.
             let _ = self.server.join(&reference.thread, run, within).await;
             match self.server.run(&reference.thread, run).await {
-                Ok(Some(found)) if found.is_at_work() => heard = Instant::now(),
-                Ok(Some(found)) => return settle(&self.server, case, reference, &found).await,
-                Ok(None) => return Err(gone()),
-                Err(trouble) if trouble.passing && heard.elapsed() < self.server.times.outage => {}
-                Err(trouble) => return Err(trouble),
+                Ok(Some(found)) if found.is_active() => last_response = Instant::now(),
+                Ok(Some(found)) => return outcome_of_run(&self.server, handle, reference, &found).await,
+                Ok(None) => return Err(thread_gone()),
+                Err(failure)
+                    if failure.is_transient && last_response.elapsed() < self.server.timeouts.outage => {}
+                Err(failure) => return Err(failure),
             }
             if Instant::now() >= until {
-                return self.stop(case, reference, run).await;
+                return self.stop_late_run(handle, reference, run).await;
             }
-            if asked.elapsed() < within {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LAST_PAUSE);
+            if call_started.elapsed() < within {
+                tokio::time::sleep(poll).await;
+                poll = (poll * 2).min(POLL_MAX);
             } else {
-                pause = FIRST_PAUSE;
+                poll = POLL_MIN;
             }
         }
     }
 
-    /// The time is up. What ended in the last moment has ended all the same.
-    async fn stop(&self, case: &Case, reference: Reference, run: &str) -> Result<Outcome, Trouble> {
-        self.server.stop(&reference.thread, run).await?;
+    /// Stops a run at its deadline. Returns the outcome of a run that ended before it could be stopped.
+    async fn stop_late_run(
+        &self,
+        handle: &LockedHandle,
+        reference: LangGraphReference,
+        run: &str,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        self.server.cancel_run(&reference.thread, run).await?;
         match self.server.run(&reference.thread, run).await? {
-            Some(found) if found.status != "interrupted" && !found.is_at_work() => {
-                settle(&self.server, case, reference, &found).await
+            Some(found) if found.status != "interrupted" && !found.is_active() => {
+                outcome_of_run(&self.server, handle, reference, &found).await
             }
-            _ => Err(Trouble::lasting(
+            _ => Err(ProviderError::permanent(
                 code::TIMEOUT,
-                "the graph neither paused nor ended in time, and was stopped",
+                "the graph exceeded its time limit and was stopped",
             )),
         }
     }
 }
 
-fn of_attempt<'a>(runs: &'a [Run], case: &Case) -> Option<&'a Run> {
-    runs.iter().find(|run| run.is_for(case.attempt()))
+fn find_run<'a>(runs: &'a [ServerRun], handle: &LockedHandle) -> Option<&'a ServerRun> {
+    runs.iter().find(|run| run.is_for(handle.attempt()))
 }
 
-/// Answers under the server's names of what they answer. A single question is shown without a key, and its answer has none
-/// either: it may be the last one of several, and have another key than a question that was always alone.
-fn named(reference: &Reference, case: &Case, answers: &Answers) -> Result<Map<String, Value>, Trouble> {
-    let names = reference.asked(case.attempt());
-    let only = names.values().next().filter(|_| names.len() == 1 && answers.len() == 1);
-    let named = answers.iter().map(|(key, value)| match only.or_else(|| names.get(key)) {
+/// Returns the answers by the server's interrupt ids. A single interrupt is shown without a key, so its answer is not
+/// looked up by key: it may be the last of several interrupts and have a key other than `i0`.
+fn to_server_ids(
+    reference: &LangGraphReference,
+    handle: &LockedHandle,
+    answers: &ProviderAnswers,
+) -> Result<Map<String, Value>, ProviderError> {
+    let ids = reference.ids_answered_by(handle.attempt());
+    let only = ids.values().next().filter(|_| ids.len() == 1 && answers.len() == 1);
+    let named = answers.iter().map(|(key, value)| match only.or_else(|| ids.get(key)) {
         Some(name) => Ok((name.clone(), value.clone())),
-        None => Err(Trouble::lasting(code::REJECTED, format!("nothing was asked under {key:?}"))),
+        None => Err(ProviderError::permanent(
+            code::REJECTED,
+            format!("answer: there is no open interrupt {key:?}"),
+        )),
     });
     named.collect()
 }
 
-fn thread_of(case: &Case) -> Option<String> {
-    Reference::of(case).ok().map(|reference| reference.thread)
+fn thread_of(handle: &LockedHandle) -> Option<String> {
+    LangGraphReference::of(handle).ok().map(|reference| reference.thread)
 }
 
-fn busy() -> Trouble {
-    Trouble::passing(code::BUSY, "the graph is at work for somebody else")
+fn busy_error() -> ProviderError {
+    ProviderError::transient(code::BUSY, "another client runs the graph")
 }

@@ -1,4 +1,4 @@
-//! The operator's providers: where they are and what they may. Definitions and callers only name them.
+//! The operator's file of providers. Definitions and callers refer to its entries by name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,26 @@ use serde_json::Value;
 
 use super::claude::{self, Claude};
 use super::langgraph::{self, LangGraph};
-use super::{Provider, Trouble, code};
+use super::{Provider, ProviderError, code};
 use crate::operator::{OperatorApproval, Tenants};
 
-/// How long somebody at work on a handle may be silent.
+/// Time after which the lock of a handle expires if it is not renewed.
 const LOCK_MS: u64 = 30_000;
-/// How long a graph waits for its answers.
+/// Time a graph waits for answers.
 const EXPIRES_MS: u64 = 7 * 24 * 3_600_000;
-/// How long a handle is found after its graph has ended.
+/// Retention time of a handle after its graph has ended.
 const KEEP_MS: u64 = 24 * 3_600_000;
 const PAUSES_MAX: u32 = 100;
-/// The server of graphs that are named without one.
+/// Name of the server for graphs without one.
 const DEFAULT: &str = "default";
 
-/// What is wrong with the file, and where.
+/// An invalid file of providers.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct BadProviders {
+    /// Path of the invalid member.
     pub field: String,
+    /// The reason.
     pub message: String,
 }
 
@@ -37,43 +39,43 @@ impl BadProviders {
     }
 }
 
-/// What `langgraph:…` and `claude:…` mean here, and how long handles live.
+/// The parsed file of providers: the graphs `langgraph:…` and `claude:…`, and the limits of handles.
 #[derive(Clone, Debug)]
 pub struct ProviderSettings {
-    file: File,
-    /// Where providers that need one have a folder for each handle.
+    file: ProvidersFile,
+    /// Folder for the local state of providers, one subfolder per provider type.
     pub folder: PathBuf,
-    /// Where files are that the settings name.
+    /// Folder that relative paths in the file refer to.
     base: PathBuf,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct ProvidersFile {
     #[serde(default)]
-    langgraph: BTreeMap<String, langgraph::Settings>,
+    langgraph: BTreeMap<String, langgraph::LangGraphSettings>,
     #[serde(default)]
-    claude: BTreeMap<String, claude::Settings>,
+    claude: BTreeMap<String, claude::ClaudeSettings>,
     lock_ms: Option<u64>,
     expires_ms: Option<u64>,
     keep_ms: Option<u64>,
     pauses_max: Option<u32>,
-    /// How many programs of `claude` run at a time.
+    /// The maximum number of concurrent `claude` programs.
     processes_max: Option<usize>,
 }
 
 impl Default for ProviderSettings {
     fn default() -> Self {
-        Self { file: File::default(), folder: PathBuf::from("providers"), base: PathBuf::new() }
+        Self { file: ProvidersFile::default(), folder: PathBuf::from("providers"), base: PathBuf::new() }
     }
 }
 
 impl ProviderSettings {
-    /// Files that it names are looked for in `base`.
+    /// Parses the file. Relative paths in it refer to `base`; `folder` is for the local state of providers.
     pub fn parse(text: &str, base: &Path, folder: PathBuf) -> Result<Self, BadProviders> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| BadProviders::new("providers", format!("is not JSON: {error}")))?;
-        let file: File = serde_json::from_value(value)
+        let file: ProvidersFile = serde_json::from_value(value)
             .map_err(|error| BadProviders::new("providers", error.to_string()))?;
         if file.lock_ms.is_some_and(|ms| !(200..=600_000).contains(&ms)) {
             return Err(BadProviders::new("lockMs", "must be 200 to 600000"));
@@ -88,25 +90,25 @@ impl ProviderSettings {
     }
 }
 
-/// Providers made ready.
+/// The providers of the engine.
 #[derive(Debug, Default)]
 pub(crate) struct Providers {
     langgraph: BTreeMap<String, Provider>,
     claude: BTreeMap<String, Provider>,
-    /// Where the programs of `claude` have their folders.
+    /// Folder of the session folders of `claude` programs.
     pub(crate) sessions: PathBuf,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ProviderLimits,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ProviderLimits {
     pub lock_ms: u64,
     pub expires_ms: u64,
     pub keep_ms: u64,
     pub pauses_max: u32,
 }
 
-impl Default for Limits {
+impl Default for ProviderLimits {
     fn default() -> Self {
         Self { lock_ms: LOCK_MS, expires_ms: EXPIRES_MS, keep_ms: KEEP_MS, pauses_max: PAUSES_MAX }
     }
@@ -124,15 +126,15 @@ impl Providers {
             langgraph.insert(name, Provider::LangGraph(Arc::new(made)));
         }
         let sessions = folder.join("claude");
-        let children = claude::Children::new(file.processes_max);
+        let children = claude::ProcessSlots::new(file.processes_max);
         let mut claudes = BTreeMap::new();
         for (name, settings) in file.claude {
             let made = Claude::new(settings, &base, &sessions, children.clone())
                 .map_err(|bad| named("claude", &name, bad))?;
             claudes.insert(name, Provider::Claude(Arc::new(made)));
         }
-        let default = Limits::default();
-        let limits = Limits {
+        let default = ProviderLimits::default();
+        let limits = ProviderLimits {
             lock_ms: file.lock_ms.unwrap_or(default.lock_ms),
             expires_ms: file.expires_ms.unwrap_or(default.expires_ms),
             keep_ms: file.keep_ms.unwrap_or(default.keep_ms),
@@ -141,8 +143,8 @@ impl Providers {
         Ok(Self { langgraph, claude: claudes, sessions, limits })
     }
 
-    /// The provider of a graph such as `langgraph:content_review`, and what the graph is called there.
-    pub(crate) fn find(&self, graph: &str, tenant: &TenantId) -> Result<(Provider, String), Trouble> {
+    /// Returns the provider of a graph such as `langgraph:content_review`, and the name of the graph there.
+    pub(crate) fn find(&self, graph: &str, tenant: &TenantId) -> Result<(Provider, String), ProviderError> {
         let (kind, name) = graph.split_once(':').unwrap_or((graph, ""));
         let (all, place, name) = match kind {
             "langgraph" => {
@@ -150,22 +152,22 @@ impl Providers {
                 (&self.langgraph, server, assistant)
             }
             "claude" => (&self.claude, name, name),
-            _ => return Err(unknown(graph, "graphs begin with native:, langgraph: or claude:")),
+            _ => return Err(unknown(graph, "its name must begin with native:, langgraph: or claude:")),
         };
         let found = all.get(place).filter(|provider| provider.tenants().admit(tenant));
         match found {
             Some(provider) if !name.is_empty() => Ok((provider.clone(), name.to_owned())),
-            _ => Err(unknown(graph, "the operator's file of providers has no such one (see --providers)")),
+            _ => Err(unknown(graph, "it is not in the operator's file of providers (see --providers)")),
         }
     }
 }
 
-fn unknown(graph: &str, why: &str) -> Trouble {
-    Trouble::lasting(code::MISCONFIGURED, format!("there is no graph {graph:?}: {why}"))
+fn unknown(graph: &str, why: &str) -> ProviderError {
+    ProviderError::permanent(code::MISCONFIGURED, format!("there is no graph {graph:?}: {why}"))
 }
 
 impl Provider {
-    /// Returns what the operator requires of approvals.
+    /// Returns the operator's requirements for approvals.
     pub(crate) fn approval(&self) -> &OperatorApproval {
         match self {
             Self::LangGraph(langgraph) => langgraph.approval(),

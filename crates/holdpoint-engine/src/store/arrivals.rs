@@ -1,5 +1,5 @@
-//! The `arrivals` table: events from outside, for as long as somebody may come who waits for them, or who sends them
-//! again.
+//! The `arrivals` table: external events, for as long as an interrupt may wait for them or their sender may repeat
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
-/// Comes back empty when the id was used before and is not forgotten yet. Whoever comes second waits here for the end
-/// of the first one's transaction.
+/// Inserts an event. Returns no row if its id is in use. A second transaction with the same id waits here for the end
+/// of the first.
 pub(crate) const TAKE: &str = "INSERT INTO arrivals (tenant_id, event_id, body_hash, event, sent_by, topic, topics,
         state, outcome, received_ms, kept_until_ms, forget_ms, look_ms)
     VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', NULL, $8, $9, $10, $11)
@@ -21,13 +21,14 @@ pub(crate) const TAKE: &str = "INSERT INTO arrivals (tenant_id, event_id, body_h
     RETURNING event_id";
 const BY_KEY: &str = "SELECT body_hash, event, sent_by, topics, state, outcome, kept_until_ms FROM arrivals
     WHERE tenant_id = $1 AND event_id = $2";
-/// To be locked.
+/// Selects the state of an event, with a lock.
 pub(crate) const STATE: &str = "SELECT a.tenant_id, a.event_id, a.state FROM arrivals a
     WHERE a.tenant_id = $1 AND a.event_id = $2";
 const BY_TOPIC: &str = "SELECT event_id, topics, received_ms FROM arrivals
     WHERE tenant_id = $1 AND topic = $2 AND (received_ms, event_id) > ($3, $4)
     AND (state = 'open' OR kept_until_ms > $5) ORDER BY received_ms, event_id LIMIT $6";
-const CROWD: &str = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1 AND topic = $2
+const COUNT_BY_TOPIC: &str =
+    "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1 AND topic = $2
     LIMIT 32) AS some_of_them";
 const USED: &str = "UPDATE arrivals SET state = 'used', topic = NULL, look_ms = NULL, event = '',
     outcome = COALESCE(outcome, $1) WHERE tenant_id = $2 AND event_id = $3";
@@ -35,26 +36,25 @@ const KEPT: &str = "UPDATE arrivals SET state = 'kept', look_ms = NULL, outcome 
     WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
 const IGNORED: &str = "UPDATE arrivals SET state = 'ignored', topic = NULL, look_ms = NULL, event = '',
     outcome = $1 WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
-/// Nobody takes it, and there is no room to keep it.
-const TURNED_AWAY: &str = "DELETE FROM arrivals WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
-const HOW_MANY: &str = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
+/// Deletes an event that no interrupt takes and that cannot be kept, because the limit is reached.
+const DISCARD: &str = "DELETE FROM arrivals WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
+const COUNT_KEPT: &str = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
     AND topic IS NOT NULL AND (state = 'open' OR kept_until_ms > $2) LIMIT $3) AS some_of_them";
-const TO_LOOK: &str =
-    "SELECT tenant_id, event_id FROM arrivals WHERE look_ms <= $1 ORDER BY look_ms LIMIT $2";
-pub(crate) const LOOK_AGAIN: &str = "UPDATE arrivals SET look_ms = $1
+const DUE: &str = "SELECT tenant_id, event_id FROM arrivals WHERE look_ms <= $1 ORDER BY look_ms LIMIT $2";
+pub(crate) const RESCHEDULE: &str = "UPDATE arrivals SET look_ms = $1
     WHERE tenant_id = $2 AND event_id = $3 AND look_ms IS NOT NULL";
-pub(crate) const LOOK_NOW: &str = "UPDATE arrivals SET look_ms = 0 WHERE look_ms > 0";
+pub(crate) const SCHEDULE_NOW: &str = "UPDATE arrivals SET look_ms = 0 WHERE look_ms > 0";
 pub(crate) const PURGE: &str = "DELETE FROM arrivals WHERE (tenant_id, event_id) IN (
     SELECT tenant_id, event_id FROM arrivals WHERE forget_ms <= $1 ORDER BY forget_ms LIMIT $2)";
 
-/// Under which an event is found.
+/// The key of an external event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct ArrivalKey {
     pub tenant: TenantId,
     pub event_id: String,
 }
 
-impl Key {
+impl ArrivalKey {
     pub(crate) fn values(&self) -> Vec<Param> {
         params![self.tenant.as_str(), self.event_id.as_str()]
     }
@@ -64,46 +64,48 @@ impl Key {
         Ok(Self { tenant, event_id: row.text(1)?.to_owned() })
     }
 
-    /// The values for `LOOK_AGAIN`.
-    pub(crate) fn look_again(&self, at: Timestamp) -> Vec<Param> {
+    /// Returns the values of `RESCHEDULE`.
+    pub(crate) fn reschedule(&self, at: Timestamp) -> Vec<Param> {
         let mut values = params![at];
         values.extend(self.values());
         values
     }
 
-    /// Somebody who waited got it. What its sender was told before stays said.
-    pub(crate) fn used(&self, outcome: &str) -> Statement {
-        self.moved(USED, outcome)
+    /// Marks the event as used by an interrupt. An outcome that its sender was told before is not replaced.
+    pub(crate) fn mark_used(&self, outcome: &str) -> Statement {
+        self.with_outcome(USED, outcome)
     }
 
-    /// Nobody waits for it. Touches nothing when somebody came meanwhile.
-    pub(crate) fn put_aside(&self, kept: bool, outcome: &str) -> Statement {
-        self.moved(if kept { KEPT } else { IGNORED }, outcome)
+    /// Marks an event that no interrupt waits for as kept or ignored. Changes no row if its state has changed
+    /// meanwhile.
+    pub(crate) fn keep_or_ignore(&self, kept: bool, outcome: &str) -> Statement {
+        self.with_outcome(if kept { KEPT } else { IGNORED }, outcome)
     }
 
-    /// It was never there, unless somebody else gave it to somebody meanwhile.
-    pub(crate) fn turn_away(&self) -> Statement {
-        Statement::new(TURNED_AWAY, self.values())
+    /// Deletes the event, unless its state has changed meanwhile.
+    pub(crate) fn discard(&self) -> Statement {
+        Statement::new(DISCARD, self.values())
     }
 
-    fn moved(&self, sql: &'static str, outcome: &str) -> Statement {
+    fn with_outcome(&self, sql: &'static str, outcome: &str) -> Statement {
         let mut values = params![outcome];
         values.extend(self.values());
         Statement::new(sql, values)
     }
 }
 
+/// The state of an external event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Nobody has looked yet who waits for it.
+pub(crate) enum ArrivalState {
+    /// The event is not matched with the waiting interrupts yet.
     Open,
-    /// For the first who comes.
+    /// No interrupt waits for the event. The first that does gets it.
     Kept,
-    /// Somebody got it, or nobody will.
+    /// The event is used or ignored.
     Over,
 }
 
-impl State {
+impl ArrivalState {
     pub(crate) fn read(text: &str) -> Result<Self, Error> {
         match text {
             "open" => Ok(Self::Open),
@@ -114,13 +116,13 @@ impl State {
     }
 }
 
-/// An event that is written down before anything is done with it.
+/// An external event that is stored before it is matched.
 #[derive(Debug)]
-pub(crate) struct Fresh<'a> {
-    pub key: &'a Key,
+pub(crate) struct NewArrival<'a> {
+    pub key: &'a ArrivalKey,
     pub event: &'a ExternalEvent,
     pub sent_by: &'a str,
-    /// The topic under which it is found.
+    /// The topic by which the event is found.
     pub topic: &'a str,
     pub received: Timestamp,
     pub kept_until: Timestamp,
@@ -128,8 +130,8 @@ pub(crate) struct Fresh<'a> {
     pub look: Timestamp,
 }
 
-impl Fresh<'_> {
-    /// The values for `TAKE`.
+impl NewArrival<'_> {
+    /// Returns the values of `TAKE`.
     pub(crate) fn values(&self) -> Vec<Param> {
         let Self { event, .. } = self;
         let text =
@@ -150,20 +152,20 @@ impl Fresh<'_> {
     }
 }
 
-/// A stored event.
+/// A stored external event.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub body_hash: String,
-    /// None once it is over.
+    /// None if the event is used or ignored.
     pub event: Option<ExternalEvent>,
     pub sent_by: String,
     pub topics: Vec<String>,
-    pub state: State,
+    pub state: ArrivalState,
     pub outcome: Option<String>,
     pub kept_until: Timestamp,
 }
 
-pub(crate) async fn find(db: &Database, key: &Key) -> Result<Option<Arrival>, Error> {
+pub(crate) async fn find(db: &Database, key: &ArrivalKey) -> Result<Option<Arrival>, Error> {
     let Some(row) = db.query_one(BY_KEY, key.values()).await? else { return Ok(None) };
     let event = match row.text(1)? {
         "" => None,
@@ -174,7 +176,7 @@ pub(crate) async fn find(db: &Database, key: &Key) -> Result<Option<Arrival>, Er
         event,
         sent_by: row.text(2)?.to_owned(),
         topics: row.text(3)?.split(' ').map(str::to_owned).collect(),
-        state: State::read(row.text(4)?)?,
+        state: ArrivalState::read(row.text(4)?)?,
         outcome: row.optional_text(5)?.map(str::to_owned),
         kept_until: Timestamp(row.int(6)?),
     }))
@@ -183,27 +185,27 @@ pub(crate) async fn find(db: &Database, key: &Key) -> Result<Option<Arrival>, Er
 fn read_event(id: &str, text: &str) -> Result<ExternalEvent, Error> {
     let bad = |why: &str| unreadable("event", why);
     let mut read: Value = serde_json::from_str(text).map_err(|error| unreadable("event", error))?;
-    let event_type = read["type"].as_str().ok_or_else(|| bad("it has no type"))?.to_owned();
+    let event_type = read["type"].as_str().ok_or_else(|| bad("the type is missing"))?.to_owned();
     let Value::Object(correlation) = read["correlation"].take() else {
-        return Err(bad("it has no correlation"));
+        return Err(bad("the correlation is missing"));
     };
     Ok(ExternalEvent { event_type, event_id: id.to_owned(), correlation, payload: read["payload"].take() })
 }
 
-/// Where an event stands among those that are there: when it was received, and its id.
-pub(crate) type Place = (i64, String);
+/// The position of an event in the order of arrival: the time at which it was received, and its id.
+pub(crate) type ArrivalCursor = (i64, String);
 
-/// Events that an interrupt with these topics may wait for, oldest first, behind a place: up to some more than `limit` of
-/// each of those topics under which there are some. And where to go on, unless these are all.
+/// Returns events that an interrupt with the topics `of` may wait for, the oldest first, after a position: about
+/// `limit` for each topic of `under`. Also returns the position for the next call; None if there are no more events.
 pub(crate) async fn expected(
     db: &Database,
     tenant: &TenantId,
     (under, of): (&[String], &BTreeSet<String>),
-    (after, now): (Option<&Place>, Timestamp),
+    (after, now): (Option<&ArrivalCursor>, Timestamp),
     limit: usize,
-) -> Result<(Vec<Place>, Option<Place>), Error> {
+) -> Result<(Vec<ArrivalCursor>, Option<ArrivalCursor>), Error> {
     const ROWS: u64 = 256;
-    let (mut found, mut reached): (Vec<Place>, Option<Place>) = (Vec::new(), None);
+    let (mut found, mut reached): (Vec<ArrivalCursor>, Option<ArrivalCursor>) = (Vec::new(), None);
     for topic in under {
         let (mut place, mut fitting) = (after.cloned().unwrap_or((i64::MIN, String::new())), 0);
         loop {
@@ -226,24 +228,29 @@ pub(crate) async fn expected(
         }
     }
     found.sort();
-    // Behind the nearest end of a list there may be older ones in that list.
+    // Events after the smallest position may be missing from the list that ended there.
     found.retain(|place| reached.as_ref().is_none_or(|reached| place <= reached));
     Ok((found, reached))
 }
 
-/// How many events are found under a topic, counted no further than matters.
-pub(crate) async fn crowd(db: &Database, tenant: &TenantId, topic: &str) -> Result<u64, Error> {
-    let row = db.query_one(CROWD, params![tenant.as_str(), topic]).await?;
+/// Counts the events with a topic, up to 32.
+pub(crate) async fn count_by_topic(db: &Database, tenant: &TenantId, topic: &str) -> Result<u64, Error> {
+    let row = db.query_one(COUNT_BY_TOPIC, params![tenant.as_str(), topic]).await?;
     row.map_or(Ok(0), |row| row.count(0))
 }
 
-/// How many events of a tenant are there for somebody, counted up to `most`.
-pub(crate) async fn kept(db: &Database, tenant: &TenantId, now: Timestamp, most: u64) -> Result<u64, Error> {
-    let row = db.query_one(HOW_MANY, params![tenant.as_str(), now, most]).await?;
+/// Counts the events of a tenant that are open or kept, up to `most`.
+pub(crate) async fn count_kept(
+    db: &Database,
+    tenant: &TenantId,
+    now: Timestamp,
+    most: u64,
+) -> Result<u64, Error> {
+    let row = db.query_one(COUNT_KEPT, params![tenant.as_str(), now, most]).await?;
     row.map_or(Ok(0), |row| row.count(0))
 }
 
-/// Events whose senders went away before it was looked who waits for them.
-pub(crate) async fn to_look(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Key>, Error> {
-    db.query(TO_LOOK, params![now, limit]).await?.iter().map(Key::read).collect()
+/// Returns events that are due for a match, because their senders disconnected before.
+pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<ArrivalKey>, Error> {
+    db.query(DUE, params![now, limit]).await?.iter().map(ArrivalKey::read).collect()
 }

@@ -1,4 +1,4 @@
-//! The `awaited` table: under which topics open interrupts wait for events from outside.
+//! The `awaited` table: the topics under which open interrupts wait for external events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,28 +14,28 @@ const DELETE: &str =
 const PAGE: &str = "SELECT run_id, interrupt_id, topics FROM awaited
     WHERE tenant_id = $1 AND topic = $2 AND (run_id, interrupt_id) > ($3, $4)
     ORDER BY run_id, interrupt_id LIMIT $5";
-const TO_LOOK: &str =
+const DUE: &str =
     "SELECT tenant_id, run_id, interrupt_id, topic, topics, look_ms FROM awaited WHERE look_ms <= $1
     ORDER BY look_ms LIMIT $2";
-/// Which of these rows have an event under their topic.
+/// Selects the rows that have an event with their topic.
 const EXPECTED: &str =
     "SELECT w.tenant_id, w.run_id, w.interrupt_id, w.topic, w.topics, w.look_ms FROM awaited w
     WHERE w.tenant_id = $1 AND w.topic = $2 AND w.run_id = $3 AND w.interrupt_id = $4
     AND EXISTS (SELECT 1 FROM arrivals a WHERE a.tenant_id = w.tenant_id AND a.topic = w.topic)";
-/// With nothing, it was looked; else somebody looks again then. Not where somebody was told to look meanwhile.
-pub(crate) const LOOK_AGAIN: &str = "UPDATE awaited SET look_ms = $1
+/// Sets the time of the next match; NULL if none is due. Changes no row that was scheduled again meanwhile.
+pub(crate) const RESCHEDULE: &str = "UPDATE awaited SET look_ms = $1
     WHERE tenant_id = $2 AND topic = $3 AND run_id = $4 AND interrupt_id = $5 AND look_ms = $6";
-/// Those behind a place look again, because nobody looked at them. Where somebody is to look already, that is told from
-/// this by another time.
-const LOOK_BEHIND: &str = "UPDATE awaited SET look_ms = COALESCE(look_ms + 1, $1)
+/// Schedules a match of the rows after a position, which the last match did not read. A row that is scheduled already
+/// gets another time, so that `RESCHEDULE` of a concurrent match does not clear it.
+const SCHEDULE_AFTER: &str = "UPDATE awaited SET look_ms = COALESCE(look_ms + 1, $1)
     WHERE tenant_id = $2 AND topic = $3 AND (run_id, interrupt_id) > ($4, $5)";
-pub(crate) const LOOK_NOW: &str = "UPDATE awaited SET look_ms = 0 WHERE look_ms > 0";
-/// For a row without a topic: a row that it should have had, if the interrupt still waits.
-const ADOPT: &str = "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
+pub(crate) const SCHEDULE_NOW: &str = "UPDATE awaited SET look_ms = 0 WHERE look_ms > 0";
+/// Inserts a row with a topic for a row without one, if that row still exists.
+const INSERT_TOPIC: &str = "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
     SELECT tenant_id, CAST($1 AS TEXT), run_id, interrupt_id, CAST($2 AS TEXT), CAST($3 AS BIGINT) FROM awaited
     WHERE tenant_id = $4 AND topic = '' AND run_id = $5 AND interrupt_id = $6 ON CONFLICT DO NOTHING";
 
-/// The rows that `events` open and close; `after` is the fold behind them.
+/// Returns the statements for the interrupts that `events` open and close. `after` is the run after the events.
 pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement> {
     let (mut opened, mut closed) = (BTreeSet::new(), BTreeSet::new());
     for event in events {
@@ -60,7 +60,7 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
     statements
 }
 
-/// The rows of a run that has none yet.
+/// Returns the statements that insert all waiting interrupts of a run that has no rows yet.
 pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
     if run.finished() {
         return Vec::new();
@@ -68,7 +68,7 @@ pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
     run.open_interrupts().flat_map(|interrupt| insert(of, interrupt)).collect()
 }
 
-/// The first row carries the obligation to look, for all of them.
+/// Inserts the rows of an interrupt. Only the first row is scheduled for a match, on behalf of all of them.
 fn insert(of: &RunRef, interrupt: &Interrupt) -> Vec<Statement> {
     let topics = interrupt.topics();
     let all = topics.join(" ");
@@ -85,43 +85,43 @@ fn delete(of: &RunRef, id: InterruptId, topic: &str) -> Statement {
     Statement::new(DELETE, params![of.tenant.as_str(), topic, of.run.as_str(), u64::from(id.0)])
 }
 
-/// An interrupt that waits for an event, as one of its rows has it.
+/// A row of the table: an interrupt that waits for an event, with one of its topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct AwaitedEvent {
     pub of: RunRef,
     pub id: InterruptId,
     pub topic: String,
     pub topics: BTreeSet<String>,
-    /// When somebody was to look.
+    /// The time of the next match when the row was read.
     look_ms: Option<i64>,
 }
 
-impl Wait {
+impl AwaitedEvent {
     fn key(&self, topic: &str) -> Vec<Param> {
         params![self.of.tenant.as_str(), topic, self.of.run.as_str(), u64::from(self.id.0)]
     }
 
-    /// The values for `LOOK_AGAIN`.
-    pub(crate) fn look_again(&self, at: Option<Timestamp>) -> Vec<Param> {
+    /// Returns the values of `RESCHEDULE`.
+    pub(crate) fn reschedule(&self, at: Option<Timestamp>) -> Vec<Param> {
         let mut values = params![at.map(|at| at.0)];
         values.extend(self.key(&self.topic));
         values.extend(params![self.look_ms]);
         values
     }
 
-    /// Whether it is one of those that waited before there were topics.
-    pub(crate) fn is_unnamed(&self) -> bool {
+    /// Returns true if the row was written before topics were stored.
+    pub(crate) fn has_no_topic(&self) -> bool {
         self.topic.is_empty()
     }
 
-    /// Replaces the row without a topic by those that the interrupt should have; with none, it waits no more.
-    pub(crate) fn adopt(&self, topics: &[String]) -> Vec<Statement> {
+    /// Replaces the row without a topic by the rows of these topics. With no topics, the interrupt waits no more.
+    pub(crate) fn insert_topics(&self, topics: &[String]) -> Vec<Statement> {
         let all = topics.join(" ");
         let row = |(place, topic): (usize, &String)| {
             let look = (place == 0).then_some(0_i64);
             let (tenant, run) = (self.of.tenant.as_str(), self.of.run.as_str());
             let values = params![topic.as_str(), all.as_str(), look, tenant, run, u64::from(self.id.0)];
-            Statement::new(ADOPT, values)
+            Statement::new(INSERT_TOPIC, values)
         };
         let mut statements: Vec<Statement> = topics.iter().enumerate().map(row).collect();
         statements.push(delete(&self.of, self.id, ""));
@@ -129,26 +129,26 @@ impl Wait {
     }
 }
 
-pub(crate) async fn to_look(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Wait>, Error> {
-    db.query(TO_LOOK, params![now, limit]).await?.iter().map(read).collect()
+pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<AwaitedEvent>, Error> {
+    db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
 }
 
-/// All who wait under a topic behind this one look for events that are there.
-pub(crate) fn look_behind(
+/// Schedules a match of all interrupts with this topic after a position.
+pub(crate) fn schedule_after(
     tenant: &TenantId,
     topic: &str,
     (run, id): (&RunId, InterruptId),
     now: Timestamp,
 ) -> Statement {
-    Statement::new(LOOK_BEHIND, params![now, tenant.as_str(), topic, run.as_str(), u64::from(id.0)])
+    Statement::new(SCHEDULE_AFTER, params![now, tenant.as_str(), topic, run.as_str(), u64::from(id.0)])
 }
 
-/// The topics of these interrupts under which there are events.
+/// Returns, for each of these interrupts, its topics that have events.
 pub(crate) async fn expected(
     db: &Database,
-    waits: &[Wait],
+    waits: &[AwaitedEvent],
 ) -> Result<BTreeMap<(RunRef, u32), Vec<String>>, Error> {
-    let keys = |wait: &Wait| wait.topics.iter().map(|topic| wait.key(topic)).collect::<Vec<_>>();
+    let keys = |wait: &AwaitedEvent| wait.topics.iter().map(|topic| wait.key(topic)).collect::<Vec<_>>();
     let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for row in db.query_each(EXPECTED, waits.iter().flat_map(keys).collect()).await? {
         let wait = read(&row)?;
@@ -157,33 +157,33 @@ pub(crate) async fn expected(
     Ok(found)
 }
 
-fn read(row: &Row) -> Result<Wait, Error> {
+fn read(row: &Row) -> Result<AwaitedEvent, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("awaited event", error);
     let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
     let run = RunId::parse(row.text(1)?).map_err(bad)?;
     let of = RunRef { tenant, run };
     let topics = row.text(4)?.split(' ').filter(|topic| !topic.is_empty()).map(str::to_owned);
     let (topic, look_ms) = (row.text(3)?.to_owned(), row.optional_int(5)?);
-    Ok(Wait { of, id: InterruptId(row.small(2)?), topic, topics: topics.collect(), look_ms })
+    Ok(AwaitedEvent { of, id: InterruptId(row.small(2)?), topic, topics: topics.collect(), look_ms })
 }
 
-/// Goes through the interrupts that have all of some topics, in the order of their runs.
+/// A search for the interrupts that have all given topics, in the order of their runs.
 #[derive(Debug)]
-pub(crate) struct Search {
+pub(crate) struct AwaitedSearch {
     tenant: TenantId,
     topics: Vec<String>,
-    /// Everything up to here was found; none when all was.
+    /// The position of the last interrupt that was read; None at the end.
     place: Option<(String, i64)>,
 }
 
-impl Search {
+impl AwaitedSearch {
     pub(crate) fn new(tenant: &TenantId, topics: Vec<String>) -> Self {
         Self { tenant: tenant.clone(), topics, place: Some((String::new(), 0)) }
     }
 
-    /// The next of them, some more; nothing when there are no more. Every list knows all topics of its interrupts, so
-    /// that the one that reaches furthest with `rows` of its own says all there is to say: what is rare under one
-    /// topic is found at once however common it is under the others.
+    /// Returns the next interrupts, or None at the end. Every row contains all topics of its interrupt, so that the
+    /// page of `rows` rows that reaches furthest is enough: a rare topic is found at once, however common the others
+    /// are.
     pub(crate) async fn next(
         &mut self,
         db: &Database,

@@ -1,10 +1,10 @@
-//! What a database allows at most, for benchmarks to compare with: rows of a plain table without a key, each an insert
-//! of its own, so many to a commit that is on the disk before the next begins. Touches no table of ours.
+//! The maximum insert rate of a database, as a reference for benchmarks. Inserts rows into a table without a key, a
+//! fixed number in each commit. Uses a table of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::postgres::{self, Settings};
+use super::postgres::{self, PostgresSettings};
 use crate::location::Location;
 
 use super::{Error, Query, Tx, params, sqlite};
@@ -13,10 +13,11 @@ use crate::committer::Counters;
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ceiling (first TEXT NOT NULL, second TEXT NOT NULL)";
 const INSERT: &str = "INSERT INTO ceiling (first, second) VALUES ($1, $2)";
 const DROP: &str = "DROP TABLE ceiling";
-/// Bytes of each of the two columns: together a little more than what an answered interrupt leaves.
+/// Bytes of each of the two columns: together a little more than the rows of an answered interrupt.
 const WIDTH: usize = 200;
 
-/// Rows per second. The database is best one of its own on the disk that is meant.
+/// Returns the maximum insert rate of a database in rows per second. The database should be an empty one on the same
+/// disk.
 pub async fn ceiling(
     location: &Location,
     rows_per_commit: usize,
@@ -28,7 +29,7 @@ pub async fn ceiling(
         }
         Location::Postgres(url) => {
             let writer =
-                postgres::Writer::new(Arc::new(Settings::parse(url)?), Arc::new(Counters::default()));
+                postgres::Writer::new(Arc::new(PostgresSettings::parse(url)?), Arc::new(Counters::default()));
             rows_per_second(&writer, rows_per_commit, length).await
         }
     };
@@ -45,7 +46,7 @@ async fn rows_per_second<T: Tx>(tx: &T, rows_per_commit: usize, length: Duration
     while begun.elapsed() < length {
         commit(tx, &insert).await?;
         rows += insert.sets.len();
-        // A file never makes us wait, and whoever wants to interrupt us must be heard.
+        // The SQLite driver never waits, so this is the only point at which the task can be cancelled.
         tokio::task::yield_now().await;
     }
     let rate = rows as f64 / begun.elapsed().as_secs_f64();

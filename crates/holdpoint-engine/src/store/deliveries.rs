@@ -1,4 +1,4 @@
-//! The `deliveries` table: what subscribers are still to be told, and what became of what they were told.
+//! The `deliveries` table: the deliveries of webhooks, queued, in flight or ended.
 
 use holdpoint_core::webhook::DeliveryState;
 use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, hex};
@@ -9,7 +9,7 @@ use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 pub(crate) mod attempts;
 
-/// Columns of `deliveries`, in the order `read` wants them.
+/// The columns of `deliveries`, in the order of `read`.
 macro_rules! columns {
     () => {
         "seq, delivery_id, tenant_id, webhook_id, run_id, event_seq, event_type, kind, state, ordered, attempt, due_ms, \
@@ -17,8 +17,8 @@ macro_rules! columns {
     };
 }
 
-/// The condition that a row of the table may be sent now: its subscription is active, and nothing of its run comes
-/// first, where that matters.
+/// The condition that a delivery may be sent: its subscription is active, and if it is ordered, no delivery of an
+/// earlier event of its run is unfinished.
 macro_rules! may_go {
     ($of:literal) => {
         concat!(
@@ -40,13 +40,13 @@ macro_rules! may_go {
     };
 }
 
-/// The same delivery has the same name, whoever writes it how often.
+/// Inserts a delivery. Its id follows from its content, so that a second insert has no effect.
 pub(crate) const INSERT: &str =
     "INSERT INTO deliveries (delivery_id, tenant_id, webhook_id, run_id, event_seq, \
     event_type, kind, state, ordered, attempt, due_ms, dedup_key, created_ms, ended_ms, reason)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
-/// Webhooks that something is queued for, and since when it has been due. Jumps from one to the next, however many
-/// rows each of them has.
+/// Selects the webhooks with queued deliveries, and the earliest due time of each. Skips from one webhook to the next,
+/// however many rows each has.
 const READY: &str = "WITH RECURSIVE queues(id) AS (
         SELECT MIN(f.webhook_id) FROM deliveries f WHERE f.state = 'queued' UNION ALL
         SELECT (SELECT MIN(n.webhook_id) FROM deliveries n WHERE n.state = 'queued' AND n.webhook_id > queues.id)
@@ -58,7 +58,7 @@ const CANDIDATES: &str = concat!(
     may_go!("d"),
     " ORDER BY due_ms, seq LIMIT $3"
 );
-/// Comes back empty where somebody was faster.
+/// Claims a delivery. Returns no row if it is claimed already.
 pub(crate) const CLAIM: &str = concat!(
     "UPDATE deliveries SET state = 'in-flight', holder = $1, lease_ms = $2
     WHERE delivery_id = $3 AND state = 'queued' AND ",
@@ -71,8 +71,8 @@ const SETTLE: &str =
     holder = NULL, lease_ms = NULL WHERE delivery_id = $6 AND holder = $7";
 const GIVE_BACK: &str = "UPDATE deliveries SET state = 'queued', holder = NULL, lease_ms = NULL
     WHERE delivery_id = $1 AND holder = $2";
-/// What waits behind a delivery that is put off is not looked at before.
-const PUT_OFF: &str =
+/// Postpones the ordered deliveries after one that is postponed.
+const POSTPONE_LATER: &str =
     "UPDATE deliveries SET due_ms = $1 WHERE webhook_id = $2 AND tenant_id = $3 AND run_id = $4
     AND event_seq > $5 AND state = 'queued' AND ordered = 1 AND due_ms < $6";
 const LAPSED: &str = "SELECT MIN(lease_ms) FROM deliveries WHERE state = 'in-flight' AND lease_ms <= $1";
@@ -80,17 +80,18 @@ pub(crate) const TAKE_BACK: &str = "UPDATE deliveries SET state = 'queued', hold
     WHERE state = 'in-flight' AND lease_ms <= $1";
 const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM deliveries WHERE state = 'queued' AND due_ms > $1),
     (SELECT MIN(lease_ms) FROM deliveries WHERE state = 'in-flight')";
-/// Ends what is queued for a subscription, or all that is under way too; of much a part.
+/// Ends up to $7 deliveries of a subscription: the queued ones, and with $6 = 1 those in flight too.
 pub(crate) const END: &str =
     "UPDATE deliveries SET state = $1, ended_ms = $2, reason = $3, holder = NULL, lease_ms = NULL
     WHERE delivery_id IN (SELECT d.delivery_id FROM deliveries d WHERE d.webhook_id = $4 AND d.tenant_id = $5
         AND d.ended_ms IS NULL AND (d.state = 'queued' OR $6 = 1) LIMIT $7)";
-/// Of subscriptions that are no more.
+/// Ends deliveries of subscriptions that were deleted.
 pub(crate) const END_ORPHANS: &str = "UPDATE deliveries SET state = 'dropped', ended_ms = $1, holder = NULL, lease_ms = NULL
     WHERE delivery_id IN (SELECT d.delivery_id FROM deliveries d WHERE d.ended_ms IS NULL AND d.kind = 'event'
         AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant_id = d.tenant_id AND w.webhook_id = d.webhook_id)
         LIMIT $2)";
-/// What ended before $1, the later of the two; of that, dead letters from before $2, and others from before $3.
+/// Deletes ended deliveries: dead letters that ended before $2, and others that ended before $3. $1 is the later of
+/// both.
 pub(crate) const PURGE: &str = "DELETE FROM deliveries WHERE seq IN (SELECT d.seq FROM deliveries d
     WHERE d.ended_ms <= $1 AND ((d.state = 'dead-lettered' AND d.ended_ms <= $2)
         OR (d.state <> 'dead-lettered' AND d.ended_ms <= $3)) ORDER BY d.ended_ms LIMIT $4)";
@@ -138,12 +139,12 @@ const PAGE: &str = concat!(
     ORDER BY seq DESC LIMIT $5"
 );
 
-/// What a delivery is about.
+/// The kind of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryKind {
     /// An event for a subscription.
     Event,
-    /// A question, for the address that its run was started with.
+    /// An interrupt, for the callback address of its run.
     Callback,
 }
 
@@ -156,45 +157,57 @@ impl DeliveryKind {
     }
 }
 
-/// One event for one subscriber.
+/// One event to be sent to one webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Where it stands in lists; newer ones have larger numbers.
+    /// The position in lists; newer deliveries have larger numbers.
     pub seq: u64,
+    /// The id of the delivery.
     pub id: String,
+    /// The run of the event.
     pub of: RunRef,
+    /// The id of the webhook.
     pub webhook: String,
-    /// The event's number in the log of its run, and its name.
+    /// The sequence number of the event in the log of its run.
     pub event_seq: u64,
+    /// The name of the event.
     pub event_type: String,
+    /// The kind of the delivery.
     pub kind: DeliveryKind,
+    /// The state of the delivery.
     pub state: DeliveryState,
+    /// True if it is sent only after the deliveries of earlier events of its run.
     pub ordered: bool,
-    /// Attempts that were made, since it was last replayed.
+    /// The number of attempts since the last replay.
     pub attempt: u32,
-    /// Not before.
+    /// The time of the next attempt.
     pub due: Timestamp,
+    /// The key by which the receiver recognizes a repeated delivery.
     pub dedup_key: String,
-    /// When the event happened.
+    /// The time of the event.
     pub created_at: Timestamp,
+    /// The time of its end.
     pub ended_at: Option<Timestamp>,
-    /// Why it was given up.
+    /// The reason why the delivery was given up.
     pub reason: Option<String>,
-    /// Who is at it, and for how long nobody else is.
+    /// The process that sends it, until the lease expires.
     pub(crate) holder: Option<String>,
     pub(crate) lease: Option<Timestamp>,
 }
 
-/// Which deliveries a list is about, newest first. `before` continues behind the last one of the page before.
+/// The filter of a list of deliveries, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFilter {
+    /// Only deliveries in this state.
     pub state: Option<DeliveryState>,
+    /// The `seq` of the last delivery of the previous page.
     pub before: Option<u64>,
+    /// The maximum number of deliveries.
     pub limit: u64,
 }
 
 impl Delivery {
-    /// A delivery that nobody has tried yet. Its names follow from what it is about.
+    /// Returns a queued delivery without attempts. Its id and its deduplication key are digests of its content.
     pub(crate) fn new(
         of: &RunRef,
         webhook: &str,
@@ -232,7 +245,7 @@ impl Delivery {
         Statement::new(INSERT, self.values())
     }
 
-    /// The values for `INSERT`.
+    /// Returns the values of `INSERT`.
     pub(crate) fn values(&self) -> Vec<Param> {
         params![
             self.id.as_str(),
@@ -253,7 +266,7 @@ impl Delivery {
         ]
     }
 
-    /// Writes what became of it, provided that it is still held.
+    /// Writes the result of an attempt, if the delivery is still claimed by the same holder.
     pub(crate) fn settle(&self, state: DeliveryState, due: Timestamp, ended: Option<Timestamp>) -> Statement {
         let holder = self.holder.as_deref().unwrap_or_default();
         let values = params![
@@ -268,10 +281,13 @@ impl Delivery {
         Statement::new(SETTLE, values)
     }
 
-    /// Puts off what comes behind it in its run.
-    pub(crate) fn put_off(&self, until: Timestamp) -> Statement {
+    /// Postpones the deliveries of later events of the run.
+    pub(crate) fn postpone_later(&self, until: Timestamp) -> Statement {
         let (tenant, run) = (self.of.tenant.as_str(), self.of.run.as_str());
-        Statement::new(PUT_OFF, params![until, self.webhook.as_str(), tenant, run, self.event_seq, until])
+        Statement::new(
+            POSTPONE_LATER,
+            params![until, self.webhook.as_str(), tenant, run, self.event_seq, until],
+        )
     }
 
     pub(crate) fn give_back(&self) -> Statement {
@@ -279,7 +295,7 @@ impl Delivery {
     }
 }
 
-/// Webhooks with something in their queues, each with the instant since when something is due.
+/// Returns the webhooks with queued deliveries, each with its earliest due time.
 pub(crate) async fn ready(db: &Database) -> Result<Vec<(String, Timestamp)>, Error> {
     let rows = db.query(READY, Vec::new()).await?;
     rows.iter().map(|row| Ok((row.text(0)?.to_owned(), Timestamp(row.int(1)?)))).collect()
@@ -300,7 +316,7 @@ pub(crate) async fn any_lapsed(db: &Database, now: Timestamp) -> Result<bool, Er
     row.map_or(Ok(false), |row| Ok(row.optional_int(0)?.is_some()))
 }
 
-/// When something will be due, or may be taken over, that is not now.
+/// Returns the next time at which a delivery becomes due or a lease expires.
 pub(crate) async fn next(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
     Ok([row.optional_int(0)?, row.optional_int(1)?].into_iter().flatten().min().map(Timestamp))

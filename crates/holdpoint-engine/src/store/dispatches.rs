@@ -1,4 +1,5 @@
-//! The `dispatches` and `threads` tables: every activation of a run, waiting, claimed or ended, in its thread's queue.
+//! The `dispatches` and `threads` tables: the mailbox. A dispatch is queued, claimed or ended, in the queue of its
+//! thread.
 
 use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
 use holdpoint_core::{TenantId, Timestamp};
@@ -11,16 +12,16 @@ mod reads;
 pub(crate) use queries::*;
 pub(crate) use reads::*;
 
-/// A row with what only the store knows: its place in the order of insertion and its thread's epoch now.
+/// A dispatch with its insertion number and the current epoch of its thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredDispatch {
     pub seq: u64,
     pub epoch: u64,
     pub row: RunDispatch,
 }
 
 /// Reads a row selected with `columns!()`.
-pub(crate) fn read(row: &Row) -> Result<Stored, Error> {
+pub(crate) fn read(row: &Row) -> Result<StoredDispatch, Error> {
     let text = |column| Ok::<_, Error>(row.text(column)?.to_owned());
     let optional = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
     let instant = |column| Ok::<_, Error>(row.optional_int(column)?.map(Timestamp));
@@ -35,7 +36,7 @@ pub(crate) fn read(row: &Row) -> Result<Stored, Error> {
         priority: row.small(6)?,
         dedupe_key: optional(7)?,
         dispatch_epoch: row.count(8)?,
-        status: RunDispatchStatus::parse(row.text(9)?).ok_or_else(|| unknown("its status"))?,
+        status: RunDispatchStatus::parse(row.text(9)?).ok_or_else(|| unknown("unknown status"))?,
         available_at: Timestamp(row.int(10)?),
         attempt_count: row.small(11)?,
         max_attempts: row.small(12)?,
@@ -53,7 +54,7 @@ pub(crate) fn read(row: &Row) -> Result<Stored, Error> {
         updated_at: Timestamp(row.int(24)?),
     };
     dispatch.validate().map_err(|error| unreadable("dispatch", error))?;
-    Ok(Stored { seq: row.count(0)?, epoch: row.count(1)?, row: dispatch })
+    Ok(StoredDispatch { seq: row.count(0)?, epoch: row.count(1)?, row: dispatch })
 }
 
 fn termination(row: &RunDispatch) -> Result<Option<String>, Error> {
@@ -61,8 +62,8 @@ fn termination(row: &RunDispatch) -> Result<Option<String>, Error> {
     json.map_err(|error| unreadable("termination", error))
 }
 
-/// The values of a new row; its epoch is its thread's when it is written.
-pub(crate) fn inserted(row: &RunDispatch) -> Result<Vec<Param>, Error> {
+/// Returns the values of [`INSERT`]. The epoch of the row is that of its thread at the time of the write.
+pub(crate) fn insert_values(row: &RunDispatch) -> Result<Vec<Param>, Error> {
     Ok(params![
         row.tenant.as_str(),
         row.dispatch_id.as_str(),
@@ -89,11 +90,11 @@ pub(crate) fn inserted(row: &RunDispatch) -> Result<Vec<Param>, Error> {
     ])
 }
 
-/// The statement that turns `from` into what is in `to`, and its values. `unreconciled` says that somebody must still
-/// see to the run.
-pub(crate) fn moved(
+/// Returns the statement that updates the dispatch `from` to `to`, and its values. `unreconciled` marks a dispatch
+/// whose run must still be reconciled.
+pub(crate) fn update(
     from: &RunDispatch,
-    to: &Stored,
+    to: &StoredDispatch,
     unreconciled: bool,
 ) -> Result<(&'static str, Vec<Param>), Error> {
     let (seq, to) = (to.seq, &to.row);
@@ -102,7 +103,7 @@ pub(crate) fn moved(
     let token = |row: &RunDispatch| row.claim_token.as_deref().unwrap_or_default().to_owned();
     if plain && (from.status, to.status) == (RunDispatchStatus::Queued, RunDispatchStatus::Claimed) {
         let values = params![token(to), to.claimed_by.as_deref(), to.lease_until, to.updated_at, seq];
-        return Ok((TAKE, values));
+        return Ok((CLAIM, values));
     }
     if plain && (from.status, to.status) == (RunDispatchStatus::Claimed, RunDispatchStatus::Acked) {
         return Ok((ACK, params![to.completed_at, to.updated_at, seq, token(from)]));
@@ -128,10 +129,10 @@ pub(crate) fn moved(
         from.status.as_str(),
         token(from)
     ];
-    Ok((MOVE, values))
+    Ok((UPDATE, values))
 }
 
-/// Whether a row was given to somebody or taken from them and is otherwise as it was.
+/// Returns true if the rows are equal except for the status, the claim and the timestamps.
 fn same_but_claim(from: &RunDispatch, to: &RunDispatch) -> bool {
     from.dispatch_epoch == to.dispatch_epoch
         && from.available_at == to.available_at
@@ -146,33 +147,33 @@ fn same_but_claim(from: &RunDispatch, to: &RunDispatch) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_core::mailbox::Fenced;
+    use holdpoint_core::mailbox::ClaimAction;
 
     use super::*;
 
-    fn stored(row: &RunDispatch) -> Stored {
-        Stored { seq: 7, epoch: 0, row: row.clone() }
+    fn stored(row: &RunDispatch) -> StoredDispatch {
+        StoredDispatch { seq: 7, epoch: 0, row: row.clone() }
     }
 
     #[test]
-    fn only_a_plain_claim_and_a_plain_ack_leave_the_rest_of_the_row_unwritten() {
+    fn only_a_claim_or_an_ack_without_other_changes_uses_the_short_statements() {
         let now = Timestamp(1);
         let tenant = TenantId::parse("t").unwrap();
         let queued = RunDispatch::queued(&tenant, "d", "th", "r", now);
         let claimed = queued.claimed("token".to_owned(), "worker", Timestamp(9), now);
-        let started = Fenced::RecordStart { instance_id: "i".to_owned() };
-        let started = claimed.fenced("token", &started, 0, now).unwrap();
-        let acked = claimed.fenced("token", &Fenced::Ack, 0, now).unwrap();
+        let started = ClaimAction::RecordStart { instance_id: "i".to_owned() };
+        let started = claimed.apply_claim_action("token", &started, 0, now).unwrap();
+        let acked = claimed.apply_claim_action("token", &ClaimAction::Ack, 0, now).unwrap();
         let statement = |from: &RunDispatch, to: &RunDispatch, unreconciled: bool| {
-            moved(from, &stored(to), unreconciled).unwrap().0
+            update(from, &stored(to), unreconciled).unwrap().0
         };
-        assert_eq!(statement(&queued, &claimed, false), TAKE);
+        assert_eq!(statement(&queued, &claimed, false), CLAIM);
         assert_eq!(statement(&claimed, &acked, false), ACK);
-        assert_eq!(statement(&claimed, &acked, true), MOVE);
-        assert_eq!(statement(&claimed, &started, false), MOVE);
-        // Two steps in one batch: what was recorded on the way counts too.
-        let ended = started.fenced("token", &Fenced::Ack, 0, now).unwrap();
-        assert_eq!(statement(&claimed, &ended, false), MOVE);
+        assert_eq!(statement(&claimed, &acked, true), UPDATE);
+        assert_eq!(statement(&claimed, &started, false), UPDATE);
+        // Two steps in one batch: the columns of the first step must be written too.
+        let ended = started.apply_claim_action("token", &ClaimAction::Ack, 0, now).unwrap();
+        assert_eq!(statement(&claimed, &ended, false), UPDATE);
         assert_eq!(statement(&started, &ended, false), ACK);
     }
 }

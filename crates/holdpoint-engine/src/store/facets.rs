@@ -1,5 +1,5 @@
-//! The `pending_facets` table: what waits, by whom it is for and by the tags of its run. Rows come and go with those of
-//! `pending`; an interrupt that names nobody, in a run without tags, has none.
+//! The `pending_facets` table: open interrupts by assignee and by tag of their run. Its rows are inserted and deleted
+//! with those of `pending`. An interrupt without assignees in a run without tags has none.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ const INSERT: &str = "INSERT INTO pending_facets (tenant_id, facet, requested_ms
 const DELETE: &str = "DELETE FROM pending_facets
     WHERE tenant_id = $1 AND facet = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
 
-/// A facet is part of the table's key, and PostgreSQL takes no more than 2704 bytes into one, with tenant and run.
+/// The maximum length of a facet. It is part of the primary key, of which PostgreSQL allows 2704 bytes in all.
 const FACET_BYTES_MAX: usize = 1100;
 
-/// What is for somebody: a name, `role:x`, `group:y`.
+/// Returns the facet of an assignee: a name, `role:x` or `group:y`.
 pub(crate) fn assignee(entry: &str) -> String {
     bounded("to:", entry)
 }
@@ -25,7 +25,7 @@ pub(crate) fn tag(tag: &str) -> String {
     bounded("tag:", tag)
 }
 
-/// What a gate lists has any length. A long one is known by its digest; whoever reads rows looks again.
+/// Replaces a long text by its digest, because entries have any length. The reader of the rows compares the whole text.
 fn bounded(prefix: &str, text: &str) -> String {
     if text.len() <= FACET_BYTES_MAX {
         return format!("{prefix}{text}");
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_facet_fits_into_a_key_however_long_the_entry_is() {
+    fn the_facet_of_a_long_entry_fits_into_a_key() {
         assert_eq!(assignee("role:lead"), "to:role:lead");
         let long = "ü".repeat(10_000);
         assert_eq!(assignee(&long).len(), 4 + 64);

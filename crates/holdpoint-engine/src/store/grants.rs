@@ -1,4 +1,4 @@
-//! The `grant_uses` table: grants that clients have used for effects outside of Holdpoint, one row for each.
+//! The `grant_uses` table: one row for each grant that a client has used for an effect outside of Holdpoint.
 
 use holdpoint_core::{TenantId, Timestamp};
 
@@ -12,7 +12,9 @@ const BY_ID: &str =
 /// The use of a grant by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumption {
+    /// The principal that used the grant.
     pub by: String,
+    /// The time of the use.
     pub at: Timestamp,
     /// SHA-256 of the client's `Idempotency-Key`.
     pub key_hash: String,

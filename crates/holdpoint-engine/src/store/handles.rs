@@ -1,16 +1,16 @@
-//! The `execution_state_handles` table: graphs by the key that their callers know, what their providers need, and who is
-//! at work on them. Everything that whoever is at work writes asks first whether it still is.
+//! The `execution_state_handles` table: graphs that run at providers, by the state key of their callers. A worker locks
+//! the row of a graph, and each of its writes requires that it still holds the lock.
 
 use std::fmt;
 
-use holdpoint_core::{End, RunId, RunRef, TenantId, Timestamp};
+use holdpoint_core::{RunEnd, RunId, RunRef, TenantId, Timestamp};
 
 use super::{Database, Error, Row, Statement, params, unreadable};
 use crate::committer::Change;
 
 const INSERT: &str = "INSERT INTO execution_state_handles (tenant_id, state_key, run_id, graph, start_digest, \
     created_ms, expires_ms) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
-/// Everything of the rows that are like this.
+/// Selects all columns of the rows with a condition.
 macro_rules! select {
     ($like:literal) => {
         concat!(
@@ -35,7 +35,7 @@ const SETTLE: &str = "UPDATE execution_state_handles SET settled_ms = $1, expire
     WHERE tenant_id = $3 AND state_key = $4 AND locked_by = $5";
 const POSTPONE: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
     WHERE tenant_id = $2 AND state_key = $3 AND locked_by = $4";
-/// Whoever was at work is known to be gone.
+/// Releases all locks. For a database whose workers have all ended.
 pub(crate) const RELEASE_ALL: &str =
     "UPDATE execution_state_handles SET locked_by = NULL, locked_until = NULL WHERE locked_by IS NOT NULL";
 const EXPIRE_AT: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
@@ -52,14 +52,14 @@ const ATTACH: &str = "INSERT INTO execution_state_attachments (tenant_id, state_
     ON CONFLICT (tenant_id, state_key, slot) DO UPDATE SET content = excluded.content";
 const ATTACHED: &str = "SELECT content FROM execution_state_attachments \
     WHERE tenant_id = $1 AND state_key = $2 AND slot = $3";
-/// The key may be another graph's by now.
+/// Deletes the attachments of a graph, unless another graph has its key by now.
 const DETACH: &str = "DELETE FROM execution_state_attachments WHERE tenant_id = $1 AND state_key = $2 \
     AND EXISTS (SELECT 1 FROM execution_state_handles h WHERE h.tenant_id = $1 AND h.state_key = $2 AND h.run_id = $3)";
 
-/// The node type of graphs that run elsewhere.
+/// The node type of graphs that run at a provider.
 pub(crate) const NODE_TYPE: &str = "core.provider";
 
-/// A text that only its provider understands, still sealed.
+/// The sealed reference of a provider to a graph. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SealedRef(pub String);
 
@@ -69,6 +69,7 @@ impl fmt::Debug for SealedRef {
     }
 }
 
+/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HandleRow {
     pub tenant: TenantId,
@@ -89,7 +90,7 @@ impl HandleRow {
     }
 }
 
-/// Whose lock it is, and on what.
+/// A lock: the graph and the owner of the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct LockName {
     pub tenant: TenantId,
@@ -97,7 +98,7 @@ pub(crate) struct LockName {
     pub owner: String,
 }
 
-/// Nothing is stored where the key is in use.
+/// Inserts a row, unless the key is in use.
 pub(crate) fn insert(row: &HandleRow) -> Statement {
     let values = params![
         row.tenant.as_str(),
@@ -111,7 +112,7 @@ pub(crate) fn insert(row: &HandleRow) -> Statement {
     Statement::new(INSERT, values)
 }
 
-/// Taken if nobody has it, or who had it went silent.
+/// Takes the lock of a graph if it is free or has expired.
 pub(crate) fn lock(name: &LockName, run: &RunId, until: Timestamp, now: Timestamp) -> Statement {
     let (tenant, key, run) = (name.tenant.as_str(), name.state_key.as_str(), run.as_str());
     let values = params![name.owner.as_str(), until, tenant, key, run, now];
@@ -133,34 +134,34 @@ pub(crate) fn keep(name: &LockName, sealed: &str, expires_at: Timestamp) -> Stat
     Statement::new(KEEP, values)
 }
 
-/// Nothing is left to do at the provider; the row goes at `until`.
+/// Marks a graph as finished at its provider. The row is deleted at `until`.
 pub(crate) fn settle(name: &LockName, at: Timestamp, until: Timestamp) -> Statement {
     let values = params![at, until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(SETTLE, values)
 }
 
-/// Has it looked at again later.
+/// Postpones the cleanup of a locked graph.
 pub(crate) fn postpone(name: &LockName, until: Timestamp) -> Statement {
     let values = params![until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(POSTPONE, values)
 }
 
-/// With the end of a run that has a graph somewhere: what is kept of it there is deleted soon. What was completed is kept
-/// for a while, which the node sees to.
+/// Schedules the cleanup of a graph when its run fails or is cancelled. For a completed run, the node schedules a later
+/// cleanup.
 pub(crate) fn write(of: &RunRef, change: &Change) -> Option<Statement> {
     let run = &change.after;
-    let failed = matches!(run.end, Some(End::Failed { .. } | End::Cancelled { .. }));
+    let failed = matches!(run.end, Some(RunEnd::Failed { .. } | RunEnd::Cancelled { .. }));
     let has_graph = || run.workflow.nodes.iter().any(|node| node.type_id == NODE_TYPE);
     let values = || params![change.at, of.tenant.as_str(), of.run.as_str()];
     (failed && has_graph()).then(|| Statement::new(EXPIRE_AT, values()))
 }
 
-/// Has it looked at again then.
+/// Postpones the cleanup of a graph.
 pub(crate) fn look_later(row: &HandleRow, at: Timestamp) -> Statement {
     Statement::new(LOOK_LATER, params![at, row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()])
 }
 
-/// Has it looked at later.
+/// Postpones the cleanup of the graph of a run, if it is scheduled earlier.
 pub(crate) fn prolong(of: &RunRef, until: Timestamp) -> Statement {
     Statement::new(PROLONG, params![until, of.tenant.as_str(), of.run.as_str()])
 }
@@ -192,7 +193,7 @@ pub(crate) async fn by_run(db: &Database, of: &RunRef) -> Result<Option<HandleRo
     db.query(BY_RUN, params![of.tenant.as_str(), of.run.as_str()]).await?.first().map(read).transpose()
 }
 
-/// Those whose time has come, the oldest first.
+/// Returns the graphs whose cleanup is due, the oldest first.
 pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<HandleRow>, Error> {
     db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
 }

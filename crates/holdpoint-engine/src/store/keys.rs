@@ -14,14 +14,14 @@ const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, 
     SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, $10, test FROM tenants WHERE tenant_id = $11 AND test = $12
         AND NOT EXISTS (SELECT 1 FROM sessions WHERE revoked_ms IS NOT NULL AND $13 LIKE '% ' || session_id || ' %')
     ON CONFLICT DO NOTHING";
-/// A successor is stored only while its predecessor is active.
+/// Inserts a successor if its predecessor is active.
 const INSERT_SUCCESSOR: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes,
         created_ms, expires_ms, group_names, lineage, depends_on, test)
     SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, $10, test FROM keys WHERE tenant_id = $11 AND key_id = $12
         AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $13)
         AND NOT EXISTS (SELECT 1 FROM sessions WHERE revoked_ms IS NOT NULL AND $14 LIKE '% ' || session_id || ' %')
     ON CONFLICT DO NOTHING";
-/// Locks the predecessor: another rotation of it comes either before this transaction or after it.
+/// Locks the predecessor, so that another rotation of it comes either before or after this transaction.
 const LOCK_PREDECESSOR: &str = "UPDATE keys SET key_id = key_id WHERE tenant_id = $1 AND key_id = $2";
 /// Ends the predecessor of a stored successor, unless it expires earlier.
 const END_PREDECESSOR: &str = "UPDATE keys
@@ -42,7 +42,7 @@ const BY_ID: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scope
     expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE tenant_id = $1 AND key_id = $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
-/// $2 is a pattern for the id of a session.
+/// Revokes the keys that depend on a session. $2 is a pattern for its id.
 const REVOKE_DEPENDENTS: &str =
     "UPDATE keys SET revoked_ms = $1 WHERE depends_on LIKE $2 AND revoked_ms IS NULL";
 const OF_PRINCIPAL: &str =
@@ -52,24 +52,31 @@ const COUNT: &str = "SELECT COUNT(*) FROM keys";
 /// An API key as it is stored: everything but the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
+    /// The id of the key.
     pub key_id: String,
     /// SHA-256 of the key, in hexadecimal.
     pub key_hash: String,
+    /// The tenant of the key.
     pub tenant: TenantId,
     /// The id of the first key in a chain of rotations.
     pub lineage: String,
+    /// The name of the principal.
     pub principal: String,
+    /// The roles of the principal.
     pub roles: Vec<String>,
-    /// Which groups the principal belongs to.
+    /// The groups of the principal.
     pub groups: Vec<String>,
+    /// The scopes of the key.
     pub scopes: Vec<String>,
+    /// The time of its creation.
     pub created_at: Timestamp,
+    /// The time of its revocation.
     pub revoked_at: Option<Timestamp>,
-    /// Refused from this instant on.
+    /// The time from which on the key is rejected.
     pub expires_at: Option<Timestamp>,
-    /// For trying things out; its tenant holds nothing else.
+    /// True for a test key. All keys of a tenant are of the same kind.
     pub test: bool,
-    /// The sessions over which the key was made. The key ends when one of them is revoked.
+    /// The sessions with which the key was created. The key ends when one of them is revoked.
     pub depends_on: Dependence,
 }
 
@@ -84,13 +91,13 @@ pub(crate) fn insert_tenant(tenant: &TenantId, now: Timestamp) -> Statement {
     Statement::new(INSERT_TENANT, params![tenant.as_str(), now])
 }
 
-/// The first key of a tenant decides what the tenant is for.
+/// Makes the tenant a test tenant or not, by its first key.
 pub(crate) fn decide_kind(key: &ApiKey) -> Statement {
     Statement::new(DECIDE, params![i64::from(key.test), key.tenant.as_str()])
 }
 
-/// A key whose hash is already stored stays as it is; one of the other kind than its tenant is not stored, and neither
-/// is one that depends on a revoked session.
+/// Inserts a key. A key is not stored if its hash is stored already, if the kind of its tenant differs, or if it
+/// depends on a revoked session.
 pub(crate) fn insert(key: &ApiKey) -> Vec<Statement> {
     let mut values = own_values(key);
     values.extend(params![key.tenant.as_str(), i64::from(key.test), key.depends_on.stored().as_deref()]);
@@ -99,7 +106,7 @@ pub(crate) fn insert(key: &ApiKey) -> Vec<Statement> {
     statements
 }
 
-/// Stores the successor of a key and ends the key. The row count of the last statement is 1 if both happened.
+/// Inserts the successor of a key and ends the key. The row count of the last statement is 1 if both happened.
 pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timestamp) -> Vec<Statement> {
     let mut values = own_values(key);
     let depends_on = key.depends_on.stored();
@@ -139,7 +146,7 @@ pub(crate) async fn tenant_exists(db: &Database, tenant: &TenantId) -> Result<bo
     Ok(db.query_one(TENANT, params![tenant.as_str()]).await?.is_some())
 }
 
-/// Whether the tenant is for trying things out; nothing while it has never had a key.
+/// Returns true if the tenant is a test tenant; None if it has never had a key.
 pub(crate) async fn tenant_is_test(db: &Database, tenant: &TenantId) -> Result<Option<bool>, Error> {
     let row = db.query_one(KIND, params![tenant.as_str()]).await?;
     row.map(|row| Ok(row.int(0)? == 1)).transpose()
@@ -166,7 +173,7 @@ pub(crate) async fn by_id(db: &Database, tenant: &TenantId, key_id: &str) -> Res
     db.query_one(BY_ID, params![tenant.as_str(), key_id]).await?.as_ref().map(read).transpose()
 }
 
-/// Whether the tenant has a key of that name that was not revoked.
+/// Returns true if the tenant has a key of that principal that was not revoked.
 pub(crate) async fn has_principal(db: &Database, tenant: &TenantId, name: &str) -> Result<bool, Error> {
     Ok(db.query_one(OF_PRINCIPAL, params![tenant.as_str(), name]).await?.is_some())
 }

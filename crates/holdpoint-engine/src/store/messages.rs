@@ -1,4 +1,4 @@
-//! The `messages` table: what was said in the threads of agents, written with the events that say so.
+//! The `messages` table: the messages of agent threads, written with the events that contain them.
 
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Event, RunId, RunRef, TenantId, Timestamp};
@@ -8,30 +8,33 @@ use crate::committer::Change;
 
 const INSERT: &str = "INSERT INTO messages (tenant_id, thread_id, run_id, seq, at_ms, message) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// Behind a place, the first ones first.
+/// Selects the messages after a position, the first ones first.
 const PAGE: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND (run_id > $3 OR (run_id = $3 AND seq > $4)) ORDER BY run_id, seq LIMIT $5";
-/// Before a place, the last ones first.
+/// Selects the messages before a position, the last ones first.
 const LAST: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND (run_id < $3 OR (run_id = $3 AND seq < $4)) ORDER BY run_id DESC, seq DESC LIMIT $5";
-/// Greater than the id of every run, byte by byte.
+/// A text that is greater than the id of every run, byte by byte.
 const END: &str = "\u{10FFFF}";
-/// Before a run, the last ones first.
+/// Selects the messages before a run, the last ones first.
 const BEFORE: &str =
     "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND run_id < $3 ORDER BY run_id DESC, seq DESC LIMIT $4";
 
-/// A message and its place in its thread.
+/// A message and its position in its thread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct ThreadMessage {
+    /// The run of the message.
     pub run: RunId,
-    /// The number of the event that says it.
+    /// The sequence number of the event with the message.
     pub seq: u64,
+    /// The time of the event.
     pub at: Timestamp,
+    /// The message.
     pub message: Message,
 }
 
-/// The rows of a change. Only runs that belong to a thread have any.
+/// Returns the statements for the messages of a change. Only runs of a thread have messages here.
 pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Error> {
     let named = change.after.started.as_ref().and_then(|started| started.thread.as_deref());
     let Some(thread) = named else { return Ok(Vec::new()) };
@@ -41,7 +44,7 @@ pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Erro
     let mut seq = change.before;
     for (at, events) in all {
         for event in events {
-            if let Some(message) = said(event) {
+            if let Some(message) = message_of(event) {
                 let text = serde_json::to_string(&message).map_err(|error| unreadable("message", error))?;
                 let values = params![of.tenant.as_str(), thread, of.run.as_str(), seq, at, text];
                 rows.push(Statement::new(INSERT, values));
@@ -52,7 +55,7 @@ pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Erro
     Ok(rows)
 }
 
-fn said(event: &Event) -> Option<Message> {
+fn message_of(event: &Event) -> Option<Message> {
     if let Event::MessageAdded { message, .. } | Event::ModelReplied { message, .. } = event {
         return Some((**message).clone());
     }
@@ -60,46 +63,46 @@ fn said(event: &Event) -> Option<Message> {
     Some(Message::result_of(call, content))
 }
 
-/// What was said behind a place, or from the beginning.
+/// Returns the messages after a position, or from the beginning.
 pub(crate) async fn page(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
     behind: Option<(&str, u64)>,
     limit: u64,
-) -> Result<Vec<Said>, Error> {
+) -> Result<Vec<ThreadMessage>, Error> {
     let (run, seq) = behind.unwrap_or(("", 0));
     let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
 
-/// Returns the last messages before a place, or of the whole thread, the last one first.
+/// Returns the last messages before a position, or of the whole thread, the last one first.
 pub(crate) async fn last(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
     before: Option<(&str, u64)>,
     limit: u64,
-) -> Result<Vec<Said>, Error> {
+) -> Result<Vec<ThreadMessage>, Error> {
     let (run, seq) = before.unwrap_or((END, 0));
     let rows = db.query(LAST, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
 
-/// The last things that were said before a run began, in their order.
+/// Returns the last messages before a run, in their order.
 pub(crate) async fn before(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
     run: &RunId,
     limit: u64,
-) -> Result<Vec<Said>, Error> {
+) -> Result<Vec<ThreadMessage>, Error> {
     let rows = db.query(BEFORE, params![tenant.as_str(), thread, run.as_str(), limit]).await?;
     rows.iter().rev().map(read).collect()
 }
 
-fn read(row: &Row) -> Result<Said, Error> {
-    Ok(Said {
+fn read(row: &Row) -> Result<ThreadMessage, Error> {
+    Ok(ThreadMessage {
         run: RunId::parse(row.text(0)?).map_err(|error| unreadable("message", error))?,
         seq: row.count(1)?,
         at: Timestamp(row.int(2)?),

@@ -1,4 +1,4 @@
-//! Forward-only migrations. A released file never changes; the next one is added to the folder.
+//! Forward-only migrations. A released file never changes; new files are added to the folder.
 
 use super::Error;
 
@@ -10,21 +10,21 @@ pub(super) const CREATE_VERSIONS: &str =
 pub(super) const CURRENT_VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_versions";
 pub(super) const RECORD_VERSION: &str = "INSERT INTO schema_versions (version) VALUES ($1)";
 
-/// The version this build brings a database to. It grows whenever the stored form changes.
+/// The schema version of this build.
 pub(crate) const VERSION: u64 = MIGRATIONS.len() as u64;
 
-/// The same, as databases store it.
+/// Returns the schema version of this build as databases store it.
 pub(super) fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// The migrations a database at `found` still needs, with their versions.
+/// Returns the migrations that a database at version `found` still needs, with their versions.
 pub(super) fn missing(found: i64) -> Result<impl Iterator<Item = (i64, &'static str)>, Error> {
     let skip = usize::try_from(found).map_err(|error| super::unreadable("schema version", error))?;
     Ok((found + 1..).zip(MIGRATIONS.iter().copied().skip(skip)))
 }
 
-/// Tables that are read in key order are stored in key order.
+/// Returns a migration in the SQL of SQLite. Tables that are read in key order are stored in key order.
 pub(super) fn for_sqlite(text: &str) -> String {
     text.replace("{clustered}", "WITHOUT ROWID")
         .replace("{sequence}", "INTEGER PRIMARY KEY")
@@ -32,7 +32,7 @@ pub(super) fn for_sqlite(text: &str) -> String {
         .replace(":}", "")
 }
 
-/// Texts are compared byte by byte, as SQLite does, whatever the database's language is.
+/// Returns a migration in the SQL of PostgreSQL. Texts are compared byte by byte, as in SQLite, in every locale.
 pub(super) fn for_postgres(text: &str) -> String {
     without_sqlite(text)
         .replace("{clustered}", "")
@@ -40,7 +40,7 @@ pub(super) fn for_postgres(text: &str) -> String {
         .replace("TEXT", "TEXT COLLATE \"C\"")
 }
 
-/// What stands between `{sqlite:` and `:}` is about how SQLite stores tables.
+/// Removes the parts between `{sqlite:` and `:}`, which are only for SQLite.
 fn without_sqlite(text: &str) -> String {
     let mut parts = text.split("{sqlite:");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The `pending` table: interrupts that are open now, and what lists say about them. Written from the fold.
+//! The `pending` table: the open interrupts as lists show them. The rows are computed from the run.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Error, Param, Row, Statement, facets, params, unreadable};
 
-mod asks;
-mod walks;
+mod scans;
+mod side_questions;
 
-pub(crate) use asks::{
-    HOLD as HOLD_ASKS, SETTLE as SETTLE_ASKS, Unanswered, due as asks_due, next_due as next_ask_due,
+pub(crate) use scans::{PendingScan, ScanRange, compare_requested};
+pub(crate) use side_questions::{
+    HOLD as HOLD_ASKS, OpenSideQuestions, SETTLE as SETTLE_ASKS, due as asks_due, next_due as next_ask_due,
     read as read_ask,
 };
-pub(crate) use walks::{Stretch, Walk, in_order};
 
 const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
     kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms,
@@ -24,7 +24,7 @@ const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, inte
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 const VOTED: &str = "UPDATE pending SET votes = $1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
-/// Whoever answers questions looks at it at once, and has all attempts again (`asks::QUESTION_STEP`).
+/// Makes the side questions due at once and resets the attempts (`side_questions::QUESTION_STEP`).
 const ASKED: &str =
     "UPDATE pending SET open_asks = $1, ask_due_ms = $2, ask_attempts = (ask_attempts / 1000 + 1) * 1000
     WHERE tenant_id = $3 AND requested_ms = $4 AND run_id = $5 AND interrupt_id = $6";
@@ -34,10 +34,10 @@ const REPLIED: &str = "UPDATE pending SET open_asks = $1,
 const DELETE: &str = "DELETE FROM pending
     WHERE tenant_id = $1 AND requested_ms = $2 AND run_id = $3 AND interrupt_id = $4";
 
-/// The rows that `events` open, change and close; `after` is the fold behind them. What is opened and closed at once
-/// never had a row.
+/// Returns the statements for the interrupts that `events` open, change and close. `after` is the run after the events.
+/// An interrupt that the same events open and close gets no row.
 pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement> {
-    let (mut opened, mut closed, mut heard) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut opened, mut closed, mut updates) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for event in events {
         match event {
             Event::InterruptRequested { id, .. } => {
@@ -46,9 +46,9 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
                 closed.insert(*id);
             }
-            Event::VoteCast { interrupt, .. } => heard.push((*interrupt, Heard::Vote)),
-            Event::AskRaised { interrupt, .. } => heard.push((*interrupt, Heard::Question)),
-            Event::AskAnswered { interrupt, .. } => heard.push((*interrupt, Heard::Reply)),
+            Event::VoteCast { interrupt, .. } => updates.push((*interrupt, PendingUpdate::Vote)),
+            Event::AskRaised { interrupt, .. } => updates.push((*interrupt, PendingUpdate::Question)),
+            Event::AskAnswered { interrupt, .. } => updates.push((*interrupt, PendingUpdate::Reply)),
             _ => {}
         }
     }
@@ -62,14 +62,14 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
     for interrupt in closed.difference(&opened).filter_map(|id| after.interrupt(*id)) {
         delete(of, after, interrupt, &mut statements);
     }
-    heard.retain(|(id, _)| !opened.contains(id) && !closed.contains(id));
-    for (id, what) in heard {
+    updates.retain(|(id, _)| !opened.contains(id) && !closed.contains(id));
+    for (id, what) in updates {
         statements.extend(after.interrupt(id).map(|interrupt| change(of, after, interrupt, what)));
     }
     statements
 }
 
-/// Whether events change what waits.
+/// Returns true if the events change the list of open interrupts.
 pub(crate) fn concerns(after: &Run, events: &[Event]) -> bool {
     let asked = |event: &Event| {
         matches!(
@@ -83,7 +83,7 @@ pub(crate) fn concerns(after: &Run, events: &[Event]) -> bool {
     events.iter().any(asked) || (after.finished() && after.open_interrupts().next().is_some())
 }
 
-/// The rows of a run that has none yet.
+/// Returns the statements that insert all open interrupts of a run that has no rows yet.
 pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
     let mut statements = Vec::new();
     if !run.finished() {
@@ -92,9 +92,9 @@ pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
     statements
 }
 
-/// What approvers do before they decide. One command does one of these to an interrupt.
+/// An update of a row before the decision. A command has at most one of these for an interrupt.
 #[derive(Clone, Copy)]
-enum Heard {
+enum PendingUpdate {
     Vote,
     Question,
     Reply,
@@ -103,7 +103,7 @@ enum Heard {
 fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
     let assignees = interrupt.assignees(&run.requesters());
     let tags = tags(run);
-    let open_asks = interrupt.open_asks().count() as u64;
+    let open_asks = interrupt.open_side_questions().count() as u64;
     let values = params![
         of.tenant.as_str(),
         interrupt.requested_at,
@@ -118,14 +118,16 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         interrupt.digest.as_deref(),
         interrupt.required_approvals(),
         Param::Text(votes(interrupt)),
-        u64::from(assignees.said.is_some()),
-        Param::Text(assignees.said.as_ref().map(ToString::to_string)),
-        Param::Text((!assignees.barred.is_empty()).then(|| serde_json::json!(assignees.barred).to_string())),
+        u64::from(assignees.rules.is_some()),
+        Param::Text(assignees.rules.as_ref().map(ToString::to_string)),
+        Param::Text(
+            (!assignees.excluded.is_empty()).then(|| serde_json::json!(assignees.excluded).to_string())
+        ),
         Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
-        walks::kind_lane(&of.tenant, assignees.said.is_some(), interrupt.kind),
-        walks::workflow_lane(&of.tenant, run.workflow.id.as_str()),
+        scans::kind_lane(&of.tenant, assignees.rules.is_some(), interrupt.kind),
+        scans::workflow_lane(&of.tenant, run.workflow.id.as_str()),
         Param::Text(interrupt.excerpt())
     ];
     statements.push(Statement::new(INSERT, values));
@@ -133,23 +135,23 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
 }
 
 fn delete(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
-    statements.push(Statement::new(DELETE, place(of, interrupt).into()));
+    statements.push(Statement::new(DELETE, row_key(of, interrupt).into()));
     let facets = facets_of(&interrupt.assignees(&run.requesters()), tags(run));
     statements.extend(facets::delete(of, interrupt, facets));
 }
 
-fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: Heard) -> Statement {
-    let open = interrupt.open_asks().count() as u64;
+fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: PendingUpdate) -> Statement {
+    let open = interrupt.open_side_questions().count() as u64;
     let (sql, mut values) = match what {
-        Heard::Vote => (VOTED, vec![Param::Text(votes(interrupt))]),
-        Heard::Question => (ASKED, params![open, run.updated_at]),
-        Heard::Reply => (REPLIED, params![open]),
+        PendingUpdate::Vote => (VOTED, vec![Param::Text(votes(interrupt))]),
+        PendingUpdate::Question => (ASKED, params![open, run.updated_at]),
+        PendingUpdate::Reply => (REPLIED, params![open]),
     };
-    values.extend(place(of, interrupt));
+    values.extend(row_key(of, interrupt));
     Statement::new(sql, values)
 }
 
-fn place(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
+fn row_key(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
     let id = u64::from(interrupt.id.0);
     [of.tenant.as_str().into(), interrupt.requested_at.into(), of.run.as_str().into(), id.into()]
 }
@@ -163,16 +165,18 @@ fn facets_of(assignees: &Assignees, tags: &[String]) -> BTreeSet<String> {
     people.chain(tags.iter().map(|tag| facets::tag(tag))).collect()
 }
 
-/// How far a decision of several is.
+/// The votes of an interrupt with a quorum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Votes {
+    /// The number of approvals.
     pub approvals: u64,
+    /// The number of rejections.
     pub rejections: u64,
-    /// In the order in which they spoke.
+    /// The principals that have voted, in the order of their votes.
     pub voters: Vec<String>,
 }
 
-/// Nothing where one approval is enough.
+/// Returns the votes as JSON; None if one approval is enough.
 fn votes(interrupt: &Interrupt) -> Option<String> {
     if interrupt.required_approvals() == 1 {
         return None;
@@ -184,46 +188,58 @@ fn votes(interrupt: &Interrupt) -> Option<String> {
     serde_json::to_string(&Votes { approvals, rejections, voters }).ok()
 }
 
-/// What the pending view shows of an interrupt.
+/// An open interrupt as lists show it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pending {
+pub struct PendingRow {
+    /// The run of the interrupt.
     pub run: RunId,
+    /// The id of the interrupt in its run.
     pub id: InterruptId,
+    /// The workflow of the run.
     pub workflow: WorkflowId,
+    /// The node that opened the interrupt.
     pub node: NodeId,
+    /// The kind of the interrupt.
     pub kind: String,
+    /// The key of the interrupt, unique in its run.
     pub key: String,
+    /// The title.
     pub title: String,
-    /// A line of what is asked.
+    /// One line of the payload.
     pub excerpt: Option<String>,
+    /// The time at which the interrupt was opened.
     pub requested_at: Timestamp,
+    /// The deadline.
     pub expires_at: Option<Timestamp>,
-    /// Of what is shown, where it is known.
+    /// The digest of the payload, if it is known.
     pub digest: Option<String>,
-    /// How many must agree.
+    /// The number of approvals that are needed.
     pub required: u64,
-    /// Where several must agree.
+    /// The votes so far; None if one approval is enough.
     pub votes: Option<Votes>,
+    /// The principals that may answer.
     pub assignees: Assignees,
-    /// Of the run.
+    /// The tags of the run.
     pub tags: Vec<String>,
-    /// Questions of approvers that nobody has answered.
+    /// The number of side questions without an answer.
     pub open_asks: u64,
 }
 
-/// A place in the pending view; pages continue behind it.
+/// A position in a list of open interrupts. The next page starts after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingCursor {
-    /// When it was requested; in the order of deadlines, when it ends.
+    /// The time at which the interrupt was opened, or its deadline in a list that is ordered by deadlines.
     pub at_ms: i64,
+    /// The run of the interrupt.
     pub run: String,
+    /// The id of the interrupt in its run.
     pub interrupt: i64,
 }
 
-fn read(row: &Row) -> Result<Pending, Error> {
+fn read(row: &Row) -> Result<PendingRow, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("pending interrupt", error);
-    let said = row.optional_text(13)?.map(json).transpose()?;
-    Ok(Pending {
+    let rules = row.optional_text(13)?.map(json).transpose()?;
+    Ok(PendingRow {
         requested_at: Timestamp(row.int(0)?),
         run: RunId::parse(row.text(1)?).map_err(bad)?,
         id: InterruptId(row.small(2)?),
@@ -237,14 +253,14 @@ fn read(row: &Row) -> Result<Pending, Error> {
         required: row.count(10)?,
         votes: row.optional_text(11)?.map(json).transpose()?,
         open_asks: row.count(12)?,
-        assignees: Assignees { said, barred: row.optional_text(14)?.map(barred).unwrap_or_default() },
+        assignees: Assignees { rules, excluded: row.optional_text(14)?.map(excluded).unwrap_or_default() },
         tags: row.optional_text(15)?.map(json).transpose()?.unwrap_or_default(),
         excerpt: row.optional_text(16)?.map(str::to_owned),
     })
 }
 
-/// Rows of older versions have one name as it is.
-fn barred(text: &str) -> Vec<String> {
+/// Reads the names of excluded principals. Rows of older versions contain one name instead of JSON.
+fn excluded(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_else(|_| vec![text.to_owned()])
 }
 

@@ -1,11 +1,11 @@
-//! The `receipts` table: what callers were told under a key of theirs, for as long as they may ask again.
+//! The `receipts` table: the responses to requests with an idempotency key, until they expire.
 
 use holdpoint_core::{TenantId, Timestamp};
 
 use super::{Database, Error, Param, Row, params, unreadable};
 
-/// Takes the key, also from a receipt that is out of date; comes back empty when another receipt stands there. Whoever
-/// comes second waits here for the end of the first one's transaction.
+/// Reserves the key if it is free or its receipt has expired. Returns no row if another receipt has the key. A second
+/// transaction with the same key waits here for the end of the first.
 pub(crate) const TAKE: &str =
     "INSERT INTO receipts (tenant_id, operation, key_hash, body_hash, status, response, created_ms, expires_ms)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, operation, key_hash) DO UPDATE
@@ -15,32 +15,36 @@ pub(crate) const TAKE: &str =
     RETURNING tenant_id, operation, key_hash";
 pub(crate) const BY_KEY: &str = "SELECT r.tenant_id, r.operation, r.key_hash, r.body_hash, r.status, r.response, \
     r.created_ms, r.expires_ms FROM receipts r WHERE r.tenant_id = $1 AND r.operation = $2 AND r.key_hash = $3";
-/// For a receipt that was taken in this very transaction, for something that then did not happen.
+/// Deletes a receipt that was reserved in the same transaction, for a job that was rejected.
 pub(crate) const DROP: &str =
     "DELETE FROM receipts WHERE tenant_id = $1 AND operation = $2 AND key_hash = $3";
 pub(crate) const PURGE: &str = "DELETE FROM receipts WHERE (tenant_id, operation, key_hash) IN (
     SELECT tenant_id, operation, key_hash FROM receipts WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
 
-/// Under which a receipt is found.
+/// The key of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct ReceiptKey {
     pub tenant: TenantId,
     pub operation: String,
     pub key_hash: String,
 }
 
-/// What was answered to a request, for whoever sends it again.
+/// The stored response of a request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// Of the request; another body under the same key is another request.
+    /// SHA-256 of the body of the request. A request with the same key and another body is rejected.
     pub body_hash: String,
+    /// The HTTP status of the response.
     pub status: u16,
+    /// The body of the response.
     pub response: String,
+    /// The time of the request.
     pub created_at: Timestamp,
+    /// The time from which on the key is free again.
     pub expires_at: Timestamp,
 }
 
-impl Key {
+impl ReceiptKey {
     pub(crate) fn values(&self) -> Vec<Param> {
         params![self.tenant.as_str(), self.operation.as_str(), self.key_hash.as_str()]
     }
@@ -55,7 +59,7 @@ impl Key {
 }
 
 impl Receipt {
-    pub(crate) fn values(&self, key: &Key) -> Vec<Param> {
+    pub(crate) fn values(&self, key: &ReceiptKey) -> Vec<Param> {
         let mut values = key.values();
         values.extend(params![
             self.body_hash.as_str(),
@@ -78,8 +82,8 @@ impl Receipt {
     }
 }
 
-/// The receipt under a key, unless it is out of date.
-pub(crate) async fn find(db: &Database, key: &Key, now: Timestamp) -> Result<Option<Receipt>, Error> {
+/// Returns the receipt of a key, unless it has expired.
+pub(crate) async fn find(db: &Database, key: &ReceiptKey, now: Timestamp) -> Result<Option<Receipt>, Error> {
     let row = db.query_one(BY_KEY, key.values()).await?;
     let receipt = row.as_ref().map(Receipt::read).transpose()?;
     Ok(receipt.filter(|receipt| receipt.expires_at > now))

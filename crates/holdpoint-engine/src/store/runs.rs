@@ -1,6 +1,6 @@
-//! The `runs` table: one row for each run, the guard of every change and the source of lists.
+//! The `runs` table: one row for each run. Every change checks its sequence number, and lists are read from it.
 
-use holdpoint_core::{End, Run, RunError, RunId, RunRef, Status, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{Run, RunEnd, RunError, RunId, RunRef, Status, TenantId, Timestamp, WorkflowId};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
@@ -9,15 +9,15 @@ const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow
 const TAG: &str = "INSERT INTO run_tags (tenant_id, tag, run_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const UPDATE: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3
     WHERE tenant_id = $4 AND run_id = $5 AND seq = $6";
-/// The same of runs that have failed; most do not.
+/// Inserts a failed run, with its error code. A statement of its own, because most runs do not fail.
 const INSERT_FAILED: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms, \
     scope_id, parent_run_id, error_code) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 const UPDATE_FAILED: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3, error_code = $4
     WHERE tenant_id = $5 AND run_id = $6 AND seq = $7";
-/// How many events of a run are stored: what every change is checked against.
+/// Selects the number of stored events of a run. Every change is checked against it.
 pub(crate) const SEQUENCE: &str =
     "SELECT r.tenant_id, r.run_id, r.seq FROM runs r WHERE r.tenant_id = $1 AND r.run_id = $2";
-/// A page of a list, with what it is found by. Values that are not asked for are empty.
+/// The statement for a page of a list, with a condition that selects an index. Unused filters are empty.
 macro_rules! page {
     ($found_by:literal) => {
         concat!(
@@ -37,15 +37,15 @@ const PAGE_OF_PARENT: &str = page!(" AND parent_run_id = $6");
 const PAGE_OF_TAG: &str =
     page!(" AND run_id IN (SELECT f.run_id FROM run_tags f WHERE f.tenant_id = $1 AND f.tag = $9)");
 
-/// Sorts after every id we generate.
+/// A text that sorts after every generated id.
 const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
 
-/// Writes the row of `run`, provided that the stored one has folded `before` events.
+/// Writes the row of `run` if the stored row has `before` events.
 pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
     let status = run.status().as_str();
     let failure = match &run.end {
-        Some(End::Failed { error, .. }) => Some(stored_code(error)),
-        Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
+        Some(RunEnd::Failed { error, .. }) => Some(stored_code(error)),
+        Some(RunEnd::Completed { .. } | RunEnd::Cancelled { .. }) | None => None,
     };
     let (sql, values) = if before == 0 {
         let started = run.started.as_deref();
@@ -56,7 +56,7 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
             status,
             run.workflow.id.as_str(),
             run.created_at(),
-            // A copy may have come to its end before it was made.
+            // A fork may copy an end that is older than the fork.
             run.updated_at.max(run.created_at()),
             started.and_then(|started| started.scope.as_deref()),
             started.and_then(|started| started.parent.as_ref()).map(|parent| parent.run.as_str())
@@ -72,21 +72,21 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
     Statement::new(sql, values)
 }
 
-/// The tags of a new run.
+/// Inserts the tags of a new run.
 pub(crate) fn tag<'r>(of: &'r RunRef, run: &'r Run) -> impl Iterator<Item = Statement> + use<'r> {
     let tags = run.started.as_deref().map(|started| started.tags.as_slice()).unwrap_or_default();
     let row = |tag: &String| Statement::new(TAG, params![of.tenant.as_str(), tag.as_str(), of.run.as_str()]);
     tags.iter().map(row)
 }
 
-/// How many events of each run are stored.
+/// Returns the number of stored events of each run.
 pub(crate) async fn sequences(db: &Database, of: &[RunRef]) -> Result<Vec<(RunRef, u64)>, Error> {
     let sets = of.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
     let rows = db.query_each(SEQUENCE, sets).await?;
     rows.iter().map(|row| Ok((reference(row)?, row.count(2)?))).collect()
 }
 
-/// The run that a row begins with.
+/// Reads the run in the first two columns of a row.
 pub(crate) fn reference(row: &Row) -> Result<RunRef, Error> {
     let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?;
     let run = RunId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?;
@@ -103,40 +103,53 @@ fn stored_code(error: &RunError) -> String {
     format!("{}{mark}", error.code.replace('\n', " "))
 }
 
-/// What lists show of a run.
+/// A run as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSummary {
+    /// The id of the run.
     pub run: RunId,
+    /// The workflow of the run.
     pub workflow: WorkflowId,
+    /// The status of the run.
     pub status: Status,
+    /// The time of its start.
     pub created_at: Timestamp,
+    /// The time of its last event.
     pub updated_at: Timestamp,
+    /// The exclusive scope of the run.
     pub scope: Option<String>,
     /// The run that started it.
     pub parent: Option<RunId>,
-    /// Why it has failed.
+    /// The error code of a failed run.
     pub error_code: Option<String>,
     /// The run failed because a deadline passed without an answer.
     pub timed_out: bool,
 }
 
-/// Which runs a list is about. `before` continues after the last run of the previous page.
+/// The filter of a list of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
+    /// Only runs with this status.
     pub status: Option<String>,
+    /// Only runs of this workflow.
     pub workflow: Option<String>,
+    /// Only runs of this scope.
     pub scope: Option<String>,
+    /// Only child runs of this run.
     pub parent: Option<String>,
+    /// Only runs with this tag.
     pub tag: Option<String>,
-    /// Not before.
+    /// Only runs created at this time or later.
     pub created_from: Option<Timestamp>,
-    /// Before.
+    /// Only runs created before this time.
     pub created_to: Option<Timestamp>,
+    /// The last run of the previous page.
     pub before: Option<String>,
+    /// The maximum number of runs.
     pub limit: u64,
 }
 
-/// Newest first: generated run ids sort by time.
+/// Returns a page of runs, the newest first: generated run ids sort by time.
 pub(crate) async fn page(
     db: &Database,
     tenant: &TenantId,
@@ -171,7 +184,7 @@ fn summary(row: &Row) -> Result<RunSummary, Error> {
     Ok(RunSummary {
         run: run(row.text(0)?)?,
         workflow: WorkflowId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?,
-        status: Status::parse(row.text(2)?).ok_or_else(|| unreadable("run", "its status is unknown"))?,
+        status: Status::parse(row.text(2)?).ok_or_else(|| unreadable("run", "unknown status"))?,
         created_at: Timestamp(row.int(3)?),
         updated_at: Timestamp(row.int(4)?),
         scope: row.optional_text(5)?.map(str::to_owned),

@@ -1,10 +1,11 @@
-//! The `scopes` table: what runs want to have to themselves. A row is only a lock; who is at work stands in `runs`.
+//! The `scopes` table: locks for runs that start exclusively in a scope. The unfinished run of a scope is read from
+//! `runs`.
 
 /// Locks a scope until the end of the transaction.
 pub(crate) const LOCK: &str = "INSERT INTO scopes (tenant_id, scope_id, used_ms) VALUES ($1, $2, $3)
     ON CONFLICT (tenant_id, scope_id) DO UPDATE SET used_ms = excluded.used_ms";
-/// An unfinished run of a scope, if there is one, and the last of all its runs. Without the word about run ids, SQLite
-/// looks through all runs of the tenant.
+/// Selects the unfinished run of a scope, if there is one, and its newest run. Without the condition on `run_id`,
+/// SQLite scans all runs of the tenant.
 pub(crate) const ACTIVE: &str = "SELECT r.tenant_id, r.scope_id,
     MIN(CASE WHEN r.status <> 'completed' AND r.status <> 'failed' AND r.status <> 'cancelled' THEN r.run_id END),
     MAX(r.run_id) FROM runs r WHERE r.tenant_id = $1 AND r.scope_id = $2 AND r.run_id > ''

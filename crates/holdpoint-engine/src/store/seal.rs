@@ -1,4 +1,4 @@
-//! The `seal` table: the name of the key that seals what must not be readable here. Never the key.
+//! The `seal` table: the name of the seal key. The key itself is never stored.
 
 use super::{Database, Error, Statement, params};
 
@@ -7,12 +7,12 @@ const REMEMBER: &str = "INSERT INTO seal (place, key_name) VALUES (1, $1) ON CON
 pub(crate) const HAS_TABLE: &str = "SELECT to_regclass('seal') IS NOT NULL";
 pub(crate) const REMEMBERED: &str = "SELECT key_name FROM seal WHERE place = 1";
 
-/// The first name stays.
+/// Stores the name of the seal key, unless one is stored.
 pub(crate) fn remember(name: &str) -> Statement {
     Statement::new(REMEMBER, params![name])
 }
 
-/// The same without a commit that others could share: opening must not wait for one.
+/// Stores the name without the committer, so that opening the database does not wait for a shared commit.
 pub(crate) async fn remember_now(db: &Database, name: &str) -> Result<(), Error> {
     match remembered(db).await? {
         Some(_) => Ok(()),

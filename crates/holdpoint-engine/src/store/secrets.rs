@@ -1,4 +1,4 @@
-//! The `secrets` table: what links are signed with. At most one row signs; the others only verify.
+//! The `secrets` table: the secrets of signed links. At most one row signs; the others only verify.
 
 use std::fmt;
 
@@ -13,26 +13,27 @@ const REVOKE: &str = "DELETE FROM secrets";
 const ALL: &str = "SELECT kid, secret, created_ms, retired_ms FROM secrets ORDER BY created_ms, kid";
 const PURGE: &str = "DELETE FROM secrets WHERE retired_ms <= $1";
 
-/// What links are signed with, or were.
+/// A secret that signs links, or has signed links.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LinkSecret {
-    /// Its name, which stands in every link that it has signed.
+    /// The id of the secret. Every link contains the id of the secret that signed it.
     pub kid: String,
-    /// As text that whoever signs can read. Whoever has it can sign.
+    /// The secret as text. Possession of it is enough to sign links.
     pub secret: String,
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// Since when nothing is signed with it any more. What it has signed before is still good.
+    /// The time from which on the secret signs no more links. Links that it has signed before stay valid.
     pub retired_at: Option<Timestamp>,
 }
 
 impl fmt::Debug for LinkSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nobody prints a secret by accident.
+        // The secret must not appear in logs.
         f.debug_struct("LinkSecret").field("kid", &self.kid).finish_non_exhaustive()
     }
 }
 
-/// Stored, sealed as it is given here, unless another one signs.
+/// Inserts a secret, in its sealed form, unless another secret signs.
 pub(crate) fn insert(secret: &LinkSecret, sealed: &str) -> Statement {
     Statement::new(INSERT, params![secret.kid.as_str(), sealed, secret.created_at])
 }
@@ -45,12 +46,12 @@ pub(crate) fn revoke_all() -> Statement {
     Statement::new(REVOKE, Vec::new())
 }
 
-/// Those that were retired until then.
+/// Deletes the secrets that were retired at `until` or before.
 pub(crate) fn purge(until: Timestamp) -> Statement {
     Statement::new(PURGE, params![until])
 }
 
-/// With secrets that are still sealed.
+/// Returns all secrets, in their sealed form.
 pub(crate) async fn all(db: &Database) -> Result<Vec<LinkSecret>, Error> {
     db.query(ALL, Vec::new()).await?.iter().map(read).collect()
 }

@@ -1,5 +1,5 @@
-//! The `sessions` and `session_links` tables: who has signed in with which key, and links that do so once. Only hashes
-//! of tokens are stored.
+//! The `sessions` and `session_links` tables: browser sessions and the links that sign in once. Only hashes of tokens
+//! are stored.
 
 use holdpoint_core::{TenantId, Timestamp};
 
@@ -10,7 +10,7 @@ use super::{Database, Error, Row, Statement, params, unreadable};
 const INSERT: &str =
     "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms, depends_on)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-/// What a key is comes first, as `keys` reads it.
+/// Selects a session with its key. The columns of the key come first, in the order of `keys::read`.
 const BY_HASH: &str =
     "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
     k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), k.depends_on, s.session_id, s.created_ms, s.used_ms, s.expires_ms,
@@ -26,7 +26,7 @@ const REVOKE: &str = "UPDATE sessions SET revoked_ms = COALESCE(revoked_ms, $1)
     WHERE session_id = $2 AND key_id = $3 AND tenant_id = $4";
 const OWNED: &str =
     "SELECT session_id FROM sessions WHERE session_id = $1 AND key_id = $2 AND tenant_id = $3";
-/// $2 is a pattern for the id of a session.
+/// Revokes the sessions that depend on a session. $2 is a pattern for its id.
 const REVOKE_DEPENDENTS: &str =
     "UPDATE sessions SET revoked_ms = $1 WHERE depends_on LIKE $2 AND revoked_ms IS NULL";
 const DELETE_DEPENDENT_LINKS: &str = "DELETE FROM session_links WHERE depends_on LIKE $1";
@@ -41,7 +41,7 @@ const LINK: &str =
     "SELECT key_id FROM session_links WHERE token_hash = $1 AND session_id IS NULL AND expires_ms > $2";
 const CLAIM_LINK: &str = "UPDATE session_links SET session_id = $1
     WHERE token_hash = $2 AND session_id IS NULL AND expires_ms > $3";
-/// Whoever has claimed the link signs in, with a key that is still good.
+/// Inserts the session of a claimed link, if its key is active.
 const INSERT_BY_LINK: &str =
     "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms, depends_on)
     SELECT l.session_id, $1, k.key_id, k.tenant_id, $2, $3,
@@ -53,35 +53,40 @@ const INSERT_BY_LINK: &str =
 const PURGE_LINKS: &str = "DELETE FROM session_links WHERE token_hash IN (
     SELECT token_hash FROM session_links WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
 
-/// The longest life of a session, however often it is used.
+/// The maximum lifetime of a session, however often it is used.
 pub(crate) const LIFE_MS: u64 = 7 * 24 * 3_600_000;
 
-/// Somebody who has signed in with a key.
+/// A browser session: a sign-in with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct BrowserSession {
+    /// The id of the session.
     pub session_id: String,
+    /// The key of the sign-in.
     pub key_id: String,
+    /// The tenant of the key.
     pub tenant: TenantId,
+    /// The time of the sign-in.
     pub created_at: Timestamp,
-    /// As far as was written down, which is not done at every use.
+    /// The time of the last stored use. Not every use is stored.
     pub used_at: Timestamp,
-    /// Unless it is used before.
+    /// The time at which the session ends if it is not used before.
     pub expires_at: Timestamp,
     /// The latest end of the session, however often it is used.
     pub ends_at: Timestamp,
+    /// The time of its revocation.
     pub revoked_at: Option<Timestamp>,
-    /// The sessions over which this one, or its key, was made. It ends when one of them is revoked.
+    /// The sessions with which this one, or its key, was created. It ends when one of them is revoked.
     pub depends_on: Dependence,
 }
 
-impl Session {
-    /// Returns the dependence of what is made over this session.
+impl BrowserSession {
+    /// Returns the dependence of keys, links and sessions that are created with this session.
     pub fn dependents(&self) -> Dependence {
         self.depends_on.clone().over(&self.session_id)
     }
 }
 
-pub(crate) fn insert(session: &Session, token_hash: &str) -> Statement {
+pub(crate) fn insert(session: &BrowserSession, token_hash: &str) -> Statement {
     let values = params![
         session.session_id.as_str(),
         token_hash,
@@ -100,9 +105,9 @@ pub(crate) fn used(session_id: &str, now: Timestamp, expires_at: Timestamp) -> S
     Statement::new(USE, params![now, expires_at, session_id])
 }
 
-/// Revokes a session and what depends on it. The session comes first: what is being made over it has then either been
-/// committed and is found below, or finds the session revoked. Links come before sessions, because a link that is being
-/// used becomes a session.
+/// Revokes a session and its dependents. The session is revoked first: a dependent that is being created is then
+/// either committed and revoked below, or it finds the session revoked. Links come before sessions, because a link
+/// that is being used becomes a session.
 pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Timestamp) -> Vec<Statement> {
     let pattern = Dependence::pattern(session_id);
     vec![
@@ -122,20 +127,20 @@ pub(crate) async fn is_owned(
     Ok(db.query_one(OWNED, params![session_id, key_id, tenant.as_str()]).await?.is_some())
 }
 
-/// A link that signs in once.
+/// A sign-in link. It can be used once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link<'a> {
+pub(crate) struct SignInLink<'a> {
     pub token_hash: &'a str,
     pub key_id: &'a str,
     pub expires_at: Timestamp,
-    /// The latest end of the session that the link makes, if the link sets one.
+    /// The latest end of the session that the link creates, if the link sets one.
     pub session_ends_at: Option<Timestamp>,
-    /// The sessions over which the link is made.
+    /// The sessions with which the link is created.
     pub depends_on: &'a Dependence,
 }
 
-/// The row count of the last statement is 0 if the link depends on a revoked session.
-pub(crate) fn insert_link(link: Link<'_>) -> Vec<Statement> {
+/// Inserts a link. The row count of the last statement is 0 if the link depends on a revoked session.
+pub(crate) fn insert_link(link: SignInLink<'_>) -> Vec<Statement> {
     let (ends_ms, depends_on) = (link.session_ends_at.map(|at| at.0), link.depends_on);
     let stored = depends_on.stored();
     let stored = stored.as_deref();
@@ -145,12 +150,12 @@ pub(crate) fn insert_link(link: Link<'_>) -> Vec<Statement> {
     statements
 }
 
-/// Returns true if there is such a link and it can still be used.
+/// Returns true if the link exists and can still be used.
 pub(crate) async fn link_is_open(db: &Database, token_hash: &str, now: Timestamp) -> Result<bool, Error> {
     Ok(db.query_one(LINK, params![token_hash, now]).await?.is_some())
 }
 
-/// Uses a link up and signs in, or does neither. The last statement tells which.
+/// Marks a link as used and inserts its session. The row count of the last statement is 0 if neither happened.
 pub(crate) fn by_link(
     link_hash: &str,
     session_id: &str,
@@ -167,11 +172,11 @@ pub(crate) fn purge(now: Timestamp, limit: u64) -> [Statement; 2] {
     [PURGE_LINKS, PURGE].map(|text| Statement::new(text, params![now, limit]))
 }
 
-/// The session, and its key as it is now.
-pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Session, ApiKey)>, Error> {
+/// Returns the session of a token, with its key.
+pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(BrowserSession, ApiKey)>, Error> {
     let Some(row) = db.query_one(BY_HASH, params![hash]).await? else { return Ok(None) };
     let key = keys::read(&row)?;
-    let session = Session {
+    let session = BrowserSession {
         session_id: row.text(13)?.to_owned(),
         key_id: key.key_id.clone(),
         tenant: key.tenant.clone(),
@@ -185,18 +190,18 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Session
     Ok(Some((session, key)))
 }
 
-/// Those that are still good, the newest first.
+/// Returns the active sessions of a key, the newest first.
 pub(crate) async fn of_key(
     db: &Database,
     (tenant, key_id): (&TenantId, &str),
     now: Timestamp,
     limit: u64,
-) -> Result<Vec<Session>, Error> {
+) -> Result<Vec<BrowserSession>, Error> {
     db.query(OF_KEY, params![key_id, tenant.as_str(), now, limit]).await?.iter().map(read).collect()
 }
 
-fn read(row: &Row) -> Result<Session, Error> {
-    Ok(Session {
+fn read(row: &Row) -> Result<BrowserSession, Error> {
+    Ok(BrowserSession {
         session_id: row.text(0)?.to_owned(),
         created_at: Timestamp(row.int(1)?),
         used_at: Timestamp(row.int(2)?),

@@ -1,4 +1,4 @@
-//! The SQLite driver: one connection that writes, a few that read. Knows statements, not what they mean.
+//! The SQLite driver: one connection that writes, a few that read, and the migrations.
 
 use std::fs::{File, TryLockError};
 use std::future::{Future, ready};
@@ -13,38 +13,38 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use tokio::sync::Semaphore;
 
-mod folding;
+mod checkpoint;
 mod peek;
 
-use self::folding::Folding;
+use self::checkpoint::Checkpointer;
 pub(crate) use self::peek::peek;
 use super::migrations;
-use super::{Answer, Error, Param, Query, Row, Tx};
+use super::{Error, Param, Query, QueryResult, Row, Tx};
 
 /// Older versions can corrupt a WAL database when several connections checkpoint at once.
 const VERSION_MIN: i32 = 3_051_003;
 const READERS_MAX: usize = 4;
-/// How long another program's lock is waited for before we say that the file is in use.
+/// The time to wait for the lock of another program before the file is reported as in use.
 const BUSY: Duration = Duration::from_millis(1000);
-/// The log is copied into the database when it has this many pages, or when there is nothing else to do; at this many,
-/// nothing else is done before.
+/// The number of pages of the WAL from which on it is checkpointed. It is also checkpointed when the writer is idle.
 const WAL_PAGES_MAX: u32 = 2000;
+/// The number of pages of the WAL from which on the writer itself checkpoints before it continues.
 const WAL_PAGES_BACKSTOP: u32 = 10 * WAL_PAGES_MAX;
 
-/// The connection that writes. Owned by the committer's thread.
+/// The connection that writes. The thread of the committer owns it.
 #[derive(Debug)]
 pub(crate) struct Writer {
     connection: Connection,
     path: PathBuf,
-    /// How many pages the log had after the last commit.
+    /// The number of pages of the WAL after the last commit.
     wal_pages: Arc<AtomicU32>,
-    folding: Folding,
-    /// Held for as long as the database is open; other processes of ours look at it.
+    checkpointer: Checkpointer,
+    /// Locked for as long as the database is open, so that no other server opens it.
     _lock: Option<File>,
 }
 
 impl Writer {
-    /// Alone means that no other process may have the file open.
+    /// Opens the file and migrates it. With `alone`, no other process may have the file open.
     pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Error> {
         let open = |message: String| Error::Open { path: path.to_owned(), message };
         if rusqlite::version_number() < VERSION_MIN {
@@ -64,13 +64,13 @@ impl Writer {
         }))?;
         connection.set_prepared_statement_cache_capacity(64);
         keep_plans(&connection)?;
-        let folding = Folding::of(path);
-        let mut writer = Self { connection, path: path.to_owned(), wal_pages, folding, _lock: lock };
+        let checkpointer = Checkpointer::of(path);
+        let mut writer = Self { connection, path: path.to_owned(), wal_pages, checkpointer, _lock: lock };
         writer.migrate().map_err(|error| writer.explain(error))?;
         Ok(writer)
     }
 
-    /// Looks before it writes: a file of a newer version is left exactly as it was.
+    /// Migrates the file. Checks the version before any write, so that a file of a newer version is not changed.
     fn migrate(&mut self) -> Result<(), Error> {
         let known = migrations::known();
         let found = self.version()?;
@@ -115,20 +115,21 @@ impl Writer {
 
     fn commit_now(&self) -> Result<(), Error> {
         self.run("COMMIT")?;
-        self.fold();
+        self.limit_wal();
         Ok(())
     }
 
-    /// Keeps the log short. Once another thread has copied most of it, the rest is copied here, where nothing is added
-    /// meanwhile: so the next commit begins the log anew.
-    fn fold(&self) {
+    /// Keeps the WAL short. After the checkpoint thread has copied most of it, the writer copies the rest, so that no
+    /// commit adds pages meanwhile and the next commit starts the WAL from the beginning.
+    fn limit_wal(&self) {
         let pages = self.wal_pages.load(Ordering::Relaxed);
         if pages < WAL_PAGES_MAX {
             return;
         }
-        let elsewhere = pages < WAL_PAGES_BACKSTOP && !self.folding.is_done() && self.folding.begin();
-        if !elsewhere && let Err(error) = folding::fold(&self.connection) {
-            tracing::warn!(%error, "the log could not be folded into the database; it will be tried again");
+        let in_background =
+            pages < WAL_PAGES_BACKSTOP && !self.checkpointer.take_done() && self.checkpointer.start();
+        if !in_background && let Err(error) = checkpoint::checkpoint_passive(&self.connection) {
+            tracing::warn!(%error, "cannot checkpoint the WAL; trying again later");
         }
     }
 
@@ -137,13 +138,13 @@ impl Writer {
         Ok(())
     }
 
-    fn answer(&self, queries: &[Query]) -> Result<Vec<Answer>, Error> {
-        queries.iter().map(|query| self.ask(query)).collect()
+    fn execute_all(&self, queries: &[Query]) -> Result<Vec<QueryResult>, Error> {
+        queries.iter().map(|query| self.execute(query)).collect()
     }
 
-    /// Locks need no words here: whoever writes has the whole database.
-    fn ask(&self, query: &Query) -> Result<Answer, Error> {
-        let mut answer = Answer::default();
+    /// Executes a query. Ignores its locks: the writer has locked the whole database.
+    fn execute(&self, query: &Query) -> Result<QueryResult, Error> {
+        let mut answer = QueryResult::default();
         if query.sets.is_empty() {
             return Ok(answer);
         }
@@ -161,48 +162,48 @@ impl Writer {
         Ok(answer)
     }
 
-    /// Copies the log into the database and empties it. Called when there is nothing else to do.
+    /// Copies the WAL into the database and truncates it. Called when the writer is idle.
     fn checkpoint(&self) -> Result<(), Error> {
-        // A reader in the way must not hold up the next change: then the log simply stays longer.
+        // Does not wait for readers, which would delay the next change. The WAL is then truncated later.
         self.connection.busy_timeout(Duration::ZERO)?;
-        let folded = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         self.connection.busy_timeout(BUSY)?;
-        Ok(folded?)
+        Ok(result?)
     }
 }
 
 impl Tx for Writer {
     const MAY_GROW: bool = true;
 
-    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
-        ready(self.begin_now().and_then(|()| self.answer(first)))
+    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send {
+        ready(self.begin_now().and_then(|()| self.execute_all(first)))
     }
 
-    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
-        ready(self.answer(queries))
+    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send {
+        ready(self.execute_all(queries))
     }
 
     fn commit(&self, last: &[Query]) -> impl Future<Output = Result<(), Error>> + Send {
-        ready(self.answer(last).and_then(|_| self.commit_now()))
+        ready(self.execute_all(last).and_then(|_| self.commit_now()))
     }
 
     fn rollback(&self) -> impl Future<Output = ()> + Send {
         if !self.connection.is_autocommit()
             && let Err(error) = self.run("ROLLBACK")
         {
-            tracing::error!(%error, "the transaction could not be rolled back");
+            tracing::error!(%error, "cannot roll back the transaction");
         }
         ready(())
     }
 
     fn idle(&self) {
         if let Err(error) = self.checkpoint() {
-            tracing::warn!(%error, "the log could not be folded into the database; it will be tried again");
+            tracing::warn!(%error, "cannot checkpoint the WAL; trying again later");
         }
     }
 }
 
-/// Two ways to one file must meet at one lock.
+/// Locks the database file. Two paths of one file have the same lock.
 fn lock(path: &Path) -> Result<File, Error> {
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.as_os_str().to_owned();
@@ -216,7 +217,7 @@ fn lock(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// Connections for reading, used on threads that may block.
+/// The connections that read, used on threads that may block.
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
@@ -234,7 +235,7 @@ impl Readers {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let readers = self.clone();
         tokio::task::spawn_blocking(move || {
-            // Held by the query, not by whoever asked: they may be gone before it ends.
+            // The query holds the permit: its caller may be cancelled before it ends.
             let _permit = permit;
             let connection = readers.take()?;
             let found = rows(&connection, sql, &sets);
@@ -308,14 +309,14 @@ impl ToSql for Param {
     }
 }
 
-/// A statement is planned once and not again for every value: a status that is a parameter would otherwise be held
-/// against the conditions of the indexes each time.
+/// Plans each statement once. Otherwise SQLite would plan a statement again for every value of a parameter that
+/// occurs in the condition of an index.
 fn keep_plans(connection: &Connection) -> Result<(), Error> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// `$2` before `$1` would silently swap two values.
+/// Checks the order of the parameters: `$2` before `$1` would silently swap two values.
 fn assert_order(prepared: &rusqlite::CachedStatement<'_>, sql: &str) {
     if cfg!(debug_assertions) {
         for index in 1..=prepared.parameter_count() {

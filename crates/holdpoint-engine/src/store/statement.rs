@@ -1,4 +1,4 @@
-//! Statements, parameters and rows as plain values, the same for every driver.
+//! Statements, parameters and rows as values, the same for every driver.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ pub(crate) struct Statement {
     pub params: Arc<[Param]>,
 }
 
-/// A value, or none of that type: PostgreSQL must know the type of a parameter even when it is NULL.
+/// A value of a parameter or a column. NULL has a type: PostgreSQL must know the type of every parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Param {
     Int(Option<i64>),
     Text(Option<String>),
 }
 
-/// One statement for one or for many sets of values. A database that can does them all at once; the order in which
-/// the sets are treated must not matter, and rows that come back carry their own keys.
+/// One statement for one or many sets of values. PostgreSQL executes all sets at once, so that the order of the sets
+/// must not matter, and returned rows must contain their keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub sql: &'static str,
@@ -29,14 +29,14 @@ pub(crate) struct Query {
     pub lock: Option<Lock>,
 }
 
-/// What a selection locks until the end of the transaction, where rows are locked one by one.
+/// The row locks of a SELECT, held until the end of the transaction. SQLite ignores them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
-    /// The table's name in the statement.
+    /// The alias of the table in the statement.
     pub of: &'static str,
-    /// The columns by which rows are locked in order, so that two transactions never wait for each other.
+    /// The columns that order the rows, so that two transactions cannot deadlock.
     pub order: Option<&'static str>,
-    /// Rows that somebody else has locked are left out instead of waited for.
+    /// Skips rows that another transaction has locked, instead of waiting for them.
     pub skip: bool,
 }
 
@@ -49,7 +49,7 @@ impl Query {
         Self { sql, sets: sets.into_iter().map(Arc::from).collect(), lock: None }
     }
 
-    /// Rows are locked in the order of the columns `order`.
+    /// Locks rows in the order of the columns `order`.
     pub(crate) fn locking(mut self, of: &'static str, order: &'static str) -> Self {
         self.lock = Some(Lock { of, order: Some(order), skip: false });
         self
@@ -61,33 +61,36 @@ impl Query {
         self
     }
 
-    /// Locks what nobody else has locked, in the statement's own order.
+    /// Locks the rows that no other transaction has locked, in the order of the statement.
     pub(crate) fn locking_free(mut self, of: &'static str) -> Self {
         self.lock = Some(Lock { of, order: None, skip: true });
         self
     }
 }
 
-/// What came back from a query, over all its sets.
+/// The result of a query over all its sets.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct QueryResult {
     pub rows: Vec<Row>,
+    /// The number of rows that were returned or changed.
     pub touched: u64,
 }
 
-/// A connection in the middle of a transaction. SQLite is always ready at once; PostgreSQL sends everything of one
-/// call in one go and waits once.
+/// A connection of a writer. SQLite executes a call at once; PostgreSQL needs one round trip for each call.
 pub(crate) trait Tx {
-    /// Whether what comes while a transaction is being made up may still join it. Not where rows are locked one by
-    /// one: they would no longer be locked in order.
+    /// True if jobs that arrive during a transaction may join it. False with row locks: the rows of such jobs would not
+    /// be locked in order.
     const MAY_GROW: bool;
 
-    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
-    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
-    /// Writes what is left and commits. These queries return nothing and do not see each other.
+    /// Begins a transaction and executes its first queries.
+    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send;
+    /// Executes queries in the transaction.
+    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send;
+    /// Executes the last queries and commits. These queries return no rows and do not see the writes of each other.
     fn commit(&self, last: &[Query]) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Rolls the transaction back, if there is one.
     fn rollback(&self) -> impl Future<Output = ()> + Send;
-    /// Called when there is nothing to write for a while.
+    /// Called after a while without writes.
     fn idle(&self) {}
 }
 
@@ -111,7 +114,7 @@ impl From<&str> for Param {
 
 impl From<String> for Param {
     fn from(text: String) -> Self {
-        // PostgreSQL takes no NUL. Ids have none and JSON escapes it; what is left are texts for people.
+        // PostgreSQL rejects NUL. Ids contain none and JSON escapes it; only texts for people can contain one.
         Self::Text(Some(if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text }))
     }
 }
@@ -124,7 +127,7 @@ impl From<i64> for Param {
 
 impl From<u64> for Param {
     fn from(number: u64) -> Self {
-        // Counters of ours never come near the end of an i64.
+        // The counters never reach the limit of an i64.
         Self::Int(Some(i64::try_from(number).unwrap_or(i64::MAX)))
     }
 }

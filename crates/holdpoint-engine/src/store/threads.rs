@@ -1,5 +1,5 @@
-//! Which runs stand in a thread, read from `runs`. They come one after another and their ids sort by time, so that the
-//! log of a thread is the logs of its runs, end to end.
+//! The runs of an agent thread, read from `runs`. They run one after the other and their ids sort by time, so that
+//! the log of a thread is the concatenation of the logs of its runs.
 
 use std::collections::HashMap;
 
@@ -7,29 +7,29 @@ use holdpoint_core::{RunId, TenantId};
 
 use super::{Database, Error, Param, Row, params, unreadable};
 
-/// Runs of a thread are those of a scope with this word before its name.
+/// The prefix of the scope of a thread. The runs of a thread are those of its scope.
 const SCOPE: &str = "thread:";
-/// The run behind another.
+/// Selects the run after another one.
 const NEXT: &str = "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND scope_id = $2 AND run_id > $3
     ORDER BY run_id LIMIT 1";
-/// Without the word about run ids, SQLite looks through all runs of the tenant from the last one on.
+/// Selects the newest run. Without the condition on `run_id`, SQLite scans all runs of the tenant from the last one on.
 const NEWEST: &str = "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND scope_id = $2 AND run_id > ''
     ORDER BY run_id DESC LIMIT 1";
-/// Runs behind another, in any order.
-const BEHIND: &str = "SELECT r.tenant_id, r.scope_id, r.run_id FROM runs r
+/// Selects the runs after another one, in any order.
+const AFTER: &str = "SELECT r.tenant_id, r.scope_id, r.run_id FROM runs r
     WHERE r.tenant_id = $1 AND r.scope_id = $2 AND r.run_id > $3";
-/// A run, if it stands in the thread: by its scope, or because it is alone in a thread with its own name.
+/// Selects a run if it belongs to the thread: by its scope, or because the thread has the id of the run.
 const ONE: &str = "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND run_id = $2
     AND (scope_id = $3 OR (run_id = $4 AND COALESCE(substr(scope_id, 1, 7), '') <> 'thread:'))";
 
-/// A thread of a tenant.
-pub(crate) type Thread = (TenantId, String);
+/// The tenant and the id of an agent thread.
+pub(crate) type ThreadKey = (TenantId, String);
 
 pub(crate) fn scope_of(thread: &str) -> String {
     format!("{SCOPE}{thread}")
 }
 
-/// A run of a thread and how many events it has; nothing where it is none.
+/// Returns a run of a thread and the number of its events; None if the run does not belong to the thread.
 pub(crate) async fn one(
     db: &Database,
     tenant: &TenantId,
@@ -40,26 +40,26 @@ pub(crate) async fn one(
     db.query_one(ONE, values).await?.as_ref().map(read).transpose()
 }
 
-/// The first run of a thread behind another, or the very first.
+/// Returns the run of a thread after another one, or the first.
 pub(crate) async fn next(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    behind: Option<&RunId>,
+    after: Option<&RunId>,
 ) -> Result<Option<RunId>, Error> {
-    let own = behind.is_some_and(|behind| behind.as_str() == thread);
-    if behind.is_none()
+    let own = after.is_some_and(|after| after.as_str() == thread);
+    if after.is_none()
         && let Some((run, _)) = one(db, tenant, thread, thread).await?
     {
         return Ok(Some(run));
     }
-    // Whoever has the thread's own name was there before the thread had any other run.
-    let behind = behind.filter(|_| !own);
-    let found = db.query_one(NEXT, next_values(tenant, thread, behind)).await?;
+    // A run with the id of the thread is older than all other runs of the thread.
+    let after = after.filter(|_| !own);
+    let found = db.query_one(NEXT, next_values(tenant, thread, after)).await?;
     Ok(found.as_ref().map(read).transpose()?.map(|(run, _)| run))
 }
 
-/// How the database finds it. For tests.
+/// Returns the query plans, for tests.
 pub(crate) async fn plan(db: &Database, tenant: &TenantId, thread: &str) -> Result<Vec<String>, Error> {
     let one = params![tenant.as_str(), thread, scope_of(thread), thread];
     let newest = params![tenant.as_str(), scope_of(thread)];
@@ -67,31 +67,31 @@ pub(crate) async fn plan(db: &Database, tenant: &TenantId, thread: &str) -> Resu
         db.plan(NEXT, next_values(tenant, thread, None)).await?,
         db.plan(ONE, one).await?,
         db.plan(NEWEST, newest).await?,
-        db.plan(BEHIND, next_values(tenant, thread, None)).await?,
+        db.plan(AFTER, next_values(tenant, thread, None)).await?,
         db.plan(super::scopes::ACTIVE, params![tenant.as_str(), scope_of(thread)]).await?,
     ])
 }
 
-fn next_values(tenant: &TenantId, thread: &str, behind: Option<&RunId>) -> Vec<Param> {
-    params![tenant.as_str(), scope_of(thread), behind.map_or("", RunId::as_str)]
+fn next_values(tenant: &TenantId, thread: &str, after: Option<&RunId>) -> Vec<Param> {
+    params![tenant.as_str(), scope_of(thread), after.map_or("", RunId::as_str)]
 }
 
-/// The newest run that was begun in a thread; of a thread with the name of a run, not that one.
+/// Returns the newest run in the scope of a thread. A run with the id of the thread is not in that scope.
 pub(crate) async fn newest(db: &Database, tenant: &TenantId, thread: &str) -> Result<Option<RunId>, Error> {
     let found = db.query_one(NEWEST, params![tenant.as_str(), scope_of(thread)]).await?;
     Ok(found.as_ref().map(read).transpose()?.map(|(run, _)| run))
 }
 
-/// Threads with runs behind the one that each is known to have, and the newest of these.
+/// Returns the threads that have newer runs than the known ones, each with its newest run.
 pub(crate) async fn grown(
     db: &Database,
-    known: &HashMap<Thread, String>,
-) -> Result<HashMap<Thread, String>, Error> {
-    let values = |((tenant, thread), run): (&Thread, &String)| {
+    known: &HashMap<ThreadKey, String>,
+) -> Result<HashMap<ThreadKey, String>, Error> {
+    let values = |((tenant, thread), run): (&ThreadKey, &String)| {
         params![tenant.as_str(), scope_of(thread), run.as_str()]
     };
-    let mut grown: HashMap<Thread, String> = HashMap::new();
-    for row in db.query_each(BEHIND, known.iter().map(values).collect()).await? {
+    let mut grown: HashMap<ThreadKey, String> = HashMap::new();
+    for row in db.query_each(AFTER, known.iter().map(values).collect()).await? {
         let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?;
         let thread = row.text(1)?.strip_prefix(SCOPE).unwrap_or_default().to_owned();
         let newest = grown.entry((tenant, thread)).or_default();

@@ -1,4 +1,4 @@
-//! The `timers` table: absolute deadlines. A row that fell due while nobody ran is simply the first to be read.
+//! The `timers` table: absolute deadlines. Timers that fell due while no process ran are read first.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ const INSERT: &str = "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALU
 const DELETE: &str = "DELETE FROM timers WHERE due_ms = $1 AND tenant_id = $2 AND run_id = $3 AND timer = $4";
 const DUE: &str = "SELECT tenant_id, run_id, timer, due_ms FROM timers WHERE due_ms <= $1 AND held_ms <= $1
     ORDER BY due_ms LIMIT $2";
-/// Keeps others from firing the same timer until $1; none comes back that somebody else holds.
+/// Reserves a timer until $1, so that no other process fires it. Returns no row if another process holds it.
 pub(crate) const HOLD: &str = "UPDATE timers SET held_ms = $1
     WHERE due_ms = $2 AND tenant_id = $3 AND run_id = $4 AND timer = $5 AND held_ms <= $6
     RETURNING tenant_id, run_id, timer, due_ms";
 pub(crate) const RELEASE_ALL: &str = "UPDATE timers SET held_ms = 0 WHERE held_ms > 0";
-/// The next deadline, and when a timer that is overdue and held may be tried again.
+/// Selects the next deadline, and the time at which a reserved overdue timer may be fired again.
 const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM timers WHERE due_ms > $1),
     (SELECT MIN(held_ms) FROM timers WHERE due_ms <= $1)";
 
-/// A name is part of the table's key, and PostgreSQL takes no more than 2704 bytes into one, with tenant and run.
+/// The maximum length of a name. It is part of the primary key, of which PostgreSQL allows 2704 bytes in all.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// What the obligations make of the table: of several about one timer the last counts.
+/// Returns the statements for the timers of the obligations. For each timer, the last obligation counts.
 pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
     let mut last = BTreeMap::new();
     for obligation in obligations {
@@ -43,19 +43,19 @@ pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTimer {
     pub of: RunRef,
     pub due: Timestamp,
     name: String,
 }
 
-impl Due {
+impl DueTimer {
     pub(crate) fn clear(&self) -> Statement {
         let (of, name) = (&self.of, self.name.as_str());
         Statement::new(DELETE, params![self.due, of.tenant.as_str(), of.run.as_str(), name])
     }
 
-    /// What is to be fired; nothing when only the run knows.
+    /// Returns the timer; None if the name is a digest, which only the run can resolve.
     pub(crate) fn timer(&self) -> Result<Option<Timer>, Error> {
         match self.name.split_once(':') {
             Some(("interrupt", id)) => {
@@ -71,19 +71,19 @@ impl Due {
         }
     }
 
-    /// The timer whose name was too long to be stored.
+    /// Returns the timer whose name is stored as a digest.
     pub(crate) fn timer_in(&self, run: &Run) -> Result<Timer, Error> {
         let mut sleeps = run.workflow.nodes.iter().map(|node| Timer::Sleep(node.id.clone()));
         sleeps.find(|timer| name(timer) == self.name).ok_or_else(|| unreadable("timer", &self.name))
     }
 
-    /// The values for `HOLD`.
+    /// Returns the values of `HOLD`.
     pub(crate) fn hold(&self, until: Timestamp, now: Timestamp) -> Vec<Param> {
         params![until, self.due, self.of.tenant.as_str(), self.of.run.as_str(), self.name.as_str(), now]
     }
 }
 
-pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Due>, Error> {
+pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<DueTimer>, Error> {
     db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
 }
 
@@ -97,14 +97,14 @@ fn name(timer: &Timer) -> String {
         Timer::Run => "run".to_owned(),
         Timer::Interrupt(id) => format!("interrupt:{}", id.0),
         Timer::Sleep(node) if node.as_str().len() <= NAME_BYTES_MAX => format!("sleep:{node}"),
-        // Node ids have any length. A long one is found again among those of its run.
+        // Node ids have any length. A long one is stored as a digest and found again among the nodes of its run.
         Timer::Sleep(node) => format!("sleep#{}", hex(&Sha256::digest(node.as_str()))),
     }
 }
 
-pub(crate) fn read(row: &Row) -> Result<Due, Error> {
+pub(crate) fn read(row: &Row) -> Result<DueTimer, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("timer", error);
     let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
     let run = RunId::parse(row.text(1)?).map_err(bad)?;
-    Ok(Due { of: RunRef { tenant, run }, due: Timestamp(row.int(3)?), name: row.text(2)?.to_owned() })
+    Ok(DueTimer { of: RunRef { tenant, run }, due: Timestamp(row.int(3)?), name: row.text(2)?.to_owned() })
 }

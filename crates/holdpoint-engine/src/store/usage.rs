@@ -1,5 +1,5 @@
-//! The `tenant_usage` table: open runs and bytes of events of each tenant. A writer adds to a row of its own, so that
-//! writers do not wait for each other; the usage is the sum.
+//! The `tenant_usage` table: open runs and bytes of events of each tenant. Each writer adds to a row of its own, so
+//! that writers do not wait for each other. The usage is the sum of the rows.
 
 use std::collections::BTreeMap;
 
@@ -26,28 +26,28 @@ const FAMILY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM runs
 const LOG_BYTES: &str = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(events)), 0) AS BIGINT) FROM events
     WHERE tenant_id = $1 AND run_id = $2";
 
-/// The number of rows of a tenant's usage at most.
+/// The maximum number of rows for the usage of a tenant.
 const SHARDS: u8 = 64;
 
 /// A change of a tenant's usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Delta {
+pub(crate) struct UsageDelta {
     pub open_runs: i64,
     pub event_bytes: i64,
 }
 
 /// Changes of the usage of some tenants, in the order in which their rows are locked.
-pub(crate) type Deltas = BTreeMap<TenantId, Delta>;
+pub(crate) type UsageDeltas = BTreeMap<TenantId, UsageDelta>;
 
-/// Returns the row that a writer adds to.
+/// Returns the shard that a writer adds to.
 pub(crate) fn random_shard() -> i64 {
     let [.., last] = Uuid::now_v7().into_bytes();
     i64::from(last % SHARDS)
 }
 
 /// Returns the values of [`ADD`] for each tenant whose usage changes.
-pub(crate) fn additions(deltas: Deltas, shard: i64) -> impl Iterator<Item = Vec<Param>> {
-    let changed = deltas.into_iter().filter(|(_, delta)| *delta != Delta::default());
+pub(crate) fn additions(deltas: UsageDeltas, shard: i64) -> impl Iterator<Item = Vec<Param>> {
+    let changed = deltas.into_iter().filter(|(_, delta)| *delta != UsageDelta::default());
     changed.map(move |(tenant, delta)| params![tenant.as_str(), shard, delta.open_runs, delta.event_bytes])
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId) -> Result<(u64, 
     Ok((count(sum(0)?), count(sum(1)?)))
 }
 
-/// Counts the deliveries of a tenant that are not over, up to `limit`.
+/// Counts the unfinished deliveries of a tenant, up to `limit`.
 pub(crate) async fn deliveries(db: &Database, tenant: &TenantId, limit: u64) -> Result<u64, Error> {
     count(db, DELIVERIES, params![tenant.as_str(), limit]).await
 }
@@ -69,8 +69,8 @@ pub(crate) async fn definitions(db: &Database, tenant: &TenantId) -> Result<u64,
     count(db, DEFINITIONS, params![tenant.as_str()]).await
 }
 
-/// Counts the runs below a run, at any depth, up to `limit`, without the children of `parent`. The id of a child run is
-/// that of its parent with a dot and a number.
+/// Counts the descendants of a run, up to `limit`, without the children of `parent`. The id of a child run is the id
+/// of its parent with a dot and a number.
 pub(crate) async fn family(db: &Database, root: &RunRef, parent: &RunId, limit: u64) -> Result<u64, Error> {
     let (from, to) = (format!("{}.", root.run), format!("{}/", root.run));
     count(db, FAMILY, params![root.tenant.as_str(), from, to, parent.as_str(), limit]).await
@@ -81,7 +81,7 @@ pub(crate) async fn log_bytes(db: &Database, of: &RunRef) -> Result<u64, Error> 
     count(db, LOG_BYTES, params![of.tenant.as_str(), of.run.as_str()]).await
 }
 
-/// Returns the id of the run at the top of a family: a run at depth n has n numbers behind the id of that run.
+/// Returns the id of the first run of a family: the id of a run at depth n is that id with n numbers.
 pub(crate) fn root_of(run: &RunId, depth: u32) -> RunId {
     let root = (0..depth).fold(run.as_str(), |id, _| id.rsplit_once('.').map_or(id, |(above, _)| above));
     RunId::parse(root).unwrap_or_else(|_| run.clone())
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn only_tenants_whose_usage_changes_are_written() {
         let tenant = |name: &str| TenantId::parse(name).unwrap();
-        let changed = Delta { open_runs: -1, event_bytes: 20 };
-        let deltas = Deltas::from([(tenant("a"), Delta::default()), (tenant("b"), changed)]);
+        let changed = UsageDelta { open_runs: -1, event_bytes: 20 };
+        let deltas = UsageDeltas::from([(tenant("a"), UsageDelta::default()), (tenant("b"), changed)]);
         let written: Vec<_> = additions(deltas, 3).collect();
         assert_eq!(written, [params!["b", 3_i64, -1_i64, 20_i64]]);
     }

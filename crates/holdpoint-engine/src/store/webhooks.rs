@@ -1,5 +1,5 @@
-//! The `webhooks`, `webhook_revision` and `webhook_log` tables: who is told of what happens, and what became of them.
-//! Secrets are sealed before they come here.
+//! The `webhooks`, `webhook_revision` and `webhook_log` tables: the subscriptions and the log of their states.
+//! Secrets are stored in their sealed form.
 
 use std::fmt;
 
@@ -10,37 +10,38 @@ use serde::de::DeserializeOwned;
 use super::keys::ApiKey;
 use super::{Database, Error, Row, Statement, params, unreadable};
 
-/// How often the list of subscriptions has changed.
+/// Selects the revision of the list of subscriptions.
 pub(crate) const REVISION: &str = "SELECT v.revision FROM webhook_revision v WHERE v.place = $1";
-/// What is needed to tell which events whom concern.
+/// Selects the filters of all subscriptions.
 pub(crate) const LIST: &str =
     "SELECT tenant_id, webhook_id, events, tags, mode, ordered, state FROM webhooks ORDER BY webhook_id";
-/// Not when the tenant has $19 of them already.
+/// Inserts a subscription, unless the tenant has $19 of them.
 const INSERT: &str =
     "INSERT INTO webhooks (tenant_id, webhook_id, url, events, tags, mode, ordered, retry, secret, \
     fingerprint, state, breaker, mark, created_ms, updated_ms, owner_principal, owner_key, owner_lineage)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 FROM webhook_revision
     WHERE place = 1 AND (SELECT COUNT(*) FROM webhooks WHERE tenant_id = $1) < $19";
 const REMOVE: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND webhook_id = $2";
-/// Only while the row is as it was when it was read.
+/// Updates a subscription if the row is as it was read.
 const CHANGE: &str = "UPDATE webhooks SET state = $1, breaker = $2, mark = $3, updated_ms = $4, reason = $5,
         owner_principal = $6, owner_key = $7, owner_lineage = $8
     WHERE tenant_id = $9 AND webhook_id = $10 AND mark = $11";
-/// Replaces the secret. Only while the row is as it was when it was read.
+/// Replaces the secret if the row is as it was read.
 const ROTATE: &str =
     "UPDATE webhooks SET secret = $1, fingerprint = $2, old_secret = $3, old_fingerprint = $4,
         old_until_ms = $5, mark = $6, updated_ms = $7
     WHERE tenant_id = $8 AND webhook_id = $9 AND mark = $10";
 /// Erases secrets whose overlap has ended.
 pub(crate) const ERASE_OLD_SECRETS: &str = "UPDATE webhooks SET old_secret = NULL, old_fingerprint = NULL, old_until_ms = NULL WHERE old_until_ms <= $1";
-/// These two only when a change above was made.
+/// Adds an entry to the log if one of the updates above was made, as [`BUMP_IF`] raises the revision.
 const LOG: &str = "INSERT INTO webhook_log (tenant_id, webhook_id, at_ms, from_state, to_state, reason)
     SELECT tenant_id, webhook_id, $1, $2, $3, $4 FROM webhooks
     WHERE tenant_id = $5 AND webhook_id = $6 AND mark = $7";
 const BUMP_IF: &str = "UPDATE webhook_revision SET revision = revision + 1 WHERE place = 1 AND EXISTS
     (SELECT 1 FROM webhooks WHERE tenant_id = $1 AND webhook_id = $2 AND mark = $3)";
 const BUMP: &str = "UPDATE webhook_revision SET revision = revision + 1 WHERE place = $1";
-/// The last column tells at the instant $1 how the lineage of the owner ended: by its newest key, if none is active.
+/// Selects subscriptions. The last column is the state of the lineage of the owner at $1: if no key is active, the
+/// reason why the newest ended.
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -69,13 +70,19 @@ pub(crate) const PURGE_LOG: &str = "DELETE FROM webhook_log WHERE seq IN
 /// A subscription, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
+    /// The tenant of the subscription.
     pub tenant: TenantId,
+    /// The id of the subscription.
     pub id: String,
+    /// The address that deliveries are sent to.
     pub url: String,
+    /// The events of the subscription.
     pub filter: Filter,
+    /// The mode of delivery.
     pub mode: Mode,
-    /// Whether the events of a run come one after the other.
+    /// True if the events of a run are delivered in their order.
     pub ordered: bool,
+    /// The retry policy of deliveries.
     pub retry: RetryPolicy,
     /// The first eight digits of the secret's SHA-256.
     pub fingerprint: String,
@@ -87,17 +94,20 @@ pub struct Webhook {
     pub owner: Option<WebhookOwner>,
     /// The secret before the last rotation, until its overlap ends.
     pub old_secret: Option<OldSecret>,
+    /// The circuit breaker.
     pub breaker: Breaker,
+    /// The time of its creation.
     pub created_at: Timestamp,
+    /// The time of its last change.
     pub updated_at: Timestamp,
     pub(crate) stored_state: SubscriptionState,
-    pub(crate) sealed: Sealed,
+    pub(crate) sealed: SealedSecret,
     pub(crate) mark: String,
 }
 
 impl Webhook {
-    /// Returns true if it stands still because its owner has no active key, and the store does not say so yet.
-    pub(crate) fn has_lapsed(&self) -> bool {
+    /// Returns true if it is paused because its owner has no active key, and this is not stored yet.
+    pub(crate) fn has_unstored_pause(&self) -> bool {
         self.state != self.stored_state
     }
 }
@@ -105,9 +115,11 @@ impl Webhook {
 /// The principal and the key that a webhook belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookOwner {
+    /// The principal.
     pub principal: String,
+    /// The id of the key.
     pub key_id: String,
-    /// Deliveries stop when no key of this lineage is active.
+    /// The lineage of the key. Deliveries stop when no key of it is active.
     pub lineage: String,
 }
 
@@ -118,36 +130,42 @@ impl From<&ApiKey> for WebhookOwner {
     }
 }
 
-/// A secret that still signs deliveries beside its successor.
+/// A replaced secret that still signs deliveries together with its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSecret {
+    /// The first eight digits of its SHA-256.
     pub fingerprint: String,
+    /// The time until which it signs deliveries.
     pub until: Timestamp,
-    pub(crate) sealed: Sealed,
+    pub(crate) sealed: SealedSecret,
 }
 
-/// A secret that does not open without its key, and still need not be in a log.
+/// A sealed secret. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Sealed(pub String);
+pub(crate) struct SealedSecret(pub String);
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for SealedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealed")
     }
 }
 
-/// Something that became of a subscription.
+/// An entry of the log of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookChange {
+    /// The position in the log.
     pub seq: u64,
+    /// The time of the change.
     pub at: Timestamp,
+    /// The state before the change.
     pub from: SubscriptionState,
-    /// The same where only its circuit opened or closed.
+    /// The state after the change; equal to `from` if only the circuit breaker or the secret changed.
     pub to: SubscriptionState,
+    /// The reason of the change.
     pub reason: ChangeReason,
 }
 
-/// Touches a row, last, unless there are `most` already.
+/// Inserts a subscription. The row count of the last statement is 0 if the tenant has `most` of them.
 pub(crate) fn insert(webhook: &Webhook, most: u64) -> Result<Vec<Statement>, Error> {
     let Webhook { tenant, id, mark, .. } = webhook;
     let values = params![
@@ -180,7 +198,7 @@ pub(crate) fn remove(tenant: &TenantId, id: &str) -> Vec<Statement> {
     vec![Statement::new(BUMP, params![1_i64]), remove]
 }
 
-/// From one look of the row to another. The last statement touches a row if the webhook was not changed meanwhile.
+/// Updates the row `from` to `to`. The row count of the last statement is 0 if the webhook was changed meanwhile.
 pub(crate) fn change(
     from: &Webhook,
     to: &Webhook,
@@ -210,7 +228,8 @@ pub(crate) fn change(
     Ok(std::iter::once(change).chain(log).chain(bump).collect())
 }
 
-/// Stores a new secret, and the one before it if it stays valid. The last statement touches a row if the webhook was not changed meanwhile.
+/// Stores a new secret, and the old one if it stays valid. The row count of the last statement is 0 if the webhook was
+/// changed meanwhile.
 pub(crate) fn rotate(from: &Webhook, to: &Webhook) -> Vec<Statement> {
     let (tenant, id, mark) = (to.tenant.as_str(), to.id.as_str(), to.mark.as_str());
     let old = to.old_secret.as_ref();
@@ -231,7 +250,7 @@ pub(crate) fn rotate(from: &Webhook, to: &Webhook) -> Vec<Statement> {
     vec![Statement::new(ROTATE, values), Statement::new(LOG, log)]
 }
 
-/// Returns the subscription as it is at the instant `now`.
+/// Returns the subscription as it is at the time `now`.
 pub(crate) async fn find(
     db: &Database,
     tenant: &TenantId,
@@ -291,7 +310,7 @@ fn read(row: &Row, now: Timestamp) -> Result<Webhook, Error> {
         mode: word(row.text(5)?, Mode::parse)?,
         ordered: row.int(6)? == 1,
         retry: parsed(row.text(7)?)?,
-        sealed: Sealed(row.text(8)?.to_owned()),
+        sealed: SealedSecret(row.text(8)?.to_owned()),
         fingerprint: row.text(9)?.to_owned(),
         state,
         reason,
@@ -315,7 +334,7 @@ fn read_owner(row: &Row) -> Result<Option<WebhookOwner>, Error> {
 fn read_old_secret(row: &Row) -> Result<Option<OldSecret>, Error> {
     let values = (row.optional_text(19)?, row.optional_text(20)?, row.optional_int(21)?);
     let (Some(sealed), Some(fingerprint), Some(until)) = values else { return Ok(None) };
-    let (sealed, fingerprint) = (Sealed(sealed.to_owned()), fingerprint.to_owned());
+    let (sealed, fingerprint) = (SealedSecret(sealed.to_owned()), fingerprint.to_owned());
     Ok(Some(OldSecret { fingerprint, until: Timestamp(until), sealed }))
 }
 
@@ -328,5 +347,5 @@ pub(crate) fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 }
 
 pub(crate) fn word<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
-    parse(text).ok_or_else(|| unreadable("webhook", format!("{text:?} is no state of it")))
+    parse(text).ok_or_else(|| unreadable("webhook", format!("unknown word {text:?}")))
 }

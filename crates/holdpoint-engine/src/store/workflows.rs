@@ -15,7 +15,7 @@ pub(crate) const LATEST_REVISION: &str = "SELECT w.tenant_id, w.workflow_id, w.r
         WHERE l.tenant_id = w.tenant_id AND l.workflow_id = w.workflow_id)";
 const ONE: &str = "SELECT revision, definition, created_ms, loops_checked FROM workflows
     WHERE tenant_id = $1 AND workflow_id = $2 AND revision = $3";
-/// A writer that lost the race for a revision leaves the row of the winner alone.
+/// Writes the summary of a revision, unless a newer one is stored.
 const SUMMARIZE: &str =
     "INSERT INTO workflow_summaries (tenant_id, workflow_id, revision, name, version, created_ms)
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant_id, workflow_id) DO UPDATE SET
@@ -25,20 +25,23 @@ const NAME: &str = "UPDATE workflow_summaries SET name = $1, version = $2
     WHERE tenant_id = $3 AND workflow_id = $4 AND revision = $5";
 const SUMMARIES: &str = "SELECT workflow_id, revision, name, version, created_ms FROM workflow_summaries
     WHERE tenant_id = $1 ORDER BY workflow_id LIMIT $2";
-/// Characters of a name or a version that lists show.
+/// The maximum number of characters of a name or a version in lists.
 const SHOWN_CHARS_MAX: usize = 256;
 
 /// One revision of a definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Registered {
+pub struct WorkflowRevision {
+    /// The number of the revision, from 1.
     pub revision: u64,
+    /// The definition as registered.
     pub definition: Value,
+    /// The time of the registration.
     pub created_at: Timestamp,
-    /// The registration has checked that no loop repeats an effect with one grant.
+    /// True if the registration has checked that no loop repeats an effect with one grant.
     pub loops_checked: bool,
 }
 
-pub(crate) fn insert(tenant: &TenantId, id: &WorkflowId, registered: &Registered) -> Statement {
+pub(crate) fn insert(tenant: &TenantId, id: &WorkflowId, registered: &WorkflowRevision) -> Statement {
     let values = params![
         tenant.as_str(),
         id.as_str(),
@@ -53,7 +56,7 @@ pub(crate) async fn latest(
     db: &Database,
     tenant: &TenantId,
     id: &WorkflowId,
-) -> Result<Option<Registered>, Error> {
+) -> Result<Option<WorkflowRevision>, Error> {
     let row = db.query_one(LATEST, params![tenant.as_str(), id.as_str()]).await?;
     row.as_ref().map(read).transpose()
 }
@@ -63,7 +66,7 @@ pub(crate) async fn revision(
     tenant: &TenantId,
     id: &WorkflowId,
     revision: u64,
-) -> Result<Option<Registered>, Error> {
+) -> Result<Option<WorkflowRevision>, Error> {
     let row = db.query_one(ONE, params![tenant.as_str(), id.as_str(), revision]).await?;
     row.as_ref().map(read).transpose()
 }
@@ -71,29 +74,33 @@ pub(crate) async fn revision(
 /// The latest revision of a definition, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowSummary {
+    /// The id of the workflow.
     pub id: WorkflowId,
+    /// The number of the latest revision.
     pub revision: u64,
-    /// The first characters.
+    /// The first characters of the name.
     pub name: String,
+    /// The first characters of the version.
     pub version: String,
+    /// The time of the registration of the latest revision.
     pub created_at: Timestamp,
 }
 
-/// Writes what lists show of a revision.
-pub(crate) fn summarize(tenant: &TenantId, id: &WorkflowId, registered: &Registered) -> Statement {
+/// Writes the summary of a revision.
+pub(crate) fn summarize(tenant: &TenantId, id: &WorkflowId, registered: &WorkflowRevision) -> Statement {
     let (name, version) = names(&registered.definition);
     let (revision, at) = (registered.revision, registered.created_at);
     Statement::new(SUMMARIZE, params![tenant.as_str(), id.as_str(), revision, name, version, at])
 }
 
-/// Fills in the names of a revision that was stored before there were summaries.
+/// Fills in the names of a revision that an older version has stored without a summary.
 pub(crate) fn name(tenant: &TenantId, summary: &WorkflowSummary) -> Statement {
     let (name, version) = (summary.name.as_str(), summary.version.as_str());
     let values = params![name, version, tenant.as_str(), summary.id.as_str(), summary.revision];
     Statement::new(NAME, values)
 }
 
-/// Returns the name and the version of a definition, each as long as lists show them.
+/// Returns the name and the version of a definition, cut to the length that lists show.
 pub(crate) fn names(definition: &Value) -> (String, String) {
     let text = |member: &str| {
         let text = definition.get(member).and_then(Value::as_str).unwrap_or_default();
@@ -102,7 +109,7 @@ pub(crate) fn names(definition: &Value) -> (String, String) {
     (text("name"), text("version"))
 }
 
-/// Returns the latest revisions of a tenant's definitions; false beside those whose names are not filled in yet.
+/// Returns the latest revisions of the definitions of a tenant, each with false if its names are not filled in yet.
 pub(crate) async fn summaries(
     db: &Database,
     tenant: &TenantId,
@@ -123,8 +130,8 @@ fn summary(row: &Row) -> Result<WorkflowSummary, Error> {
     })
 }
 
-fn read(row: &Row) -> Result<Registered, Error> {
-    Ok(Registered {
+fn read(row: &Row) -> Result<WorkflowRevision, Error> {
+    Ok(WorkflowRevision {
         revision: row.count(0)?,
         definition: serde_json::from_str(row.text(1)?).map_err(|error| unreadable("workflow", error))?,
         created_at: Timestamp(row.int(2)?),

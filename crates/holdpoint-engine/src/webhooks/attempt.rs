@@ -1,36 +1,37 @@
-//! One attempt: looks once more whether it may be made, makes it, and writes down how it went.
+//! One attempt of a delivery: checks the subscription, sends the request, and records the result.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use holdpoint_core::Timestamp;
 use holdpoint_core::webhook::{
-    AttemptOutcome, ChangeReason, DeadReason, DeliveryState, Gate, Mode, Next, Reception, RetryPolicy,
-    SubscriptionState,
+    AttemptOutcome, BreakerState, ChangeReason, DeadReason, DeliveryOutcome, DeliveryResponse, DeliveryState,
+    Mode, RetryPolicy, SubscriptionState,
 };
 use uuid::Uuid;
 
 use super::settings::millis;
-use super::{Lane, Notice, Render, Rendered, sign};
+use super::{BestEffortEvent, DeliveryContent, DeliveryLane, Render, sign};
 use crate::engine::{Engine, SigningSecrets};
 use crate::error::Error;
-use crate::outgoing::{Method, Request};
+use crate::outgoing::{Method, OutgoingRequest};
 use crate::store::deliveries::{Delivery, DeliveryKind, attempts};
 use crate::store::webhooks::Webhook;
 
-/// Bytes of an answer that are read; nobody needs them, and a longer one is a failure.
+/// The maximum size of a response. Its content is not used; a larger response is a failure.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// How much longer than an attempt a probe of an open circuit is waited for.
+/// Time beyond the attempt timeout after which a probe of an open circuit counts as lost.
 const PROBE_GRACE_MS: u64 = 1000;
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 
-pub(super) struct Carrier {
+/// Sends deliveries and records their results.
+pub(super) struct DeliverySender {
     pub engine: Engine,
     pub render: Arc<dyn Render>,
 }
 
-/// Where a delivery goes, and what it is signed with.
-struct Target {
+/// The address, the signing secrets and the retry policy of a delivery.
+struct DeliveryTarget {
     url: String,
     /// None for callbacks of runs that earlier versions started: they have no secret.
     signed: Option<Signer>,
@@ -43,53 +44,58 @@ struct Signer {
     secrets: SigningSecrets,
 }
 
-struct Sent {
+/// The result of one attempt.
+struct AttemptResult {
     at: Timestamp,
     latency_ms: u64,
     status: Option<u16>,
     error: Option<String>,
-    reception: Reception,
-    /// Whether the other side had a part in it.
-    reached_out: bool,
+    reception: DeliveryResponse,
+    /// The request was sent, so the result counts for the circuit breaker.
+    request_sent: bool,
 }
 
-/// Whether a claimed delivery is sent, or what becomes of it instead.
-enum Errand {
-    Go(Target),
-    NotNow,
+/// The decision about a claimed delivery.
+enum DeliveryPlan {
+    Send(DeliveryTarget),
+    Postpone,
     Drop,
-    GiveUp,
+    DeadLetter,
 }
 
-impl Carrier {
-    /// A durable delivery that is ours until its lease ends. What goes wrong here is taken over then. Says whether it was taken,
-    /// where that was tried.
-    pub(super) async fn carry(&self, mut delivery: Delivery) -> Result<Option<bool>, Error> {
+impl DeliverySender {
+    /// Sends a claimed durable delivery. Returns whether the subscriber accepted it, or None if no request was sent.
+    /// After an error, a delivery worker claims it again when its lease has expired.
+    pub(super) async fn deliver(&self, mut delivery: Delivery) -> Result<Option<bool>, Error> {
         let now = self.engine.now();
         if delivery.lease.is_none_or(|lease| lease <= now) {
             return Ok(None);
         }
         let ended = |()| None;
-        let target = match self.errand(&delivery).await? {
-            Errand::Go(target) => target,
-            Errand::NotNow => return self.engine.write_rows(vec![delivery.give_back()]).await.map(ended),
-            Errand::Drop => return self.end(&delivery, DeliveryState::Dropped, now).await.map(ended),
-            Errand::GiveUp => {
+        let target = match self.plan(&delivery).await? {
+            DeliveryPlan::Send(target) => target,
+            DeliveryPlan::Postpone => {
+                return self.engine.write_rows(vec![delivery.give_back()]).await.map(ended);
+            }
+            DeliveryPlan::Drop => {
+                return self.end_delivery(&delivery, DeliveryState::Dropped, now).await.map(ended);
+            }
+            DeliveryPlan::DeadLetter => {
                 delivery.reason = Some(DeadReason::SubscriptionEnded.as_str().to_owned());
-                return self.end(&delivery, DeliveryState::DeadLettered, now).await.map(ended);
+                return self.end_delivery(&delivery, DeliveryState::DeadLettered, now).await.map(ended);
             }
         };
         let sent = match self.send(&target, &delivery, true).await {
             Some(sent) => sent,
-            None => return self.end(&delivery, DeliveryState::Dropped, now).await.map(ended),
+            None => return self.end_delivery(&delivery, DeliveryState::Dropped, now).await.map(ended),
         };
         delivery.attempt = delivery.attempt.saturating_add(1);
         let now = self.engine.now();
-        let next = target.retry.next(delivery.attempt, sent.reception, chance(), now);
+        let next = target.retry.outcome_of_attempt(delivery.attempt, sent.reception, random_bits(), now);
         let (state, due, outcome) = match next {
-            Next::Delivered => (DeliveryState::Delivered, delivery.due, AttemptOutcome::Delivered),
-            Next::RetryAt(at) => (DeliveryState::Queued, at, AttemptOutcome::Retrying),
-            Next::DeadLetter(reason) => {
+            DeliveryOutcome::Delivered => (DeliveryState::Delivered, delivery.due, AttemptOutcome::Delivered),
+            DeliveryOutcome::RetryAt(at) => (DeliveryState::Queued, at, AttemptOutcome::Retrying),
+            DeliveryOutcome::DeadLetter(reason) => {
                 delivery.reason = Some(reason.as_str().to_owned());
                 (DeliveryState::DeadLettered, delivery.due, AttemptOutcome::DeadLettered)
             }
@@ -97,56 +103,66 @@ impl Carrier {
         let mut rows =
             vec![delivery.settle(state, due, state.ended().then_some(now)), sent.row(&delivery, outcome)];
         if delivery.ordered && !state.ended() {
-            rows.push(delivery.put_off(due));
+            rows.push(delivery.postpone_later(due));
         }
         self.engine.write_rows(rows).await?;
-        if let (DeliveryKind::Event, Next::DeadLetter(reason)) = (delivery.kind, next) {
-            self.gave_up(&delivery, reason, now).await?;
+        if let (DeliveryKind::Event, DeliveryOutcome::DeadLetter(reason)) = (delivery.kind, next) {
+            self.record_dead_letter(&delivery, reason, now).await?;
         }
-        Ok(sent.reached_out.then_some(sent.reception.succeeded()))
+        Ok(sent.request_sent.then_some(sent.reception.succeeded()))
     }
 
-    async fn end(&self, delivery: &Delivery, state: DeliveryState, now: Timestamp) -> Result<(), Error> {
+    async fn end_delivery(
+        &self,
+        delivery: &Delivery,
+        state: DeliveryState,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         self.engine.write_rows(vec![delivery.settle(state, delivery.due, Some(now))]).await
     }
 
-    async fn errand(&self, delivery: &Delivery) -> Result<Errand, Error> {
+    async fn plan(&self, delivery: &Delivery) -> Result<DeliveryPlan, Error> {
         let of = &delivery.of;
         if delivery.kind == DeliveryKind::Callback {
             let run = self.engine.run(of).await?;
-            let Some(started) = &run.started else { return Ok(Errand::Drop) };
-            let Some(url) = started.callback_url.clone() else { return Ok(Errand::Drop) };
+            let Some(started) = &run.started else { return Ok(DeliveryPlan::Drop) };
+            let Some(url) = started.callback_url.clone() else { return Ok(DeliveryPlan::Drop) };
             let secret = started.callback_secret.as_deref().map(|sealed| self.engine.callback_secret(sealed));
             let signer = |secret| Signer { webhook: None, secrets: SigningSecrets { secret, next: None } };
             let signed = secret.transpose()?.map(signer);
-            return Ok(Errand::Go(Target { url, signed, retry: RetryPolicy::default() }));
+            return Ok(DeliveryPlan::Send(DeliveryTarget { url, signed, retry: RetryPolicy::default() }));
         }
         let Some(hook) = self.engine.find_webhook(&of.tenant, &delivery.webhook).await? else {
-            return Ok(Errand::Drop);
+            return Ok(DeliveryPlan::Drop);
         };
         match hook.state {
-            SubscriptionState::Active => Ok(Errand::Go(self.target(&hook)?)),
+            SubscriptionState::Active => Ok(DeliveryPlan::Send(self.target(&hook)?)),
             SubscriptionState::Paused => {
                 self.engine.pause_lapsed(&hook).await?;
-                Ok(Errand::NotNow)
+                Ok(DeliveryPlan::Postpone)
             }
-            SubscriptionState::Failed | SubscriptionState::DeadLettered => Ok(Errand::GiveUp),
+            SubscriptionState::Failed | SubscriptionState::DeadLettered => Ok(DeliveryPlan::DeadLetter),
         }
     }
 
-    fn target(&self, hook: &Webhook) -> Result<Target, Error> {
+    fn target(&self, hook: &Webhook) -> Result<DeliveryTarget, Error> {
         let secrets = self.engine.webhook_secrets(hook)?;
         let retry = match hook.mode {
             Mode::Durable => hook.retry.clone(),
-            // Somebody replays what was tried once; that is tried once more.
+            // A replayed best-effort delivery gets one more attempt.
             Mode::BestEffort => RetryPolicy { max_attempts: 1, ..hook.retry.clone() },
         };
         let signed = Some(Signer { webhook: Some(hook.id.clone()), secrets });
-        Ok(Target { url: hook.url.clone(), signed, retry })
+        Ok(DeliveryTarget { url: hook.url.clone(), signed, retry })
     }
 
-    /// A delivery is a dead letter; too many of them are the end of a subscription.
-    async fn gave_up(&self, delivery: &Delivery, reason: DeadReason, now: Timestamp) -> Result<(), Error> {
+    /// Records a dead letter. Too many of them end the subscription.
+    async fn record_dead_letter(
+        &self,
+        delivery: &Delivery,
+        reason: DeadReason,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let (tenant, id) = (&delivery.of.tenant, &delivery.webhook);
         let change = |hook: &mut Webhook| {
             if hook.state != SubscriptionState::Active {
@@ -156,7 +172,7 @@ impl Carrier {
                 hook.state = SubscriptionState::DeadLettered;
                 return Some(ChangeReason::SourceRemoved);
             }
-            hook.breaker.gave_up(now);
+            hook.breaker.record_dead_letter(now);
             hook.breaker.has_failed().then(|| {
                 hook.state = SubscriptionState::Failed;
                 ChangeReason::RetryExhausted
@@ -165,14 +181,18 @@ impl Carrier {
         self.engine.change_webhook(tenant, id, change).await
     }
 
-    /// What is tried once, and never again.
-    pub(super) async fn try_once(&self, lane: &Lane, notice: Notice) -> Result<(), Error> {
+    /// Sends a best-effort event, with a single attempt.
+    pub(super) async fn deliver_best_effort(
+        &self,
+        lane: &DeliveryLane,
+        notice: BestEffortEvent,
+    ) -> Result<(), Error> {
         let tenant = &notice.of.tenant;
         let Some(hook) = self.engine.find_webhook(tenant, &lane.webhook).await? else { return Ok(()) };
         if hook.state != SubscriptionState::Active {
             return self.engine.pause_lapsed(&hook).await;
         }
-        if !self.passes(lane, &hook).await? {
+        if !self.circuit_allows(lane, &hook).await? {
             return Ok(());
         }
         let new =
@@ -188,50 +208,50 @@ impl Carrier {
         };
         let delivery = Delivery { state, attempt: 1, ended_at: Some(now), ..new };
         self.engine.write_rows(vec![delivery.insert(), sent.row(&delivery, outcome)]).await?;
-        if taken && (hook.breaker.in_a_row() > 0 || hook.breaker.is_open()) {
-            lane.open();
+        if taken && (hook.breaker.consecutive_failures() > 0 || hook.breaker.is_open()) {
+            lane.reset();
             let change = |hook: &mut Webhook| {
                 let was_open = hook.breaker.is_open();
-                hook.breaker.succeeded();
+                hook.breaker.record_success();
                 was_open.then_some(ChangeReason::CircuitClosed)
             };
             return self.engine.change_webhook(tenant, &hook.id, change).await;
         }
-        if !taken && sent.reached_out {
-            return self.failed(lane, &hook, now).await;
+        if !taken && sent.request_sent {
+            return self.record_failure(lane, &hook, now).await;
         }
         Ok(())
     }
 
-    /// Whether the circuit lets an attempt through; of several at an open one, the first.
-    async fn passes(&self, lane: &Lane, hook: &Webhook) -> Result<bool, Error> {
+    /// Returns whether the circuit breaker allows an attempt. An open circuit allows one probe.
+    async fn circuit_allows(&self, lane: &DeliveryLane, hook: &Webhook) -> Result<bool, Error> {
         let now = self.engine.now();
-        let until = match hook.breaker.gate(now) {
-            Gate::Pass => return Ok(true),
-            Gate::Failed => return Ok(false),
-            Gate::Probe => {
+        let until = match hook.breaker.state_at(now) {
+            BreakerState::Pass => return Ok(true),
+            BreakerState::Failed => return Ok(false),
+            BreakerState::Probe => {
                 let within_ms = self.engine.hooks().settings.attempt_timeout_ms() + PROBE_GRACE_MS;
                 let mut probing = hook.clone();
-                probing.breaker.probe(now, within_ms);
+                probing.breaker.start_probe(now, within_ms);
                 if self.engine.try_change_webhook(hook, probing, None).await? {
                     return Ok(true);
                 }
                 now
             }
-            Gate::Skip(until) => until,
+            BreakerState::Skip(until) => until,
         };
-        lane.skip();
-        lane.close_until(until);
+        lane.count_skipped();
+        lane.open_circuit_until(until);
         Ok(false)
     }
 
-    async fn failed(&self, lane: &Lane, hook: &Webhook, now: Timestamp) -> Result<(), Error> {
+    async fn record_failure(&self, lane: &DeliveryLane, hook: &Webhook, now: Timestamp) -> Result<(), Error> {
         let cooldown_ms = self.engine.hooks().settings.cooldown_ms();
         let change = |hook: &mut Webhook| {
             let was_open = hook.breaker.is_open();
-            hook.breaker.failed(now, cooldown_ms);
+            hook.breaker.record_failure(now, cooldown_ms);
             if let Some(until) = hook.breaker.open_until() {
-                lane.close_until(until);
+                lane.open_circuit_until(until);
             }
             if hook.breaker.has_failed() && hook.state == SubscriptionState::Active {
                 hook.state = SubscriptionState::Failed;
@@ -242,16 +262,21 @@ impl Carrier {
         self.engine.change_webhook(&hook.tenant, &hook.id, change).await
     }
 
-    /// Nothing when there is nothing to say any more.
-    async fn send(&self, target: &Target, delivery: &Delivery, durable: bool) -> Option<Sent> {
-        let (at, begun) = (self.engine.now(), Instant::now());
-        let mut sent = Sent {
+    /// Sends the request. Returns None if the event no longer exists.
+    async fn send(
+        &self,
+        target: &DeliveryTarget,
+        delivery: &Delivery,
+        durable: bool,
+    ) -> Option<AttemptResult> {
+        let (at, started) = (self.engine.now(), Instant::now());
+        let mut sent = AttemptResult {
             at,
             latency_ms: 0,
             status: None,
             error: None,
-            reception: Reception::Failed { retry_after_ms: None },
-            reached_out: false,
+            reception: DeliveryResponse::Failed { retry_after_ms: None },
+            request_sent: false,
         };
         let rendering = match delivery.kind {
             DeliveryKind::Event => self.render.event(&delivery.of, delivery.event_seq),
@@ -260,13 +285,13 @@ impl Carrier {
         let rendered = match rendering.await {
             Ok(rendered) => rendered?,
             Err(error) => {
-                tracing::error!(%error, delivery = delivery.id, "the body of a delivery could not be made");
-                sent.error = Some("the body could not be made".to_owned());
+                tracing::error!(%error, delivery = delivery.id, "cannot render the body of a delivery");
+                sent.error = Some("the body could not be rendered".to_owned());
                 return Some(sent);
             }
         };
         let settings = &self.engine.hooks().settings;
-        let request = Request {
+        let request = OutgoingRequest {
             method: Method::Post,
             url: target.url.clone(),
             headers: headers(target, delivery, &rendered, at, durable),
@@ -274,33 +299,33 @@ impl Carrier {
             timeout_ms: settings.attempt_timeout_ms(),
             body_bytes_max: ANSWER_BYTES_MAX,
         };
-        sent.reached_out = true;
+        sent.request_sent = true;
         match self.engine.hooks().outgoing.send(request).await {
             Ok(response) => {
                 let header = response.headers.iter().find(|(name, _)| name == "retry-after");
                 let after = header.map(|(_, value)| value.as_str());
                 sent.status = Some(response.status);
-                sent.reception = Reception::of_status(response.status, after, self.engine.now());
+                sent.reception = DeliveryResponse::of_status(response.status, after, self.engine.now());
                 sent.error = (!sent.reception.succeeded()).then(|| format!("answered {}", response.status));
             }
             Err(error) => sent.error = Some(error.to_string()),
         }
-        sent.latency_ms = millis(begun.elapsed());
+        sent.latency_ms = millis(started.elapsed());
         Some(sent)
     }
 }
 
-impl Sent {
+impl AttemptResult {
     fn row(&self, delivery: &Delivery, outcome: AttemptOutcome) -> crate::store::Statement {
         attempts::insert(delivery, self.at, self.latency_ms, (self.status, self.error.as_deref()), outcome)
     }
 }
 
-/// Each of ours under both families of names, with the same value.
+/// Returns the headers. Each header of the protocol occurs with both prefixes, `X-openwop-` and `OpenWOP-`.
 fn headers(
-    target: &Target,
+    target: &DeliveryTarget,
     delivery: &Delivery,
-    rendered: &Rendered,
+    rendered: &DeliveryContent,
     at: Timestamp,
     durable: bool,
 ) -> Vec<(String, String)> {
@@ -331,7 +356,7 @@ fn headers(
     headers
 }
 
-/// Ids of this kind end in random bits.
-fn chance() -> u64 {
+/// Returns random bits for jitter: the second half of a UUIDv7.
+fn random_bits() -> u64 {
     Uuid::now_v7().as_u64_pair().1
 }

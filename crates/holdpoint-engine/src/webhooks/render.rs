@@ -1,4 +1,4 @@
-//! What a delivery says. The engine knows when and to whom; only the server knows how events look on the wire.
+//! The interface to the code that renders the bodies of deliveries. The server implements it.
 
 use std::pin::Pin;
 
@@ -6,24 +6,25 @@ use holdpoint_core::RunRef;
 
 use crate::error::Error;
 
-/// What is sent.
+/// The content of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rendered {
-    /// What the event is called on the wire.
+pub struct DeliveryContent {
+    /// Name of the event on the wire.
     pub event_type: String,
+    /// The request body.
     pub body: Vec<u8>,
-    /// Headers that name the trace of the run.
+    /// Trace headers of the run.
     pub trace: Vec<(String, String)>,
 }
 
-/// Nothing means that there is nothing to say any more.
-pub type Rendering<'a> = Pin<Box<dyn Future<Output = Result<Option<Rendered>, Error>> + Send + 'a>>;
+/// The future of a rendered delivery. Its value is None if the event no longer exists.
+pub type RenderFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<DeliveryContent>, Error>> + Send + 'a>>;
 
-/// Makes bodies of deliveries. The same for every attempt.
+/// Renders deliveries. The body must be the same for every attempt.
 pub trait Render: Send + Sync + 'static {
-    /// The event with the number `seq` in the log of a run.
-    fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a>;
+    /// Renders the event with the sequence `seq` of a run.
+    fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a>;
 
-    /// The question that the event with the number `seq` asks, for the address that its run was started with.
-    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a>;
+    /// Renders the interrupt of the event with the sequence `seq`, for the callback address of the run.
+    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a>;
 }

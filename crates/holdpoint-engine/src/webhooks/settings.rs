@@ -1,28 +1,31 @@
-//! What an operator can choose about deliveries.
+//! The operator's settings for deliveries.
 
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// Settings for webhook deliveries.
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
-    /// How long an open circuit lets nothing through.
+    /// Time that an open circuit blocks attempts.
     pub cooldown: Duration,
-    /// For one attempt, from connecting to the last byte of the answer.
+    /// Time limit of one attempt, from the connection to the last byte of the response.
     pub attempt_timeout: Duration,
-    /// How long a durable delivery that a node has claimed is that node's alone; others take over what is left after that.
-    /// Never less than an attempt takes, and a second.
+    /// Lease of a claimed durable delivery. Other processes claim the delivery after that. At least one second longer
+    /// than `attempt_timeout`.
     pub lease: Duration,
-    /// Attempts under way at a time: for one subscription, and on this node.
+    /// The maximum number of concurrent attempts per subscription.
     pub per_subscription: usize,
+    /// The maximum number of concurrent attempts in this process.
     pub overall: usize,
-    /// Events that may wait for a best-effort subscription; what is more is dropped and counted.
+    /// The maximum number of queued events per best-effort subscription. Further events are dropped and counted.
     pub queue_max: usize,
-    /// How long deliveries that ended and attempts are kept; and dead letters. Changes of subscriptions are kept for the
-    /// longer of the two.
+    /// Retention of ended deliveries and of attempts. Changes of subscriptions are kept for the longer of the two
+    /// retention times.
     pub keep_deliveries: Duration,
+    /// Retention of dead letters.
     pub keep_dead_letters: Duration,
-    /// Whether questions are sent to the address that a run was started with.
+    /// Sends interrupts to the callback address of their run.
     pub callbacks: bool,
 }
 

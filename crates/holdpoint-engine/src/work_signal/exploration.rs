@@ -1,28 +1,28 @@
-//! Explores every order in which enqueuers, holders and workers can take their steps around the real signal. Wherever
-//! nothing can happen any more without the backstop, no row may be left that could be carried out.
+//! Explores every order of the steps of enqueuers, claim holders and workers with the real signal. In every state
+//! without a next step, except for the backstop, all rows must have ended.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::world::{LeftOut, Looking, Node, Row, World, dispatch, held, node};
+use super::model::{DispatchState, Node, OmittedCall, SignalModel, WorkerState, claimed, dispatch, node};
 
-impl World {
-    fn without(self, left_out: LeftOut) -> Self {
-        Self { left_out, ..self }
+impl SignalModel {
+    fn without(self, omitted: OmittedCall) -> Self {
+        Self { omitted, ..self }
     }
 
-    /// Returns how many worlds can come of this one, and one in which a row waits for the backstop, if there is any.
-    fn explore(self) -> (usize, Option<World>) {
-        // Hashes instead of worlds: there are some hundred thousand.
+    /// Returns the number of reachable states, and one in which a row waits for the backstop, if there is any.
+    fn explore(self) -> (usize, Option<SignalModel>) {
+        // Hashes instead of states: there are some hundred thousand.
         let mut seen = HashSet::from([hash(&self)]);
         let mut open = vec![self];
-        while let Some(world) = open.pop() {
-            let steps = world.steps();
-            if steps.is_empty() && world.dispatches.iter().any(|one| one.row != Row::Ended) {
-                return (seen.len(), Some(world));
+        while let Some(model) = open.pop() {
+            let steps = model.steps();
+            if steps.is_empty() && model.dispatches.iter().any(|one| one.row != DispatchState::Ended) {
+                return (seen.len(), Some(model));
             }
             for mut next in steps {
-                next.nodes.iter_mut().for_each(Node::forget_numbers);
+                next.nodes.iter_mut().for_each(Node::normalize_counts);
                 if seen.insert(hash(&next)) {
                     open.push(next);
                 }
@@ -32,40 +32,40 @@ impl World {
     }
 }
 
-fn hash(world: &World) -> u64 {
+fn hash(model: &SignalModel) -> u64 {
     let mut hasher = DefaultHasher::new();
-    world.hash(&mut hasher);
+    model.hash(&mut hasher);
     hasher.finish()
 }
 
-fn one_busy_thread() -> World {
-    World::new(vec![node(2)], vec![held(0, 0), dispatch(0, 0), dispatch(0, 0)])
+fn one_busy_thread() -> SignalModel {
+    SignalModel::new(vec![node(2)], vec![claimed(0, 0), dispatch(0, 0), dispatch(0, 0)])
 }
 
-fn few_hands() -> World {
-    let busy = Node { refused: 0, ..node(1) };
-    World::new(vec![busy], vec![dispatch(0, 0), dispatch(0, 0), dispatch(1, 0)])
+fn few_slots() -> SignalModel {
+    let busy = Node { rejected_change: 0, ..node(1) };
+    SignalModel::new(vec![busy], vec![dispatch(0, 0), dispatch(0, 0), dispatch(1, 0)])
 }
 
-fn two_nodes() -> World {
-    World::new(vec![node(1), node(1)], vec![dispatch(0, 0), dispatch(0, 1)])
+fn two_nodes() -> SignalModel {
+    SignalModel::new(vec![node(1), node(1)], vec![dispatch(0, 0), dispatch(0, 1)])
 }
 
-fn a_node_without_worker() -> World {
-    let none = Node { worker: Looking::Never, ..node(1) };
-    World::new(vec![none, node(1)], vec![held(0, 0), dispatch(0, 0)])
+fn a_node_without_worker() -> SignalModel {
+    let none = Node { worker: WorkerState::Never, ..node(1) };
+    SignalModel::new(vec![none, node(1)], vec![claimed(0, 0), dispatch(0, 0)])
 }
 
-fn a_node_that_goes_down() -> World {
+fn a_stopping_node() -> SignalModel {
     let stopping = Node { may_stop: true, ..node(1) };
-    World::new(vec![stopping, node(1)], vec![dispatch(0, 0), dispatch(0, 1)])
+    SignalModel::new(vec![stopping, node(1)], vec![dispatch(0, 0), dispatch(0, 1)])
 }
 
 #[track_caller]
-fn assert_no_row_waits(world: World) {
-    let (seen, stuck) = world.explore();
-    assert!(stuck.is_none(), "of {seen} worlds: {stuck:#?}");
-    assert!(seen > 100, "only {seen} worlds");
+fn assert_no_row_waits(model: SignalModel) {
+    let (seen, stuck) = model.explore();
+    assert!(stuck.is_none(), "of {seen} states: {stuck:#?}");
+    assert!(seen > 100, "only {seen} states");
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn a_row_behind_a_holder_never_waits_for_the_backstop() {
 }
 
 #[test]
-fn a_row_without_a_free_hand_never_waits_for_the_backstop() {
-    assert_no_row_waits(few_hands());
+fn a_row_without_a_free_slot_never_waits_for_the_backstop() {
+    assert_no_row_waits(few_slots());
 }
 
 #[test]
@@ -90,21 +90,21 @@ fn a_row_of_a_node_without_a_worker_never_waits_for_the_backstop() {
 
 #[test]
 fn a_row_behind_a_node_that_goes_down_never_waits_for_the_backstop() {
-    assert_no_row_waits(a_node_that_goes_down());
+    assert_no_row_waits(a_stopping_node());
 }
 
 #[test]
-fn the_exploration_notices_every_call_that_is_left_out() {
+fn the_exploration_detects_every_omitted_call() {
     let table = [
-        (one_busy_thread(), LeftOut::ClaimEnds),
-        (one_busy_thread(), LeftOut::EndOfLook),
-        (few_hands(), LeftOut::FreedHands),
-        (two_nodes(), LeftOut::ClaimEnds),
-        (a_node_without_worker(), LeftOut::HintsOfEnqueuers),
-        (a_node_without_worker(), LeftOut::ClaimEnds),
-        (a_node_that_goes_down(), LeftOut::HintOfStopped),
+        (one_busy_thread(), OmittedCall::ClaimEnds),
+        (one_busy_thread(), OmittedCall::EndOfPoll),
+        (few_slots(), OmittedCall::FreedSlots),
+        (two_nodes(), OmittedCall::ClaimEnds),
+        (a_node_without_worker(), OmittedCall::HintsOfEnqueuers),
+        (a_node_without_worker(), OmittedCall::ClaimEnds),
+        (a_stopping_node(), OmittedCall::HintOfStopped),
     ];
-    for (world, left_out) in table {
-        assert!(world.without(left_out).explore().1.is_some(), "nothing is lost without {left_out:?}");
+    for (model, omitted) in table {
+        assert!(model.without(omitted).explore().1.is_some(), "no signal is lost without {omitted:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The claims of this node and how long they are good for. One statement renews all of them; one that is lost, or
-//! that can no longer be renewed in time, ends the work under it and nothing else.
+//! The leases of the claims of this process. One statement renews all of them. A claim that is lost, or that cannot be
+//! renewed in time, aborts its own work only.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,11 +12,12 @@ use tokio::task::AbortHandle;
 use crate::committer::Claim;
 use crate::engine::Engine;
 
-/// Until when a claim is ours without asking.
+/// The time until which a claim is valid without a check.
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: AtomicI64,
-    /// An effect is done and not yet on record. The token decides whether it may be; to give up would repeat it.
+    /// An effect is done and not yet recorded. The work is not aborted, because that would repeat the effect; the
+    /// fencing token protects the write.
     recording: AtomicBool,
 }
 
@@ -37,42 +38,42 @@ impl Lease {
         self.until.store(until.0, Ordering::SeqCst);
     }
 
-    /// As long as it is kept, and not longer: what writes may itself be given up.
-    pub(super) fn record(&self) -> Recording<'_> {
+    /// Marks the lease as recording until the guard is dropped, which covers aborted writes.
+    pub(super) fn begin_recording(&self) -> RecordingGuard<'_> {
         self.recording.store(true, Ordering::SeqCst);
-        Recording(self)
+        RecordingGuard(self)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Recording<'a>(&'a Lease);
+pub(super) struct RecordingGuard<'a>(&'a Lease);
 
-impl Drop for Recording<'_> {
+impl Drop for RecordingGuard<'_> {
     fn drop(&mut self) {
         self.0.recording.store(false, Ordering::SeqCst);
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Leases {
+pub(super) struct LeaseKeeper {
     engine: Engine,
-    held: Mutex<HashMap<String, Held>>,
+    held: Mutex<HashMap<String, ActiveClaim>>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct ActiveClaim {
     token: String,
     lease: Arc<Lease>,
     work: AbortHandle,
 }
 
-impl Leases {
+impl LeaseKeeper {
     pub(super) fn new(engine: Engine) -> Self {
         Self { engine, held: Mutex::default() }
     }
 
     pub(super) fn add(&self, claim: &Claim, lease: Arc<Lease>, work: AbortHandle) {
-        let held = Held { token: claim.token.clone(), lease, work };
+        let held = ActiveClaim { token: claim.token.clone(), lease, work };
         self.lock().insert(claim.dispatch_id.clone(), held);
     }
 
@@ -83,18 +84,18 @@ impl Leases {
         }
     }
 
-    /// Renews for ever, three times in every lease; when the store is in trouble, more often.
-    pub(super) async fn keep(self: Arc<Self>) {
-        let beat = Duration::from_millis((self.engine.lease_ms() / 3).max(1));
-        let mut wait = beat;
+    /// Renews all leases forever, three times per lease period, and more often after an error of the store.
+    pub(super) async fn renew_forever(self: Arc<Self>) {
+        let interval = Duration::from_millis((self.engine.lease_ms() / 3).max(1));
+        let mut wait = interval;
         loop {
             tokio::time::sleep(wait).await;
-            wait = if self.beat(beat).await { beat } else { beat / 10 };
+            wait = if self.renew_all(interval).await { interval } else { interval / 10 };
         }
     }
 
-    /// False when the store could not be asked.
-    async fn beat(&self, beat: Duration) -> bool {
+    /// Renews all leases. Returns false if the store did not respond.
+    async fn renew_all(&self, interval: Duration) -> bool {
         let left = self.stop_overdue();
         let claims: Vec<(String, String)> =
             self.lock().iter().map(|(id, held)| (id.clone(), held.token.clone())).collect();
@@ -104,22 +105,22 @@ impl Leases {
         let (now, lease_ms) = (self.engine.now(), self.engine.lease_ms());
         let until = now.plus_ms(lease_ms);
         let renewing = self.engine.extend_leases(None, claims.clone(), until, now);
-        let Ok(Ok(kept)) = tokio::time::timeout(beat.min(left), renewing).await else {
+        let Ok(Ok(renewed)) = tokio::time::timeout(interval.min(left), renewing).await else {
             self.stop_overdue();
             return false;
         };
-        for ((id, _), kept) in claims.iter().zip(kept) {
-            if kept {
+        for ((id, _), renewed) in claims.iter().zip(renewed) {
+            if renewed {
                 self.renew(id, until);
             } else {
-                self.stop(id, "it was taken away");
+                self.stop(id, "another worker has claimed the dispatch");
             }
         }
         true
     }
 
-    /// Stops what may soon be somebody else's. A sixth of the lease is left for the work to notice and for clocks
-    /// that differ. How long there is until the next has to be stopped.
+    /// Aborts work whose lease is about to expire. A sixth of the lease is reserved for the abort and for clock
+    /// differences. Returns the time until the next lease must be aborted.
     fn stop_overdue(&self) -> Duration {
         let end = self.engine.now().plus_ms(self.engine.lease_ms() / 6);
         let mut left = i64::MAX;
@@ -143,15 +144,15 @@ impl Leases {
     }
 
     fn stop(&self, id: &str, why: &str) {
-        // Work that has ended gave its claim back by itself; only nobody has looked after it yet.
+        // Finished work has returned its claim; the worker has not yet joined the task.
         if let Some(held) = self.lock().remove(id).filter(|held| !held.work.is_finished()) {
-            tracing::warn!(dispatch = id, why, "a claim is lost; the work under it is stopped");
+            tracing::warn!(dispatch = id, why, "a claim is lost; aborting its work");
             held.lease.renew(Timestamp(i64::MIN));
             held.work.abort();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Held>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, ActiveClaim>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,20 +1,20 @@
-//! Deadlines that have come.
+//! Fires due timers.
 
 use holdpoint_core::{Command, Timer};
 use tokio::task::JoinSet;
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::store::timers::Due;
+use crate::store::timers::DueTimer;
 
-/// Timers fired in one go.
+/// The maximum number of timers per check.
 const TIMERS_MAX: u64 = 256;
 
-/// Timers fire side by side, so that many of them share a commit. One that cannot be fired stays where it is and
-/// holds nobody up: for a while it is passed over. How many were fired, and why one was not.
+/// Fires due timers concurrently, so that they share commits. A timer that fails is skipped for a while and does not
+/// block the others. Returns the number of fired timers, and the last error.
 pub(super) async fn fire_all(engine: &Engine) -> Result<(usize, Option<Error>), Error> {
     let mut firing: JoinSet<Result<(), Error>> = JoinSet::new();
-    for due in engine.hold_due_timers(TIMERS_MAX).await? {
+    for due in engine.claim_due_timers(TIMERS_MAX).await? {
         firing.spawn(fire(engine.clone(), due));
     }
     let (mut fired, mut trouble) = (0, None);
@@ -28,7 +28,7 @@ pub(super) async fn fire_all(engine: &Engine) -> Result<(usize, Option<Error>), 
     Ok((fired, trouble))
 }
 
-async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
+async fn fire(engine: Engine, due: DueTimer) -> Result<(), Error> {
     let timer = match due.timer()? {
         Some(timer) => timer,
         None => due.timer_in(&*engine.run(&due.of).await?)?,
@@ -41,7 +41,7 @@ async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
     match engine.execute(&due.of, &command).await {
         Ok(_) => Ok(()),
         Err(Error::Refused(refusal)) => {
-            // The run went on without the timer. Its row should be gone; make sure that it does not fire for ever.
+            // The run has continued without the timer. Deletes the row, so that it does not fire again.
             tracing::debug!(%refusal, run = %due.of.run, "a timer came too late");
             engine.write(vec![due.clear()]).await.map(|_| ())
         }

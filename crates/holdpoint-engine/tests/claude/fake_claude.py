@@ -1,16 +1,18 @@
-"""Speaks like the agent's program, as far as the adapter listens, and misbehaves where a script says so.
+"""A fake of the agent's program. It implements the part of the protocol that the adapter uses, and misbehaves as its
+script says.
 
     fake_claude.py SCRIPT FLAGS…
 
-The script is a JSON file: `steps` says what the model does, one after another. How far it is, is read from the
-transcript, so that another process goes on where one was stopped. Every start and every call that is made is a line in
-a file in the folder of the script.
+The script is a JSON file. `steps` are the actions of the model. The transcript determines the next step, so another
+process continues where one was stopped. Each start and each call that is made is a line in a file in the folder of the
+script.
 
-A step is a list of calls `{"calls": [[name, input], …]}` or a text `{"text": …}` in which `{results}` is what the calls
-before it came to. Before its words it may `meet` the test (a port: a line is sent, and one is waited for), print
-`garbage`, `ask` something else over the control lines; instead of them, fail with an `api` status, `exit`, `hang`, or
-talk without end (`endless`: "line" or "lines"). `once` makes a step's trouble happen the first time only. Beside its
-steps a script may say that the test is met in front of calls, in them, or when a conversation is resumed.
+A step is a list of calls `{"calls": [[name, input], …]}` or a text `{"text": …}`, in which `{results}` stands for the
+results of the calls before it. Before its output a step can `sync` with the test (a port: the program sends a line and
+waits for one), print `garbage`, or send another control request (`ask`). Instead of its output it can fail with an `api`
+status, `exit`, `hang`, or write without end (`endless`: "line" or "lines"). With `once` the fault of a step happens only
+the first time. The members `sync_before_call`, `sync_in_call` and `sync_on_resume` of the script sync before calls,
+during them, or when a session is resumed.
 """
 
 import json
@@ -27,9 +29,9 @@ SCRIPT = json.load(open(sys.argv[1]))
 FLAGS = sys.argv[2:]
 
 
-def note(file, what):
+def record(file, value):
     with open(os.path.join(HOME, file), "a") as lines:
-        lines.write(json.dumps(what) + "\n")
+        lines.write(json.dumps(value) + "\n")
 
 
 def first_time(name):
@@ -44,17 +46,17 @@ def flag(name):
     return next((each.split("=", 1)[1] for each in FLAGS if each.startswith(name + "=")), None)
 
 
-def say(line):
+def write_line(line):
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
-def hear():
+def read_line():
     line = sys.stdin.readline()
     return json.loads(line) if line else None
 
 
-def meet(port):
+def sync(port):
     with socket.create_connection(("127.0.0.1", port)) as line:
         line.sendall(f"here {os.getpid()}\n".encode())
         line.makefile().readline()
@@ -74,7 +76,7 @@ class Session:
         with open(self.path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def spoken(self):
+    def assistant_messages(self):
         return [line for line in self.lines if line["type"] == "assistant" and not line.get("isApiErrorMessage")]
 
     def results(self):
@@ -91,62 +93,62 @@ class Session:
         self.write({"type": "user", "message": {"role": "user", "content": [block]}})
 
     def end(self, **more):
-        say({"type": "result", "subtype": "success", "is_error": False, "session_id": self.name,
+        write_line({"type": "result", "subtype": "success", "is_error": False, "session_id": self.name,
              "total_cost_usd": 0.25, "usage": {"input_tokens": 10, "output_tokens": 5}, **more})
-        while hear() is not None:
+        while read_line() is not None:
             pass
         sys.exit(1 if more.get("is_error") else 0)
 
 
 def request(subtype, **more):
     name = uuid.uuid4().hex
-    say({"type": "control_request", "request_id": name, "request": {"subtype": subtype, **more}})
+    write_line({"type": "control_request", "request_id": name, "request": {"subtype": subtype, **more}})
     while True:
-        heard = hear()
-        if heard is None:
+        message = read_line()
+        if message is None:
             sys.exit(1)
-        if heard["type"] == "control_response" and heard["response"]["request_id"] == name:
-            return heard["response"]
+        if message["type"] == "control_response" and message["response"]["request_id"] == name:
+            return message["response"]
 
 
-def asked(call, name, given):
+def ask_hook(call, name, given):
     about = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": given, "tool_use_id": call}
-    heard = request("hook_callback", callback_id="gate", input=about)
-    note("hooks.jsonl", [name, heard["response"]])
-    return heard["response"].get("hookSpecificOutput", {})
+    answer = request("hook_callback", callback_id="gate", input=about)
+    record("hooks.jsonl", [name, answer["response"]])
+    return answer["response"].get("hookSpecificOutput", {})
 
 
-def make(session, call, name, given, said):
-    """Makes a call as far as it is allowed. False when it is put off."""
-    decision = said.get("permissionDecision")
+def make_call(session, call, name, given, permission):
+    """Makes a call if it is permitted. Returns False if it is deferred."""
+    decision = permission.get("permissionDecision")
     if decision == "defer":
         return False
     if decision == "deny":
-        session.result(call, "denied: " + said["permissionDecisionReason"])
+        session.result(call, "denied: " + permission["permissionDecisionReason"])
         return True
     if decision != "allow":
-        heard = request("can_use_tool", tool_name=name, input=given)["response"]
-        if heard["behavior"] != "allow":
-            session.result(call, "not permitted: " + heard["message"])
+        answer = request("can_use_tool", tool_name=name, input=given)["response"]
+        if answer["behavior"] != "allow":
+            session.result(call, "not permitted: " + answer["message"])
             return True
-    given = said.get("updatedInput", given)
-    if "meet_before" in SCRIPT:
-        meet(SCRIPT["meet_before"])
-    note("calls.jsonl", [name, given])
-    if "meet_in_call" in SCRIPT and first_time("meet"):
-        meet(SCRIPT["meet_in_call"])
+    given = permission.get("updatedInput", given)
+    if "sync_before_call" in SCRIPT:
+        sync(SCRIPT["sync_before_call"])
+    record("calls.jsonl", [name, given])
+    if "sync_in_call" in SCRIPT and first_time("sync"):
+        sync(SCRIPT["sync_in_call"])
     session.result(call, "made " + json.dumps(given, sort_keys=True))
     return True
 
 
-def trouble(session, step):
-    if "meet" in step:
-        meet(step["meet"])
+def misbehave(session, step):
+    if "sync" in step:
+        sync(step["sync"])
     if "garbage" in step:
-        print("this is no JSON")
+        print("not JSON")
         print('{"type": 7}', flush=True)
     if "ask" in step:
-        note("asked.jsonl", request(step["ask"]))
+        record("control_responses.jsonl", request(step["ask"]))
     if "api" in step:
         session.write({"type": "assistant", "isApiErrorMessage": True,
                        "message": {"stop_reason": "stop_sequence", "content": [{"type": "text", "text": "API Error"}]}})
@@ -161,16 +163,16 @@ def trouble(session, step):
         while True:
             sys.stdout.write("x" * 65536 + ("\n" if step["endless"] == "lines" else ""))
     while "hang" in step:
-        # Deaf to what it is told, too.
+        # The program does not read control requests either.
         time.sleep(3600)
 
 
-def play(session):
+def execute_steps(session):
     steps = SCRIPT["steps"]
     while True:
-        step = steps[min(len(session.spoken()), len(steps) - 1)]
+        step = steps[min(len(session.assistant_messages()), len(steps) - 1)]
         if "once" not in step or first_time(step["once"]):
-            trouble(session, step)
+            misbehave(session, step)
         text = step.get("text", "I will.").replace("{results}", " | ".join(session.results().values()))
         given = json.loads(json.dumps(step.get("calls", [])).replace("@cwd@", os.getcwd()))
         calls = [["toolu_" + uuid.uuid4().hex[:24], *call] for call in given]
@@ -180,48 +182,48 @@ def play(session):
         session.write({"type": "assistant", "message": {"stop_reason": stop, "content": blocks}})
         if not calls:
             session.end(stop_reason=stop, result=text)
-        put_off = None
+        deferred = None
         for call, name, given in calls:
-            if not make(session, call, name, given, asked(call, name, given)):
-                put_off = {"id": call, "name": name, "input": given}
+            if not make_call(session, call, name, given, ask_hook(call, name, given)):
+                deferred = {"id": call, "name": name, "input": given}
                 session.write({"type": "attachment", "attachment": {
                     "type": "hook_deferred_tool", "toolUseID": call, "toolName": name, "toolInput": given}})
-        if put_off:
-            session.end(stop_reason="tool_deferred", terminal_reason="tool_deferred", deferred_tool_use=put_off)
+        if deferred:
+            session.end(stop_reason="tool_deferred", terminal_reason="tool_deferred", deferred_tool_use=deferred)
 
 
 def main():
     if FLAGS == ["--version"]:
         print(SCRIPT.get("version", "2.1.325") + " (Claude Code)")
         return
-    if SCRIPT.get("stubborn"):
+    if SCRIPT.get("ignore_sigterm"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    note("starts.jsonl", {"pid": os.getpid(), "flags": FLAGS, "environment": dict(os.environ), "cwd": os.getcwd()})
+    record("starts.jsonl", {"pid": os.getpid(), "flags": FLAGS, "environment": dict(os.environ), "cwd": os.getcwd()})
     session = Session()
-    initialize = hear()
-    good = "no_gate" not in SCRIPT
-    say({"type": "control_response", "response": {"subtype": "success" if good else "error",
+    initialize = read_line()
+    good = "reject_hook" not in SCRIPT
+    write_line({"type": "control_response", "response": {"subtype": "success" if good else "error",
                                                   "request_id": initialize["request_id"]}})
     if flag("--session-id") and session.lines:
         sys.stderr.write(f"Error: Session ID {session.name} is already in use.\n")
         sys.exit(1)
     waiting = session.waiting()
-    if "meet_on_resume" in SCRIPT and flag("--resume"):
-        meet(SCRIPT["meet_on_resume"])
-    if flag("--resume") and waiting and not SCRIPT.get("deaf_on_resume"):
+    if "sync_on_resume" in SCRIPT and flag("--resume"):
+        sync(SCRIPT["sync_on_resume"])
+    if flag("--resume") and waiting and not SCRIPT.get("ignore_resume"):
         call, name, given = waiting["toolUseID"], waiting["toolName"], waiting["toolInput"]
         if SCRIPT.get("unavailable") and first_time("unavailable"):
             session.end(is_error=True, stop_reason="tool_deferred_unavailable",
                         deferred_tool_use={"id": call, "name": name, "input": given})
-        if not make(session, call, name, given, asked(call, name, given)):
+        if not make_call(session, call, name, given, ask_hook(call, name, given)):
             session.end(stop_reason="tool_deferred", deferred_tool_use={"id": call, "name": name, "input": given})
     else:
-        prompt = hear()
+        prompt = read_line()
         if prompt is None:
             sys.exit(0)
         session.write({"type": "user", "message": {"role": "user", "content": prompt["message"]["content"]}})
-    say({"type": "system", "subtype": "init", "session_id": session.name})
-    play(session)
+    write_line({"type": "system", "subtype": "init", "session_id": session.name})
+    execute_steps(session)
 
 
 main()

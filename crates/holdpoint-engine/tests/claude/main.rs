@@ -1,15 +1,15 @@
-//! Agents of the Claude Agent SDK, driven through the engine: a program that speaks their lines and misbehaves on
-//! demand, and the real one with a stand-in for the model's API. Everything stays on this machine.
+//! Tests of the Claude Agent SDK provider: with a fake program, which can misbehave on request, and with the published
+//! program and a fake model API. The tests need no network.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod caps;
+mod claude_env;
 mod crashes;
+mod fake_model_api;
 mod faults;
-mod pauses;
+mod interrupts;
+mod real_agent;
 mod real_claude;
 mod real_crashes;
-mod real_world;
-mod stand_in;
-mod world;

@@ -1,7 +1,7 @@
-"""A server of one tool, `publish`, over stdin and stdout: publisher.py FILE [PORT]
+"""An MCP server with one tool, `publish`, over stdin and stdout: publisher.py FILE [PORT]
 
-Every call that has an effect is a line in FILE. A call is known by the name that its caller gave it, and the same call
-again has no effect. With a port, the first call comes to a meeting there, after its effect and before its result.
+Each call with an effect is a line in FILE. The id that the caller gave identifies a call; a repeated call has no
+effect. With a port, the first call connects to it after the effect, and waits for a line before it returns its result.
 """
 
 import json

@@ -1,29 +1,29 @@
-//! The workflows that are started, and the node with outside effects in some of them.
+//! The workflows of the test, and a node with effects.
 //!
-//! No run ever has two timers at once: several that are due fire side by side, and in which order they get into the
-//! log of one run is not promised.
+//! No run has two timers at a time: timers that are due fire concurrently, and their order in the log of the run is not
+//! guaranteed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_engine::core::{Kind, Request};
+use holdpoint_engine::core::{InterruptRequest, Kind};
 use holdpoint_engine::{EffectContext, Node, Outputs, Stop};
 use serde_json::{Value, json};
 
-/// How many kinds of workflows there are.
+/// The number of workflows.
 pub(crate) const SHAPES: usize = 10;
 pub(crate) const IDS: [&str; SHAPES] =
-    ["gated", "asking", "event", "custom", "nap", "parallel", "shaky", "fail", "a-b", "a_b"];
+    ["gated", "clarification", "event", "custom", "delay", "parallel", "flaky", "fail", "a-b", "a_b"];
 
-/// The definition of a shape; `title` is what people read, and another one makes another revision.
+/// Returns the definition of a workflow. Another `title` makes another revision.
 pub(crate) fn definition(tenant: usize, shape: usize, title: &str) -> Value {
     let gate =
         |id: &str| node(id, "core.approvalGate", json!({"title": title, "actions": ["accept", "reject"]}));
     let noop = |id: &str| node(id, "core.noop", json!({}));
-    let shaky = |id: &str, mut config: Value| {
+    let flaky = |id: &str, mut config: Value| {
         config["text"] = json!(title);
         config["tenant"] = json!(tenant);
-        node(id, "test.shaky", config)
+        node(id, "test.flaky", config)
     };
     let nodes = match shape {
         0 => vec![noop("before"), gate("gate"), noop("after")],
@@ -41,15 +41,15 @@ pub(crate) fn definition(tenant: usize, shape: usize, title: &str) -> Value {
             let config = json!({"kind": "custom", "data": data, "resumeSchema": schema, "timeoutMs": 20_000});
             vec![node("custom", "core.interrupt", config), gate("gate")]
         }
-        4 => vec![node("nap", "core.delay", json!({"ms": 7000})), gate("gate")],
+        4 => vec![node("delay", "core.delay", json!({"ms": 7000})), gate("gate")],
         5 => {
-            let branches = [gate("a"), gate("ä"), node("nap", "core.delay", json!({"ms": 3000}))];
-            return parallel(&branches, &shaky("end", json!({"steps": 1, "panics": 9})));
+            let branches = [gate("a"), gate("ä"), node("delay", "core.delay", json!({"ms": 3000}))];
+            return parallel(&branches, &flaky("end", json!({"steps": 1, "panics": 9})));
         }
-        6 => vec![noop("a"), shaky("x", json!({"steps": 2, "panics": 2}))],
+        6 => vec![noop("a"), flaky("x", json!({"steps": 2, "panics": 2}))],
         7 => vec![gate("gate"), node("bad", "core.fail", json!({"code": "nope", "message": title}))],
-        8 => vec![shaky("x", json!({"steps": 3, "panics": 1, "ask": true, "sleep": 9000})), gate("gate")],
-        _ => vec![gate("gate"), shaky("x", json!({"steps": 1, "panics": 3, "fails": true}))],
+        8 => vec![flaky("x", json!({"steps": 3, "panics": 1, "ask": true, "sleep": 9000})), gate("gate")],
+        _ => vec![gate("gate"), flaky("x", json!({"steps": 1, "panics": 3, "fails": true}))],
     };
     let ids: Vec<Value> = nodes.iter().map(|node| node["id"].clone()).collect();
     let edges = ids.windows(2).map(|pair| edge(&pair[0], &pair[1])).collect();
@@ -76,59 +76,61 @@ fn edge(from: &Value, to: &Value) -> Value {
     json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
 }
 
-/// Does some steps, panics as often as it is told to, then sleeps, asks or fails. Remembers over restarts what it
-/// did, run by run.
+/// A node that executes steps, panics as often as its config says, and then sleeps, opens an interrupt or fails. Its
+/// counts of each run survive restarts of the engine.
 #[derive(Clone, Default)]
-pub(crate) struct Shaky(Arc<Mutex<HashMap<String, Deeds>>>);
+pub(crate) struct FlakyNode(Arc<Mutex<HashMap<String, EffectCounts>>>);
 
 #[derive(Clone, Debug, Default)]
-struct Deeds {
+struct EffectCounts {
     steps: u64,
     panics: u64,
 }
 
-impl Shaky {
-    /// What was done outside, in a fixed order.
-    pub(crate) fn deeds(&self) -> String {
-        let deeds = self.0.lock().unwrap();
-        let mut all: Vec<_> = deeds.iter().collect();
+impl FlakyNode {
+    /// Returns the counts of all runs, sorted by run.
+    pub(crate) fn counts(&self) -> String {
+        let counts = self.0.lock().unwrap();
+        let mut all: Vec<_> = counts.iter().collect();
         all.sort_by_key(|(run, _)| run.as_str());
         format!("{all:?}")
     }
 
-    fn of<T>(&self, run: &str, act: impl FnOnce(&mut Deeds) -> T) -> T {
+    fn of<T>(&self, run: &str, act: impl FnOnce(&mut EffectCounts) -> T) -> T {
         act(self.0.lock().unwrap().entry(run.to_owned()).or_default())
     }
 }
 
-impl Node for Shaky {
+impl Node for FlakyNode {
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let config = context.config().clone();
         let number = |field: &str| config.get(field).and_then(Value::as_u64).unwrap_or(0);
         let run = format!("{}/{}", config["tenant"], context.run_id());
         for step in 0..number("steps") {
-            let (shaky, run, text) = (self.clone(), run.clone(), config["text"].clone());
+            let (flaky, run, text) = (self.clone(), run.clone(), config["text"].clone());
             context
                 .step(&format!("step {step}"), || async move {
-                    shaky.of(&run, |deeds| deeds.steps += 1);
+                    flaky.of(&run, |counts| counts.steps += 1);
                     Ok(json!({"text": text, "large": (1_i64 << 53) + 1, "small": 0.1}))
                 })
                 .await?;
         }
-        let shakes = self.of(&run, |deeds| {
-            deeds.panics += 1;
-            deeds.panics <= number("panics")
+        let panics = self.of(&run, |counts| {
+            counts.panics += 1;
+            counts.panics <= number("panics")
         });
-        assert!(!shakes, "shaking");
+        assert!(!panics, "flaky node");
         if number("sleep") > 0 {
             context.sleep(number("sleep"))?;
         }
         if config.contains_key("ask") {
-            context
-                .interrupt(Request::new(Kind::Custom, json!({"customKind": "k", "title": config["text"]})))?;
+            context.interrupt(InterruptRequest::new(
+                Kind::Custom,
+                json!({"customKind": "k", "title": config["text"]}),
+            ))?;
         }
         if config.contains_key("fails") {
-            return Err(Stop::failed("shaky", config["text"].to_string()));
+            return Err(Stop::failed("flaky", config["text"].to_string()));
         }
         Ok(Outputs::from_iter([("text".to_owned(), config["text"].clone())]))
     }

@@ -1,16 +1,16 @@
-//! The same commands in the same order, given to an engine on SQLite and to one on PostgreSQL: they say the same and
-//! store the same. The commands are chosen at random; the seed of what failed is printed, and `HOLDPOINT_SEED` does
-//! it again. `HOLDPOINT_SEEDS` says how many seeds are tried, from that one on.
+//! Executes the same random commands on an engine with SQLite and on one with PostgreSQL, and compares results and
+//! stored rows. A failure prints its seed; `HOLDPOINT_SEED` repeats it. `HOLDPOINT_SEEDS` is the number of seeds to
+//! try, starting with that one.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../test_database/mod.rs"]
+mod test_database;
 
-mod dice;
 mod flows;
-mod names;
+mod random;
+mod random_ids;
 mod side;
 mod step;
 
@@ -18,18 +18,18 @@ use std::collections::BTreeSet;
 
 use holdpoint_engine::core::mailbox::RunDispatchStatus;
 
-use dice::{Dice, FOREIGN, RUN_IDS, TENANTS};
-use place::Place;
+use random::{OTHER_THREADS, RUN_IDS, Random, TENANTS};
 use side::Side;
 use step::Step;
+use test_database::TestDatabase;
 
 const SEEDS: u64 = 6;
 const STEPS: usize = 150;
-/// After so many steps everything is compared.
-const CHECKPOINT: usize = 25;
+/// The number of steps between two comparisons of all data.
+const CHECK_INTERVAL: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_databases_give_the_same_answers_and_hold_the_same_rows() {
+async fn both_databases_return_the_same_results_and_store_the_same_rows() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let (first, count) = match number("HOLDPOINT_SEED") {
         Some(seed) => (seed, 1),
@@ -40,59 +40,60 @@ async fn two_databases_give_the_same_answers_and_hold_the_same_rows() {
     for seed in first..first + count {
         reached.append(&mut Pair::open(seed).await.compare().await);
     }
-    // A test that gets nowhere compares nothing.
+    // The random steps must reach every status, or the comparison would be incomplete.
     let dispatches = RunDispatchStatus::ALL.map(RunDispatchStatus::as_str);
     let runs = ["completed", "failed", "running", "waiting-approval", "waiting-external", "waiting-input"];
     let missing: Vec<_> =
         dispatches.iter().chain(&runs).filter(|status| !reached.contains(**status)).collect();
-    assert!(count < SEEDS || missing.is_empty(), "nothing was ever {missing:?}");
+    assert!(count < SEEDS || missing.is_empty(), "statuses that were not reached: {missing:?}");
 }
 
 struct Pair {
-    dice: Dice,
+    random: Random,
     sides: [Side; 2],
-    /// Said when the test fails.
-    story: Story,
+    step_log: StepLog,
 }
 
-/// What was done so far.
-struct Story {
+/// The executed steps. They are printed if the test fails.
+struct StepLog {
     seed: u64,
     steps: Vec<String>,
 }
 
-impl Drop for Story {
+impl Drop for StepLog {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}\nHOLDPOINT_SEED={} does it again", self.steps.join("\n"), self.seed);
+            eprintln!("{}\nHOLDPOINT_SEED={} repeats this failure", self.steps.join("\n"), self.seed);
         }
     }
 }
 
 impl Pair {
     async fn open(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let start = if dice.percent(25) { (1 << 53) + 1 } else { 1_800_000_000_000 };
-        let sides =
-            [Side::open(Place::sqlite(), start).await, Side::open(Place::postgres().await, start).await];
-        Self { dice, sides, story: Story { seed, steps: Vec::new() } }
+        let mut random = Random::new(seed);
+        let start = if random.percent(25) { (1 << 53) + 1 } else { 1_800_000_000_000 };
+        let sides = [
+            Side::open(TestDatabase::sqlite(), start).await,
+            Side::open(TestDatabase::postgres().await, start).await,
+        ];
+        Self { random, sides, step_log: StepLog { seed, steps: Vec::new() } }
     }
 
-    /// The statuses that were reached at the end.
+    /// Executes the steps on both engines. Returns the statuses of runs and dispatches at the end.
     async fn compare(mut self) -> BTreeSet<String> {
         for shape in 0..flows::SHAPES {
             for tenant in 0..TENANTS.len() {
-                let said = self.perform(Step::Register { tenant, shape, title: "first".to_owned() }).await;
-                assert_eq!(said, "Ok((1, true))");
+                let result = self.perform(Step::Register { tenant, shape, title: "first".to_owned() }).await;
+                assert_eq!(result, "Ok((1, true))");
             }
         }
         for number in 1..=STEPS {
-            let mut step = Step::choose(&mut self.dice, &self.sides[0]).await;
+            let mut step = Step::choose(&mut self.random, &self.sides[0]).await;
             if let Step::ClaimReady { all, .. } = &mut step {
                 *all |= self.sides[0].has_ties().await;
             }
             self.perform(step).await;
-            if number % CHECKPOINT == 0 {
+            if number % CHECK_INTERVAL == 0 {
                 self.check().await;
             }
         }
@@ -100,41 +101,41 @@ impl Pair {
     }
 
     async fn perform(&mut self, step: Step) -> String {
-        self.story.steps.push(short(&format!("{step:?}")));
+        self.step_log.steps.push(short(&format!("{step:?}")));
         let [a, b] = &mut self.sides;
         let (a, b) = tokio::join!(a.perform(&step), b.perform(&step));
-        same(&a, &b);
-        if let Some(last) = self.story.steps.last_mut() {
+        assert_same(&a, &b);
+        if let Some(last) = self.step_log.steps.last_mut() {
             last.push_str(&format!("\n    {}", short(&a)));
         }
         a
     }
 
-    /// Compares everything there is, read in pages and as it is stored.
+    /// Compares all data: lists read in pages, and the tables.
     async fn check(&mut self) {
-        let limit = self.dice.roll(5) + 1;
+        let limit = self.random.below(5) + 1;
         for tenant in 0..TENANTS.len() {
             let mut both = Vec::new();
             for side in &mut self.sides {
-                let mut said =
+                let mut lists =
                     vec![side.runs(tenant, limit as u64).await, side.pending(tenant, limit as u64).await];
-                said.push(side.overview(tenant).await);
-                for thread in RUN_IDS.iter().chain(&FOREIGN) {
-                    said.push(side.thread(tenant, thread, limit).await);
+                lists.push(side.overview(tenant).await);
+                for thread in RUN_IDS.iter().chain(&OTHER_THREADS) {
+                    lists.push(side.thread(tenant, thread, limit).await);
                 }
                 for run in RUN_IDS {
-                    said.push(side.log(tenant, run).await);
+                    lists.push(side.log(tenant, run).await);
                 }
-                both.push(said.iter().map(|text| side.normal(text)).collect::<Vec<_>>());
+                both.push(lists.iter().map(|text| side.normalize(text)).collect::<Vec<_>>());
             }
             for (a, b) in both[0].iter().zip(&both[1]) {
-                same(a, b);
+                assert_same(a, b);
             }
         }
         let [a, b] = &mut self.sides;
         let (a, b) = (a.tables().await, b.tables().await);
         for (a, b) in a.iter().zip(&b) {
-            same(a, b);
+            assert_same(a, b);
         }
         assert_eq!(a.len(), b.len());
     }
@@ -144,8 +145,8 @@ fn short(text: &str) -> String {
     text.chars().take(300).collect()
 }
 
-/// Shows the place where two long texts part.
-fn same(sqlite: &str, postgres: &str) {
+/// Compares two long texts. A failure shows the first difference.
+fn assert_same(sqlite: &str, postgres: &str) {
     let equal = std::iter::zip(sqlite.chars(), postgres.chars()).take_while(|(a, b)| a == b).count();
     let from = |text: &str| text.chars().skip(equal.saturating_sub(200)).take(600).collect::<String>();
     assert!(sqlite == postgres, "\nSQLite:     {}\nPostgreSQL: {}\n", from(sqlite), from(postgres));

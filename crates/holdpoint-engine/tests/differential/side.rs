@@ -1,38 +1,38 @@
-//! One of the two engines: does a step and says what came of it, as a text that the other must say too.
+//! One of the two engines. Executes a step and returns the result as text, for comparison with the other engine.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use holdpoint_engine::core::mailbox::{Fenced, MailboxError, RunDispatch, RunDispatchStatus};
+use holdpoint_engine::core::mailbox::{ClaimAction, MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_engine::core::{
-    Answer, Command, InterruptId, Owner, Principal, Run, RunId, RunRef, Start, TenantId, Timestamp,
+    Answer, Command, InterruptId, Owner, Principal, Run, RunId, RunRef, StartRequest, TenantId, Timestamp,
     WorkflowId,
 };
 use holdpoint_engine::{ApiKey, Clock, Dependence, Engine, Error, Mailbox, Options, RunFilter};
 use serde_json::{Map, Value};
 
-use crate::dice::TENANTS;
-use crate::flows::{IDS, Shaky, definition};
-use crate::names::Names;
-use crate::place::Place;
-use crate::step::{New, Step};
+use crate::flows::{FlakyNode, IDS, definition};
+use crate::random::TENANTS;
+use crate::random_ids::RandomIds;
+use crate::step::{NewDispatch, Step};
+use crate::test_database::TestDatabase;
 
 mod lists;
 
 pub(crate) struct Side {
     pub clock: Clock,
     engine: Engine,
-    shaky: Shaky,
-    names: Names,
-    /// Dispatches that an answer has shown, in the order in which they were seen: the same on both sides.
+    flaky: FlakyNode,
+    random_ids: RandomIds,
+    /// Ids of dispatches in the order in which results contained them. The order is the same on both sides.
     pub known: Vec<String>,
-    pub claims: Vec<Held>,
-    // Last, so that the engine is gone before its data is.
-    place: Place,
+    pub claims: Vec<KnownClaim>,
+    // The last field, so that the engine is dropped before its data.
+    database: TestDatabase,
 }
 
-/// A claim that an answer has shown.
-pub(crate) struct Held {
+/// A claim that a result contained.
+pub(crate) struct KnownClaim {
     pub tenant: usize,
     pub run: String,
     dispatch: String,
@@ -40,15 +40,23 @@ pub(crate) struct Held {
 }
 
 impl Side {
-    pub(crate) async fn open(place: Place, now: i64) -> Self {
-        let (clock, shaky) = (Clock::manual(now), Shaky::default());
-        let engine = open(&place, &clock, &shaky).await;
-        Self { clock, engine, shaky, names: Names::default(), known: Vec::new(), claims: Vec::new(), place }
+    pub(crate) async fn open(database: TestDatabase, now: i64) -> Self {
+        let (clock, flaky) = (Clock::manual(now), FlakyNode::default());
+        let engine = open(&database, &clock, &flaky).await;
+        Self {
+            clock,
+            engine,
+            flaky,
+            random_ids: RandomIds::default(),
+            known: Vec::new(),
+            claims: Vec::new(),
+            database,
+        }
     }
 
-    /// Does a step. What is said is an answer or a refusal: trouble of the machinery is a failure of the test.
+    /// Executes a step. The result is a value or a refusal; a failure of the store fails the test.
     pub(crate) async fn perform(&mut self, step: &Step) -> String {
-        let said = match step {
+        let result = match step {
             Step::Register { .. } | Step::Start { .. } | Step::Resolve { .. } | Step::Cancel { .. } => {
                 self.perform_run(step).await
             }
@@ -57,17 +65,17 @@ impl Side {
                 String::new()
             }
             Step::Drain => self.drain().await,
-            Step::Restart { lapse } => self.restart(*lapse).await,
+            Step::Restart { expire_leases } => self.restart(*expire_leases).await,
             Step::AddKey { .. } | Step::RevokeKey { .. } | Step::Runs { .. } | Step::Pending { .. } => {
                 self.perform_list(step).await
             }
             _ => self.perform_mail(step).await,
         };
-        self.normal(&said)
+        self.normalize(&result)
     }
 
-    pub(crate) fn normal(&mut self, said: &str) -> String {
-        self.names.normal(said)
+    pub(crate) fn normalize(&mut self, text: &str) -> String {
+        self.random_ids.normalize(text)
     }
 
     async fn perform_run(&mut self, step: &Step) -> String {
@@ -75,13 +83,13 @@ impl Side {
             Step::Register { tenant, shape, title } => {
                 let registered =
                     self.engine.register(&name(*tenant), definition(*tenant, *shape, title)).await;
-                said(registered.map(|made| (made.workflow.revision, made.stored)))
+                describe(registered.map(|made| (made.workflow.revision, made.stored)))
             }
             Step::Start { tenant, run, shape } => {
                 let id = WorkflowId::parse(IDS[*shape]).unwrap();
                 let of = reference(*tenant, run);
                 let started = self.engine.start_as(&of.run, &id, start(*tenant)).await;
-                self.told(*tenant, run, started).await
+                self.describe_run(*tenant, run, started).await
             }
             Step::Resolve { tenant, run, interrupts, value } => {
                 let answer = || Answer::new(value.clone(), alice());
@@ -89,53 +97,58 @@ impl Side {
                     interrupts.iter().map(|id| (*id, answer())).collect();
                 let of = reference(*tenant, run);
                 let resolved = self.engine.execute(&of, &Command::Resolve { answers }).await;
-                self.told(*tenant, run, resolved).await
+                self.describe_run(*tenant, run, resolved).await
             }
             Step::Cancel { tenant, run, reason } => {
                 let cancelled =
                     self.engine.cancel(&reference(*tenant, run), Some(reason.clone()), alice()).await;
-                self.told(*tenant, run, cancelled).await
+                self.describe_run(*tenant, run, cancelled).await
             }
-            other => unreachable!("{other:?} is about no run"),
+            other => unreachable!("{other:?} is not a step of a run"),
         }
     }
 
-    /// What became of a run, with its log and its thread.
-    async fn told(&mut self, tenant: usize, run: &str, result: Result<std::sync::Arc<Run>, Error>) -> String {
-        let result = said(result.map(|run| (run.status(), run.seq, run.variables.clone())));
+    /// Returns the state of a run, its log and its thread as text.
+    async fn describe_run(
+        &mut self,
+        tenant: usize,
+        run: &str,
+        result: Result<std::sync::Arc<Run>, Error>,
+    ) -> String {
+        let result = describe(result.map(|run| (run.status(), run.seq, run.variables.clone())));
         format!("{result} {} {}", self.log(tenant, run).await, self.thread(tenant, run, 100).await)
     }
 
     async fn drain(&mut self) -> String {
-        let drained = said(self.engine.worker().drain().await);
-        // A failed attempt is tried again after a wait that is a little random; here it must not be.
+        let drained = describe(self.engine.worker().drain().await);
+        // The delay before the next attempt has a random part. The two engines need the same delay.
         let wait = "UPDATE dispatches SET available_ms = updated_ms + 1000
             WHERE status = 'queued' AND last_error LIKE 'the worker panicked%'";
-        self.place.execute(wait).await.unwrap();
-        format!("{drained} {}", self.shaky.deeds())
+        self.database.execute(wait).await.unwrap();
+        format!("{drained} {}", self.flaky.counts())
     }
 
-    /// Both are opened as one of several: the only one on a file takes back all claims in it as soon as it is
-    /// opened, which nobody can do on a server.
-    async fn restart(&mut self, lapse: bool) -> String {
+    /// Closes the engine and opens it again as a second handle. The first handle on a SQLite file releases all claims,
+    /// which does not happen on PostgreSQL.
+    async fn restart(&mut self, expire: bool) -> String {
         self.engine.close().await;
-        if lapse {
-            let lapse = "UPDATE dispatches SET lease_until_ms = 0 WHERE status = 'claimed'";
-            self.place.execute(lapse).await.unwrap();
+        if expire {
+            let expire = "UPDATE dispatches SET lease_until_ms = 0 WHERE status = 'claimed'";
+            self.database.execute(expire).await.unwrap();
         }
-        self.engine = open(&self.place, &self.clock, &self.shaky).await;
+        self.engine = open(&self.database, &self.clock, &self.flaky).await;
         String::new()
     }
 
     async fn perform_list(&mut self, step: &Step) -> String {
         match step {
-            Step::AddKey { tenant, number, words } => {
+            Step::AddKey { tenant, number, text } => {
                 let key = ApiKey {
                     key_id: format!("key {number}"),
                     lineage: format!("key {number}"),
                     key_hash: format!("hash {}", number / 2),
                     tenant: name(*tenant),
-                    principal: words.clone(),
+                    principal: text.clone(),
                     roles: vec!["ä".to_owned(), "B".to_owned()],
                     groups: vec!["auditors".to_owned(), "board".to_owned()],
                     scopes: Vec::new(),
@@ -145,18 +158,18 @@ impl Side {
                     test: number % 5 == 0,
                     depends_on: Dependence::default(),
                 };
-                said(self.engine.add_key(&key, None).await)
+                describe(self.engine.add_key(&key, None).await)
             }
             Step::RevokeKey { tenant, number } => {
-                said(self.engine.revoke_key(&name(*tenant), &format!("key {number}"), None).await)
+                describe(self.engine.revoke_key(&name(*tenant), &format!("key {number}"), None).await)
             }
             Step::Runs { tenant, before, status, limit } => {
                 let (before, status) = (before.clone(), status.clone());
                 let filter = RunFilter { status, before, limit: *limit, ..RunFilter::default() };
-                said(self.engine.runs(&name(*tenant), filter).await)
+                describe(self.engine.runs(&name(*tenant), filter).await)
             }
             Step::Pending { tenant, limit } => self.pending(*tenant, *limit).await,
-            other => unreachable!("{other:?} is no list"),
+            other => unreachable!("{other:?} is not a list"),
         }
     }
 
@@ -165,7 +178,7 @@ impl Side {
             Step::Enqueue { tenant, rows } => {
                 let new = rows.iter().map(|row| row.of(*tenant, self.clock.now())).collect::<Vec<_>>();
                 let each = self.mail(*tenant).enqueue_many(&new).await.unwrap();
-                each.iter().flatten().for_each(|row| self.learn(std::slice::from_ref(row)));
+                each.iter().flatten().for_each(|row| self.remember(std::slice::from_ref(row)));
                 format!("{each:?}")
             }
             Step::Claim { tenant, thread, lease_ms, now, limit } => {
@@ -179,71 +192,73 @@ impl Side {
                 let claimed = self.mail(*tenant).claim_dispatch(&id, "raw", *lease_ms, Timestamp(*now)).await;
                 self.rows(claimed.map(Vec::from_iter))
             }
-            Step::Held { tenant, claim, wrong, what, now } => {
+            Step::ActOnClaim { tenant, claim, wrong, action, now } => {
                 let (id, token) = self.claim(*claim, *wrong);
-                let moved = self.fenced(*tenant, &id, &token, what, Timestamp(*now)).await;
-                self.rows(moved)
+                let changed = self.act_on_claim(*tenant, &id, &token, action, Timestamp(*now)).await;
+                self.rows(changed)
             }
             Step::Extend { tenant, claims, extension_ms, now } => {
                 let claims: Vec<_> = claims.iter().map(|(claim, wrong)| self.claim(*claim, *wrong)).collect();
-                said(self.mail(*tenant).extend_leases(&claims, *extension_ms, Timestamp(*now)).await)
+                describe(self.mail(*tenant).extend_leases(&claims, *extension_ms, Timestamp(*now)).await)
             }
             Step::CancelQueued { tenant, dispatch, now } => {
                 let cancelled = self.mail(*tenant).cancel(&self.id(*dispatch), Timestamp(*now)).await;
                 self.rows(cancelled.map(Vec::from_iter))
             }
             Step::Interrupt { tenant, thread, now } => {
-                said(self.mail(*tenant).interrupt(thread, Timestamp(*now)).await)
+                describe(self.mail(*tenant).interrupt(thread, Timestamp(*now)).await)
             }
             Step::Requeue { tenant, dispatch } => {
                 let requeued = self.engine.requeue_dispatch(&name(*tenant), &self.id(*dispatch), None).await;
-                requeued.iter().for_each(|row| self.learn(std::slice::from_ref(row)));
-                said(requeued)
+                requeued.iter().for_each(|row| self.remember(std::slice::from_ref(row)));
+                describe(requeued)
             }
-            Step::CancelDispatch { tenant, dispatch } => {
-                said(self.engine.cancel_dispatch(&name(*tenant), &self.id(*dispatch), alice(), None).await)
-            }
+            Step::CancelDispatch { tenant, dispatch } => describe(
+                self.engine.cancel_dispatch(&name(*tenant), &self.id(*dispatch), alice(), None).await,
+            ),
             other => self.perform_upkeep(other).await,
         }
     }
 
     async fn perform_upkeep(&mut self, step: &Step) -> String {
         match step {
-            Step::Reclaim { now, bite } => self.reclaim(Timestamp(*now), *bite).await,
-            Step::Purge { before, bite } => self.purge(Timestamp(*before), *bite).await,
+            Step::Reclaim { now, batch } => self.reclaim(Timestamp(*now), *batch).await,
+            Step::Purge { before, batch } => self.purge(Timestamp(*before), *batch).await,
             Step::Dispatches { tenant, thread, filter, limit, offset } => {
                 let mail = self.mail(*tenant);
                 let listed = mail.list_dispatches(thread, filter.as_deref(), *limit, *offset).await;
                 self.rows(listed)
             }
-            Step::NextWakeup { now } => said(self.mail(0).next_wakeup(Timestamp(*now)).await),
-            other => unreachable!("{other:?} is done elsewhere"),
+            Step::NextWakeup { now } => describe(self.mail(0).next_wakeup(Timestamp(*now)).await),
+            other => unreachable!("{other:?} is executed by another function"),
         }
     }
 
-    async fn fenced(
+    async fn act_on_claim(
         &self,
         tenant: usize,
         id: &str,
         token: &str,
-        what: &Fenced,
+        action: &ClaimAction,
         now: Timestamp,
     ) -> Result<Vec<RunDispatch>, MailboxError> {
         let mail = self.mail(tenant);
-        Ok(vec![match what {
-            Fenced::Touch | Fenced::Ack => mail.ack(id, token, now).await?,
-            Fenced::Nack { retry_at, error } => mail.nack(id, token, *retry_at, error, now).await?,
-            Fenced::Postpone { retry_at, error } => mail.postpone(id, token, *retry_at, error, now).await?,
-            Fenced::DeadLetter { error } => mail.dead_letter(id, token, error, now).await?,
-            Fenced::RecordStart { instance_id } => {
+        Ok(vec![match action {
+            ClaimAction::Touch | ClaimAction::Ack => mail.ack(id, token, now).await?,
+            ClaimAction::Nack { retry_at, error } => mail.nack(id, token, *retry_at, error, now).await?,
+            ClaimAction::Postpone { retry_at, error } => {
+                mail.postpone(id, token, *retry_at, error, now).await?
+            }
+            ClaimAction::DeadLetter { error } => mail.dead_letter(id, token, error, now).await?,
+            ClaimAction::RecordStart { instance_id } => {
                 mail.record_dispatch_start(id, token, instance_id, now).await?
             }
-            Fenced::RecordResult(result) => mail.record_run_result(id, token, result, now).await?,
-            Fenced::Complete(result) => mail.complete(id, token, result, now).await?,
-            Fenced::Supersede { reason } => {
+            ClaimAction::RecordResult(result) => mail.record_run_result(id, token, result, now).await?,
+            ClaimAction::Complete(result) => mail.complete(id, token, result, now).await?,
+            ClaimAction::Supersede { reason } => {
                 return Ok(mail.supersede_claimed(id, token, now, reason).await?.into_iter().collect());
             }
-            Fenced::ExtendLease { until } => {
+            ClaimAction::ExtendLease { until } => {
                 let extension_ms = u64::try_from(until.0.saturating_sub(now.0)).unwrap_or(0);
                 mail.extend_lease(id, token, extension_ms, now).await?;
                 return Ok(mail.load_dispatch(id).await?.into_iter().collect());
@@ -254,11 +269,11 @@ impl Side {
 
 impl Side {
     fn rows(&mut self, rows: Result<Vec<RunDispatch>, MailboxError>) -> String {
-        rows.iter().for_each(|rows| self.learn(rows));
-        said(rows)
+        rows.iter().for_each(|rows| self.remember(rows));
+        describe(rows)
     }
 
-    fn learn(&mut self, rows: &[RunDispatch]) {
+    fn remember(&mut self, rows: &[RunDispatch]) {
         for row in rows {
             if !self.known.contains(&row.dispatch_id) {
                 self.known.push(row.dispatch_id.clone());
@@ -267,7 +282,7 @@ impl Side {
             if self.claims.iter().all(|held| held.token != *token) {
                 let tenant = TENANTS.iter().position(|name| *name == row.tenant.as_str()).unwrap();
                 let (run, dispatch, token) = (row.run_id.clone(), row.dispatch_id.clone(), token.clone());
-                self.claims.push(Held { tenant, run, dispatch, token });
+                self.claims.push(KnownClaim { tenant, run, dispatch, token });
             }
         }
     }
@@ -289,17 +304,17 @@ impl Side {
     }
 }
 
-async fn open(place: &Place, clock: &Clock, shaky: &Shaky) -> Engine {
-    let options = Options::new(place.location()).clock(clock.clone()).second_handle();
-    Engine::open(options.node("test.shaky", shaky.clone())).await.unwrap()
+async fn open(database: &TestDatabase, clock: &Clock, flaky: &FlakyNode) -> Engine {
+    let options = Options::new(database.location()).clock(clock.clone()).second_handle();
+    Engine::open(options.node("test.flaky", flaky.clone())).await.unwrap()
 }
 
-fn said<T: Debug, E: Debug>(result: Result<T, E>) -> String {
+fn describe<T: Debug, E: Debug>(result: Result<T, E>) -> String {
     let text = format!("{result:?}");
-    // A database that will not do what it is asked has words of its own for it.
-    let broken =
-        result.is_err() && ["Store(", "Io(", "Serialization("].iter().any(|word| text.contains(word));
-    assert!(!broken, "{text}");
+    // Failures of the store have texts that depend on the database.
+    let is_failure =
+        result.is_err() && ["Store(", "Io(", "Serialization("].iter().any(|kind| text.contains(kind));
+    assert!(!is_failure, "{text}");
     text
 }
 
@@ -315,13 +330,13 @@ fn alice() -> Principal {
     Principal::named("alice")
 }
 
-fn start(tenant: usize) -> Start {
+fn start(tenant: usize) -> StartRequest {
     let owner = Owner { tenant: name(tenant), principal: "tester".to_owned() };
     let inputs = Map::from_iter([("text".to_owned(), Value::from("NUL \0"))]);
-    Start { inputs, ..Start::new(owner) }
+    StartRequest { inputs, ..StartRequest::new(owner) }
 }
 
-impl New {
+impl NewDispatch {
     fn of(&self, tenant: usize, now: Timestamp) -> RunDispatch {
         RunDispatch {
             priority: self.priority,

@@ -1,14 +1,14 @@
-//! What can be done to an engine, and how it is chosen. Steps name random ids by their number, so that one step
-//! means the same on both sides.
+//! The steps of the test and their random choice. A step refers to a random id by its number, so that it means the same
+//! on both sides.
 
 use holdpoint_engine::core::mailbox::{
-    Fenced, RunDispatchResult, RunDispatchStatus, RunStatus, TerminationReason,
+    ClaimAction, RunDispatchResult, RunDispatchStatus, RunStatus, TerminationReason,
 };
 use holdpoint_engine::core::{InterruptId, Kind, Timestamp};
 use serde_json::{Value, json};
 
-use crate::dice::{Dice, FOREIGN, RUN_IDS};
 use crate::flows::SHAPES;
+use crate::random::{OTHER_THREADS, RUN_IDS, Random};
 use crate::side::Side;
 
 #[derive(Clone, Debug)]
@@ -39,11 +39,11 @@ pub(crate) enum Step {
     },
     Drain,
     Restart {
-        lapse: bool,
+        expire_leases: bool,
     },
     Enqueue {
         tenant: usize,
-        rows: Vec<New>,
+        rows: Vec<NewDispatch>,
     },
     Claim {
         tenant: usize,
@@ -63,11 +63,11 @@ pub(crate) enum Step {
         lease_ms: u64,
         now: i64,
     },
-    Held {
+    ActOnClaim {
         tenant: usize,
         claim: usize,
         wrong: bool,
-        what: Fenced,
+        action: ClaimAction,
         now: i64,
     },
     Extend {
@@ -88,11 +88,11 @@ pub(crate) enum Step {
     },
     Reclaim {
         now: i64,
-        bite: usize,
+        batch: usize,
     },
     Purge {
         before: i64,
-        bite: usize,
+        batch: usize,
     },
     Requeue {
         tenant: usize,
@@ -105,7 +105,7 @@ pub(crate) enum Step {
     AddKey {
         tenant: usize,
         number: usize,
-        words: String,
+        text: String,
     },
     RevokeKey {
         tenant: usize,
@@ -135,7 +135,7 @@ pub(crate) enum Step {
 
 /// A dispatch to be enqueued.
 #[derive(Clone, Debug)]
-pub(crate) struct New {
+pub(crate) struct NewDispatch {
     pub id: String,
     pub thread: String,
     pub run: String,
@@ -148,45 +148,45 @@ pub(crate) struct New {
 }
 
 impl Step {
-    /// Chosen by the dice, with a look at one side for what there is to answer.
-    pub(crate) async fn choose(dice: &mut Dice, side: &Side) -> Self {
-        let (tenant, now) = (usize::from(dice.percent(25)), side.clock.now().0);
-        match dice.roll(100) {
-            0..5 => Self::Register { tenant, shape: dice.roll(SHAPES), title: dice.words() },
-            5..17 => Self::Start { tenant, run: dice.run_id(), shape: dice.roll(SHAPES) },
-            17..35 => Self::resolve(dice, side, tenant).await,
-            35..38 => Self::Cancel { tenant, run: dice.run_id(), reason: dice.words() },
-            38..46 => Self::Advance { ms: dice.ms(12_000) },
+    /// Chooses a step. Reads one side for open interrupts, dispatches and claims.
+    pub(crate) async fn choose(random: &mut Random, side: &Side) -> Self {
+        let (tenant, now) = (usize::from(random.percent(25)), side.clock.now().0);
+        match random.below(100) {
+            0..5 => Self::Register { tenant, shape: random.below(SHAPES), title: random.text() },
+            5..17 => Self::Start { tenant, run: random.run_id(), shape: random.below(SHAPES) },
+            17..35 => Self::resolve(random, side, tenant).await,
+            35..38 => Self::Cancel { tenant, run: random.run_id(), reason: random.text() },
+            38..46 => Self::Advance { ms: random.ms(12_000) },
             46..56 => Self::Drain,
-            56..58 => Self::Restart { lapse: dice.percent(60) },
-            _ => Self::mail(dice, side, tenant, now),
+            56..58 => Self::Restart { expire_leases: random.percent(60) },
+            _ => Self::mail(random, side, tenant, now),
         }
     }
 
-    async fn resolve(dice: &mut Dice, side: &Side, tenant: usize) -> Self {
-        // Somebody that waits, if there is one: an answer that nobody asked for is quickly refused.
+    async fn resolve(random: &mut Random, side: &Side, tenant: usize) -> Self {
+        // An open interrupt, if there is one. Answers to other interrupts are rejected early.
         let waiting = side.waiting(tenant).await;
-        let invalid = json!({"action": "explode", "text": dice.words()});
-        let stray =
+        let invalid = json!({"action": "explode", "text": random.text()});
+        let invalid_values =
             [json!(null), json!("accept"), json!({"answers": {"r": 1}}), json!({"order": 2}), invalid];
         let (run, id, kind) = match waiting.len() {
-            0 => (dice.run_id(), InterruptId(1), Kind::Custom),
-            _ => dice.pick(&waiting).clone(),
+            0 => (random.run_id(), InterruptId(1), Kind::Custom),
+            _ => random.pick(&waiting).clone(),
         };
-        let words = dice.words();
-        let fitting = match kind {
-            Kind::Approval if dice.percent(80) => json!({"action": "accept"}),
+        let text = random.text();
+        let valid = match kind {
+            Kind::Approval if random.percent(80) => json!({"action": "accept"}),
             Kind::Approval => json!({"action": "reject"}),
-            Kind::Clarification => json!({"answers": {"q": words}}),
-            Kind::ExternalEvent => json!({"eventPayload": {"order": 1, "text": words}}),
+            Kind::Clarification => json!({"answers": {"q": text}}),
+            Kind::ExternalEvent => json!({"eventPayload": {"order": 1, "text": text}}),
             Kind::Custom
             | Kind::ConversationStart
             | Kind::ConversationExchange
             | Kind::ConversationClose
-            | Kind::LowConfidence => json!({"note": words, "large": (1_i64 << 53) + 1}),
+            | Kind::LowConfidence => json!({"note": text, "large": (1_i64 << 53) + 1}),
         };
-        let value = if dice.percent(75) { fitting } else { dice.pick(&stray).clone() };
-        let interrupts = match dice.roll(12) {
+        let value = if random.percent(75) { valid } else { random.pick(&invalid_values).clone() };
+        let interrupts = match random.below(12) {
             0 => vec![InterruptId(id.0 + 1)],
             1 => vec![id, InterruptId(1)],
             2 => vec![InterruptId(1)],
@@ -195,126 +195,136 @@ impl Step {
         Self::Resolve { tenant, run, interrupts, value }
     }
 
-    fn mail(dice: &mut Dice, side: &Side, tenant: usize, now: i64) -> Self {
-        let (dispatch, claim) = (dice.roll(side.known.len() + 1), dice.roll(side.claims.len() + 1));
-        let lease_ms = *dice.pick(&[0, 1, 1000, 20_000, 20_000, 1 << 53, u64::MAX]);
-        let instant = dice.instant(now);
-        let (bite, limit) = (dice.roll(4) + 1, dice.roll(4));
-        match dice.roll(44) {
+    fn mail(random: &mut Random, side: &Side, tenant: usize, now: i64) -> Self {
+        let (dispatch, claim) = (random.below(side.known.len() + 1), random.below(side.claims.len() + 1));
+        let lease_ms = *random.pick(&[0, 1, 1000, 20_000, 20_000, 1 << 53, u64::MAX]);
+        let instant = random.instant(now);
+        let (batch, limit) = (random.below(4) + 1, random.below(4));
+        match random.below(44) {
             0..8 => {
-                let count = if dice.percent(70) { 1 } else { 3 };
-                Self::Enqueue { tenant, rows: (0..count).map(|_| New::choose(dice, now)).collect() }
+                let count = if random.percent(70) { 1 } else { 3 };
+                Self::Enqueue { tenant, rows: (0..count).map(|_| NewDispatch::choose(random, now)).collect() }
             }
-            8..11 => Self::Claim { tenant, thread: thread(dice), lease_ms, now: instant, limit },
-            11..13 => Self::ClaimReady { lease_ms, now: instant, all: dice.percent(30) },
+            8..11 => Self::Claim { tenant, thread: thread(random), lease_ms, now: instant, limit },
+            11..13 => Self::ClaimReady { lease_ms, now: instant, all: random.percent(30) },
             13..16 => Self::ClaimDispatch { tenant, dispatch, lease_ms, now: instant },
             16..25 => {
-                // The last claims are the ones that are most likely still held.
-                let claim = side.claims.len().saturating_sub(1 + claim.min(dice.roll(4)));
+                // The most recent claims are the most likely to be valid.
+                let claim = side.claims.len().saturating_sub(1 + claim.min(random.below(4)));
                 let tenant = side.claims.get(claim).map_or(tenant, |held| held.tenant);
-                let what = act(dice, side.claims.get(claim).map_or("nobody", |held| &held.run), now);
-                Self::Held { tenant, claim, wrong: dice.percent(10), what, now: instant }
+                let action =
+                    choose_action(random, side.claims.get(claim).map_or("unknown", |held| &held.run), now);
+                Self::ActOnClaim { tenant, claim, wrong: random.percent(10), action, now: instant }
             }
             25..27 => {
                 let claims =
-                    (0..limit).map(|_| (dice.roll(side.claims.len() + 1), dice.percent(20))).collect();
+                    (0..limit).map(|_| (random.below(side.claims.len() + 1), random.percent(20))).collect();
                 Self::Extend { tenant, claims, extension_ms: lease_ms, now: instant }
             }
             27..29 => Self::CancelQueued { tenant, dispatch, now: instant },
-            29..31 => Self::Interrupt { tenant, thread: thread(dice), now: instant },
-            31 => Self::Reclaim { now: instant, bite },
-            32 => Self::Purge { before: instant, bite },
+            29..31 => Self::Interrupt { tenant, thread: thread(random), now: instant },
+            31 => Self::Reclaim { now: instant, batch },
+            32 => Self::Purge { before: instant, batch },
             33..35 => Self::Requeue { tenant, dispatch },
             35 => Self::CancelDispatch { tenant, dispatch },
-            36 => Self::AddKey { tenant, number: dice.roll(6), words: dice.words() },
-            37 => Self::RevokeKey { tenant, number: dice.roll(6) },
-            38 => Self::runs(dice, tenant),
-            39 => Self::Pending { tenant, limit: bite as u64 },
-            40..42 => Self::dispatches(dice, tenant),
+            36 => Self::AddKey { tenant, number: random.below(6), text: random.text() },
+            37 => Self::RevokeKey { tenant, number: random.below(6) },
+            38 => Self::runs(random, tenant),
+            39 => Self::Pending { tenant, limit: batch as u64 },
+            40..42 => Self::dispatches(random, tenant),
             _ => Self::NextWakeup { now: instant },
         }
     }
 
-    fn runs(dice: &mut Dice, tenant: usize) -> Self {
+    fn runs(random: &mut Random, tenant: usize) -> Self {
         let statuses = ["completed", "running", "waiting-approval", "failed", "Completed", "'"];
-        let status = dice.percent(40).then(|| (*dice.pick(&statuses)).to_owned());
-        let before = match dice.roll(4) {
-            0 => Some(dice.words()),
-            1 => Some(dice.run_id()),
+        let status = random.percent(40).then(|| (*random.pick(&statuses)).to_owned());
+        let before = match random.below(4) {
+            0 => Some(random.text()),
+            1 => Some(random.run_id()),
             _ => None,
         };
-        Self::Runs { tenant, before, status, limit: dice.roll(6) as u64 }
+        Self::Runs { tenant, before, status, limit: random.below(6) as u64 }
     }
 
-    fn dispatches(dice: &mut Dice, tenant: usize) -> Self {
+    fn dispatches(random: &mut Random, tenant: usize) -> Self {
         let some =
-            |dice: &mut Dice| RunDispatchStatus::ALL.into_iter().filter(|_| dice.percent(40)).collect();
-        let filter = dice.percent(60).then(|| some(dice));
-        Self::Dispatches { tenant, thread: thread(dice), filter, limit: dice.roll(6), offset: dice.roll(3) }
-    }
-}
-
-impl New {
-    fn choose(dice: &mut Dice, now: i64) -> Self {
-        let thread = thread(dice);
-        // A run stands in its own thread and in no other, or two holders could work on it side by side.
-        let run = match FOREIGN.contains(&thread.as_str()) {
-            true => (*dice.pick(&["nobody", "no\nrun", " ", ""])).to_owned(),
-            false => thread.clone(),
-        };
-        let ids = ["x", "X", "é", "e\u{301}", "it's", "", " ", "with \0"];
-        let id =
-            if dice.percent(10) { (*dice.pick(&ids)).to_owned() } else { format!("d{}", dice.roll(1000)) };
-        Self {
-            id,
-            thread,
-            run,
-            priority: *dice.pick(&[0, 1, 128, 128, 128, 255]),
-            key: dice.percent(30).then(|| (*dice.pick(&["k", "K", "", "ü", "\0"])).to_owned()),
-            available: dice.instant(now),
-            attempts: u32::from(dice.percent(20)),
-            max_attempts: *dice.pick(&[1, 1, 2, 5, 5, u32::MAX, 0]),
-            last_error: dice.percent(10).then(|| dice.words()),
+            |random: &mut Random| RunDispatchStatus::ALL.into_iter().filter(|_| random.percent(40)).collect();
+        let filter = random.percent(60).then(|| some(random));
+        Self::Dispatches {
+            tenant,
+            thread: thread(random),
+            filter,
+            limit: random.below(6),
+            offset: random.below(3),
         }
     }
 }
 
-fn thread(dice: &mut Dice) -> String {
-    match dice.roll(10) {
-        0 => dice.words(),
-        1..5 => (*dice.pick(&RUN_IDS)).to_owned(),
-        _ => (*dice.pick(&FOREIGN)).to_owned(),
+impl NewDispatch {
+    fn choose(random: &mut Random, now: i64) -> Self {
+        let thread = thread(random);
+        // A run has dispatches in its own thread only; otherwise two workers could execute it concurrently.
+        let run = match OTHER_THREADS.contains(&thread.as_str()) {
+            true => (*random.pick(&["unknown", "no\nrun", " ", ""])).to_owned(),
+            false => thread.clone(),
+        };
+        let ids = ["x", "X", "é", "e\u{301}", "it's", "", " ", "with \0"];
+        let id = if random.percent(10) {
+            (*random.pick(&ids)).to_owned()
+        } else {
+            format!("d{}", random.below(1000))
+        };
+        Self {
+            id,
+            thread,
+            run,
+            priority: *random.pick(&[0, 1, 128, 128, 128, 255]),
+            key: random.percent(30).then(|| (*random.pick(&["k", "K", "", "ü", "\0"])).to_owned()),
+            available: random.instant(now),
+            attempts: u32::from(random.percent(20)),
+            max_attempts: *random.pick(&[1, 1, 2, 5, 5, u32::MAX, 0]),
+            last_error: random.percent(10).then(|| random.text()),
+        }
     }
 }
 
-/// What a holder does with its claim.
-fn act(dice: &mut Dice, run: &str, now: i64) -> Fenced {
-    let words = dice.words();
-    match dice.roll(10) {
-        0..2 => Fenced::Ack,
-        2 => Fenced::Nack { retry_at: Timestamp(dice.instant(now)), error: words },
-        3 => Fenced::Postpone { retry_at: Timestamp(dice.instant(now)), error: words },
-        4 => Fenced::DeadLetter { error: words },
-        5 => Fenced::RecordStart { instance_id: words },
-        6 => Fenced::RecordResult(result(dice, run)),
-        7 => Fenced::Complete(result(dice, run)),
-        8 => Fenced::Supersede { reason: words },
-        _ => Fenced::ExtendLease { until: Timestamp(dice.instant(now)) },
+fn thread(random: &mut Random) -> String {
+    match random.below(10) {
+        0 => random.text(),
+        1..5 => (*random.pick(&RUN_IDS)).to_owned(),
+        _ => (*random.pick(&OTHER_THREADS)).to_owned(),
     }
 }
 
-fn result(dice: &mut Dice, run: &str) -> RunDispatchResult {
+/// Chooses an action of the holder of a claim.
+fn choose_action(random: &mut Random, run: &str, now: i64) -> ClaimAction {
+    let text = random.text();
+    match random.below(10) {
+        0..2 => ClaimAction::Ack,
+        2 => ClaimAction::Nack { retry_at: Timestamp(random.instant(now)), error: text },
+        3 => ClaimAction::Postpone { retry_at: Timestamp(random.instant(now)), error: text },
+        4 => ClaimAction::DeadLetter { error: text },
+        5 => ClaimAction::RecordStart { instance_id: text },
+        6 => ClaimAction::RecordResult(result(random, run)),
+        7 => ClaimAction::Complete(result(random, run)),
+        8 => ClaimAction::Supersede { reason: text },
+        _ => ClaimAction::ExtendLease { until: Timestamp(random.instant(now)) },
+    }
+}
+
+fn result(random: &mut Random, run: &str) -> RunDispatchResult {
     let reasons = [
         TerminationReason::NaturalEnd,
         TerminationReason::Suspended,
-        TerminationReason::Blocked(dice.words()),
+        TerminationReason::Blocked(random.text()),
     ];
     RunDispatchResult {
-        run_id: if dice.percent(90) { run.to_owned() } else { "another".to_owned() },
-        dispatch_instance_id: dice.percent(50).then(|| dice.words()),
-        status: *dice.pick(&[RunStatus::Created, RunStatus::Running, RunStatus::Waiting, RunStatus::Done]),
-        termination: dice.percent(60).then(|| dice.pick(&reasons).clone()),
-        response: dice.percent(50).then(|| dice.words()),
-        error: dice.percent(50).then(|| dice.words()),
+        run_id: if random.percent(90) { run.to_owned() } else { "another".to_owned() },
+        dispatch_instance_id: random.percent(50).then(|| random.text()),
+        status: *random.pick(&[RunStatus::Created, RunStatus::Running, RunStatus::Waiting, RunStatus::Done]),
+        termination: random.percent(60).then(|| random.pick(&reasons).clone()),
+        response: random.percent(50).then(|| random.text()),
+        error: random.percent(50).then(|| random.text()),
     }
 }

@@ -1,58 +1,58 @@
-//! Agents: a scripted model, tools that count how often they are called, and people who decide.
+//! Agents with a scripted model, tools that record their calls, and approvers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use holdpoint_engine::agent::AgentSettings;
-use holdpoint_engine::agent::tool::{Call, Calling, Listing, Returned, ToolSpec, Toolbox};
+use holdpoint_engine::agent::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolSpec, Toolbox};
 use holdpoint_engine::core::agent::{
     Agent, CallStatus, Message, PendingToolCall, ResumeDecisionAction, Role, SuspendTicket, Suspension,
     ToolCallResume, ToolCallResumeMode,
 };
 use holdpoint_engine::core::{NodeId, Owner, Run, RunRef, TenantId};
-use holdpoint_engine::{Engine, Error, Options, Talk};
+use holdpoint_engine::{AgentInput, Engine, Error, Options};
 use serde_json::{Value, json};
 
-use crate::house::{House, alice, tenant};
-use crate::place::{Place, Subject};
+use crate::test_database::{Subject, TestDatabase};
+use crate::test_env::{TestEnv, alice, tenant};
 
 mod confidence;
 mod connections;
 mod control;
 mod copies;
 mod decisions;
-mod doubts;
 mod edits;
-mod front;
-mod hands;
-mod inside;
+mod front_ends;
+mod local_agents;
+mod local_handoff;
 mod outages;
 mod refusals;
 mod rules;
 mod streams;
 mod threads;
+mod unknown_outcomes;
 mod workflows;
 
-/// What was called, with which arguments, in that order; shared by all engines of a test.
+/// The ids and arguments of all calls in order. All engines of a test share them.
 pub(crate) type Calls = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A tool that does what a test wants and remembers that it did.
-struct Counting {
+/// A tool that records its calls.
+struct CountingTool {
     spec: Arc<ToolSpec>,
     calls: Calls,
-    /// It asks for something before it does anything, once for each call.
-    wants: Option<ToolCallResumeMode>,
+    /// The resume mode of the suspension that the tool returns for the first attempt of each call.
+    suspends: Option<ToolCallResumeMode>,
 }
 
-impl Toolbox for Counting {
-    fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
+impl Toolbox for CountingTool {
+    fn list<'a>(&'a self, _: &'a TenantId) -> ListFuture<'a> {
         Box::pin(async { Ok(vec![self.spec.clone()]) })
     }
 
-    fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {
+    fn call<'a>(&'a self, call: &'a Call) -> CallFuture<'a> {
         Box::pin(async move {
             self.calls.lock().unwrap().push((call.id.clone(), call.arguments.clone()));
-            match self.wants {
+            match self.suspends {
                 Some(resume_mode) if call.decision.is_none() => {
                     let suspension = Suspension {
                         id: format!("wants_{}", call.id),
@@ -63,30 +63,30 @@ impl Toolbox for Counting {
                     };
                     let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
                     let pending = PendingToolCall { id, name, arguments };
-                    Ok(Returned::Suspended(Box::new(SuspendTicket { suspension, pending, resume_mode })))
+                    Ok(CallOutcome::Suspended(Box::new(SuspendTicket { suspension, pending, resume_mode })))
                 }
-                _ => Ok(Returned::Result(json!({ "sent": call.arguments }))),
+                _ => Ok(CallOutcome::Result(json!({ "sent": call.arguments }))),
             }
         })
     }
 }
 
-/// A house in which agents work, with the tools `send` and `look` and three that ask back.
-pub(super) struct Office {
-    house: House,
+/// A test environment with the tools `send` and `look` and three tools that suspend their calls.
+pub(super) struct AgentEnv {
+    env: TestEnv,
     calls: Calls,
 }
 
-impl Subject for Office {
-    async fn at(place: Place) -> Self {
+impl Subject for AgentEnv {
+    async fn at(database: TestDatabase) -> Self {
         let calls = Calls::default();
-        let house = House::with(place, furnished(&calls)).await;
-        Self { house, calls }
+        let env = TestEnv::with(database, with_tools(&calls)).await;
+        Self { env, calls }
     }
 }
 
-fn furnished(calls: &Calls) -> impl FnOnce(Options) -> Options + use<> {
-    let tool = |name, idempotent, wants| counting_tool(name, calls, idempotent, wants);
+fn with_tools(calls: &Calls) -> impl FnOnce(Options) -> Options + use<> {
+    let tool = |name, idempotent, suspends| counting_tool(name, calls, idempotent, suspends);
     let rust: BTreeMap<_, _> = [
         tool("send", false, None),
         tool("look", true, None),
@@ -102,7 +102,7 @@ pub(crate) fn counting_tool(
     name: &str,
     calls: &Calls,
     idempotent: bool,
-    wants: Option<ToolCallResumeMode>,
+    suspends: Option<ToolCallResumeMode>,
 ) -> (String, Arc<dyn Toolbox>) {
     let spec = ToolSpec {
         name: name.to_owned(),
@@ -111,10 +111,10 @@ pub(crate) fn counting_tool(
         idempotent,
         primary: Some("to".to_owned()),
     };
-    (name.to_owned(), Arc::new(Counting { spec: Arc::new(spec), calls: calls.clone(), wants }))
+    (name.to_owned(), Arc::new(CountingTool { spec: Arc::new(spec), calls: calls.clone(), suspends }))
 }
 
-/// An agent whose model takes these steps; rules let `look` pass and ask about `send`.
+/// An agent whose model takes these steps. Its rules allow `look` and ask about `send`.
 fn agent(steps: &Value) -> Value {
     let names = ["send", "look", "replay", "answer", "pass"];
     let tools: Vec<Value> = names.iter().map(|name| json!({ "type": "rust", "name": name })).collect();
@@ -132,8 +132,8 @@ fn call(id: &str, name: &str, arguments: Value) -> Value {
     json!({ "id": id, "name": name, "arguments": arguments })
 }
 
-/// One call of `send`, and a last word.
-fn sends() -> Value {
+/// One call of `send` and a final reply.
+fn send_script() -> Value {
     json!([{ "calls": [call("c1", "send", json!({ "to": "bob" }))] }, { "text": "Done." }])
 }
 
@@ -147,13 +147,13 @@ fn resume(decision_id: &str, result: Value) -> ToolCallResume {
     }
 }
 
-fn refuse(decision_id: &str) -> ToolCallResume {
+fn reject(decision_id: &str) -> ToolCallResume {
     let (action, reason) = (ResumeDecisionAction::Cancel, Some("not today".to_owned()));
     ToolCallResume { action, reason, ..resume(decision_id, Value::Null) }
 }
 
-fn talk(thread: Option<&str>, text: &str) -> Talk {
-    Talk {
+fn input(thread: Option<&str>, text: &str) -> AgentInput {
+    AgentInput {
         agent: "clerk".to_owned(),
         thread: thread.map(str::to_owned),
         messages: vec![Message::new(format!("m:{text}"), Role::User, text)],
@@ -163,30 +163,31 @@ fn talk(thread: Option<&str>, text: &str) -> Talk {
     }
 }
 
-impl Office {
-    async fn hire(&self, definition: Value) {
-        self.house.engine.put_agent(&tenant(), definition, None).await.unwrap();
+impl AgentEnv {
+    async fn declare(&self, definition: Value) {
+        self.env.engine.put_agent(&tenant(), definition, None).await.unwrap();
     }
 
-    /// An agent with these steps is told something, and goes as far as it can.
-    async fn asked(&self, steps: &Value) -> RunRef {
-        self.hire(agent(steps)).await;
-        self.told(None, "please").await
+    /// Declares an agent with these steps, sends it a message and drains the worker.
+    async fn run_script(&self, steps: &Value) -> RunRef {
+        self.declare(agent(steps)).await;
+        self.send(None, "please").await
     }
 
-    async fn told(&self, thread: Option<&str>, text: &str) -> RunRef {
-        let run = self.house.engine.start_agent(talk(thread, text)).await.unwrap();
+    /// Starts a run with this message and drains the worker.
+    async fn send(&self, thread: Option<&str>, text: &str) -> RunRef {
+        let run = self.env.engine.start_agent(input(thread, text)).await.unwrap();
         let of = RunRef { tenant: tenant(), run: run.id.clone() };
-        self.house.drain().await;
+        self.env.drain().await;
         of
     }
 
     async fn decide(&self, of: &RunRef, ticket: &str, how: &ToolCallResume) -> Result<Arc<Run>, Error> {
-        decide(&self.house.engine, of, ticket, how).await
+        decide(&self.env.engine, of, ticket, how).await
     }
 
     async fn agent(&self, of: &RunRef) -> Arc<Agent> {
-        agent_of(&*self.house.run(of).await)
+        agent_of(&*self.env.run(of).await)
     }
 
     async fn call(&self, of: &RunRef, id: &str) -> CallStatus {
@@ -197,10 +198,10 @@ impl Office {
         self.calls.lock().unwrap().clone()
     }
 
-    /// How many dispatches of the run there are in each state.
+    /// Counts the dispatches by status.
     async fn dispatches(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for row in self.house.place.read("SELECT status FROM dispatches").await {
+        for row in self.env.database.read("SELECT status FROM dispatches").await {
             let status = row.into_iter().map(|(_, value)| format!("{value:?}")).collect::<String>();
             let name = ["queued", "claimed", "acked", "cancelled", "superseded", "dead_letter"];
             let name = name.into_iter().find(|name| status.contains(name)).unwrap_or("?");
@@ -209,11 +210,11 @@ impl Office {
         counts
     }
 
-    /// The same house after the process has gone.
-    async fn reopened(self) -> Self {
-        let Self { house, calls } = self;
-        let house = house.reopen(furnished(&calls)).await;
-        Self { house, calls }
+    /// Restarts the engine.
+    async fn reopen(self) -> Self {
+        let Self { env, calls } = self;
+        let env = env.reopen(with_tools(&calls)).await;
+        Self { env, calls }
     }
 }
 

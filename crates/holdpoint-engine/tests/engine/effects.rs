@@ -1,28 +1,28 @@
-//! Nodes with outside effects: run by a worker, entered again after every pause, each step done once.
+//! Nodes with effects: a worker executes them, enters them again after every interrupt, and does each step once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdpoint_engine::core::{Kind, Request};
+use holdpoint_engine::core::{InterruptRequest, Kind};
 use holdpoint_engine::{EffectContext, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
 
-use crate::house::{House, NOON, alice, line};
-use crate::place::{Place, on_both};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{NOON, TestEnv, alice, line};
 
 on_both! {
-    a_step_is_done_once_however_often_its_node_is_entered,
-    work_that_nobody_had_begun_is_done_after_a_restart,
-    a_node_sleeps_from_the_moment_it_says_so,
-    a_node_may_have_a_name_of_any_length,
-    a_cancelled_run_is_left_alone_by_its_worker,
-    a_worker_that_panics_is_tried_again,
-    a_worker_that_always_panics_ends_the_run_with_an_error,
-    a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it,
-    a_run_that_is_cancelled_under_its_worker_writes_nothing_more,
+    a_step_is_done_once_when_its_node_is_entered_again,
+    a_queued_dispatch_is_executed_after_a_restart,
+    a_sleep_starts_when_the_node_requests_it,
+    a_node_id_can_be_very_long,
+    a_worker_does_not_execute_a_cancelled_run,
+    a_node_that_panics_is_retried_with_backoff,
+    a_node_that_always_panics_fails_the_run,
+    a_node_that_returns_lost_without_cause_fails_the_run,
+    a_run_cancelled_during_a_step_writes_nothing_more,
 }
 
-/// Buys something: gets a quote, asks, pays. Counts what it did outside.
+/// A node that gets a quote, opens an interrupt and pays. It counts its effects.
 #[derive(Clone, Default)]
 pub(crate) struct Shop {
     pub quotes: Arc<AtomicU32>,
@@ -39,8 +39,8 @@ impl Node for Shop {
             })
             .await?;
         let began = context.now();
-        let answer =
-            context.interrupt(Request::new(Kind::Custom, json!({"customKind": "buy", "payload": quote})))?;
+        let answer = context
+            .interrupt(InterruptRequest::new(Kind::Custom, json!({"customKind": "buy", "payload": quote})))?;
         let receipt = context
             .step("pay", || async move {
                 payments.fetch_add(1, Ordering::SeqCst);
@@ -51,13 +51,13 @@ impl Node for Shop {
     }
 }
 
-/// Fails outside: with a panic as often as it is told to.
-struct Shaky(AtomicU32);
+/// A node that panics this many times.
+struct PanickingNode(AtomicU32);
 
-impl Node for Shaky {
+impl Node for PanickingNode {
     async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
         let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        assert!(left.is_err(), "shaking");
+        assert!(left.is_err(), "the test panics here");
         Ok(Outputs::new())
     }
 }
@@ -74,37 +74,37 @@ pub(crate) fn with_shop(shop: &Shop) -> impl FnOnce(Options) -> Options + use<> 
     move |options| options.node("test.shop", shop)
 }
 
-async fn a_step_is_done_once_however_often_its_node_is_entered(place: Place) {
+async fn a_step_is_done_once_when_its_node_is_entered_again(database: TestDatabase) {
     let shop = Shop::default();
-    let house = House::with(place, with_shop(&shop)).await;
-    house.register(shopping()).await;
-    let of = house.start("shopping").await;
-    assert_eq!(house.status(&of).await, "running", "a worker must come");
-    assert_eq!(house.drain().await, 1);
-    assert_eq!(house.status(&of).await, "waiting-input");
-    house.clock.advance(5000);
-    let house = house.reopen(with_shop(&shop)).await;
-    house.answer(&of, "buy", json!("r1")).await.unwrap();
-    assert_eq!(house.drain().await, 1);
-    let run = house.run(&of).await;
+    let env = TestEnv::with(database, with_shop(&shop)).await;
+    env.register(shopping()).await;
+    let of = env.start("shopping").await;
+    assert_eq!(env.status(&of).await, "running", "the run waits for a worker");
+    assert_eq!(env.drain().await, 1);
+    assert_eq!(env.status(&of).await, "waiting-input");
+    env.clock.advance(5000);
+    let env = env.reopen(with_shop(&shop)).await;
+    env.answer(&of, "buy", json!("r1")).await.unwrap();
+    assert_eq!(env.drain().await, 1);
+    let run = env.run(&of).await;
     assert_eq!((run.status().as_str(), &run.variables["receipt"]), ("completed", &json!("r1")));
-    assert_eq!(run.variables["began"], json!(NOON), "a node's time is the time it began, on every entry");
+    assert_eq!(run.variables["began"], json!(NOON), "the time of a node is its start, on every entry");
     assert_eq!((shop.quotes.load(Ordering::SeqCst), shop.payments.load(Ordering::SeqCst)), (1, 1));
 }
 
-async fn work_that_nobody_had_begun_is_done_after_a_restart(place: Place) {
+async fn a_queued_dispatch_is_executed_after_a_restart(database: TestDatabase) {
     let shop = Shop::default();
-    let house = House::with(place, with_shop(&shop)).await;
-    house.register(shopping()).await;
-    let of = house.start("shopping").await;
-    let house = house.reopen(with_shop(&shop)).await;
-    assert_eq!(house.drain().await, 1);
-    assert_eq!(house.status(&of).await, "waiting-input");
+    let env = TestEnv::with(database, with_shop(&shop)).await;
+    env.register(shopping()).await;
+    let of = env.start("shopping").await;
+    let env = env.reopen(with_shop(&shop)).await;
+    assert_eq!(env.drain().await, 1);
+    assert_eq!(env.status(&of).await, "waiting-input");
 }
 
-async fn a_node_sleeps_from_the_moment_it_says_so(place: Place) {
-    struct Rester(holdpoint_engine::Clock);
-    impl Node for Rester {
+async fn a_sleep_starts_when_the_node_requests_it(database: TestDatabase) {
+    struct SleepingNode(holdpoint_engine::Clock);
+    impl Node for SleepingNode {
         async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
             let clock = self.0.clone();
             context
@@ -118,55 +118,58 @@ async fn a_node_sleeps_from_the_moment_it_says_so(place: Place) {
         }
     }
     let clock = holdpoint_engine::Clock::manual(NOON);
-    let rester = Rester(clock.clone());
-    let house = House::with(place, |options| options.clock(clock.clone()).node("test.rester", rester)).await;
-    house.register(line("rest", &[("r", "test.rester", json!({}))])).await;
-    let of = house.start("rest").await;
-    house.drain().await;
+    let sleeping = SleepingNode(clock.clone());
+    let env =
+        TestEnv::with(database, |options| options.clock(clock.clone()).node("test.sleeping", sleeping)).await;
+    env.register(line("rest", &[("r", "test.sleeping", json!({}))])).await;
+    let of = env.start("rest").await;
+    env.drain().await;
     clock.advance(4999);
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "running");
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "running");
     clock.advance(1);
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "completed");
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "completed");
 }
 
-async fn a_node_may_have_a_name_of_any_length(house: House) {
+async fn a_node_id_can_be_very_long(env: TestEnv) {
     let long = "n".repeat(1000);
     let gate = json!({"title": "ok?", "actions": ["accept"]});
-    house.register(line("long", &[(&long, "core.approvalGate", gate)])).await;
-    let of = house.start("long").await;
-    house.answer(&of, &long, crate::house::accept()).await.unwrap();
-    assert_eq!(house.status(&of).await, "completed");
+    env.register(line("long", &[(&long, "core.approvalGate", gate)])).await;
+    let of = env.start("long").await;
+    env.answer(&of, &long, crate::test_env::accept()).await.unwrap();
+    assert_eq!(env.status(&of).await, "completed");
 }
 
-async fn a_cancelled_run_is_left_alone_by_its_worker(place: Place) {
+async fn a_worker_does_not_execute_a_cancelled_run(database: TestDatabase) {
     let shop = Shop::default();
-    let house = House::with(place, with_shop(&shop)).await;
-    house.register(shopping()).await;
-    let of = house.start("shopping").await;
-    house.engine.cancel(&of, None, alice()).await.unwrap();
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "cancelled");
+    let env = TestEnv::with(database, with_shop(&shop)).await;
+    env.register(shopping()).await;
+    let of = env.start("shopping").await;
+    env.engine.cancel(&of, None, alice()).await.unwrap();
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "cancelled");
     assert_eq!(shop.quotes.load(Ordering::SeqCst), 0);
 }
 
-async fn a_worker_that_panics_is_tried_again(place: Place) {
-    let house = House::with(place, |options| options.node("test.shaky", Shaky(AtomicU32::new(3)))).await;
-    house.register(line("shaky", &[("s", "test.shaky", json!({}))])).await;
-    let of = house.start("shaky").await;
+async fn a_node_that_panics_is_retried_with_backoff(database: TestDatabase) {
+    let env =
+        TestEnv::with(database, |options| options.node("test.panicking", PanickingNode(AtomicU32::new(3))))
+            .await;
+    env.register(line("panicking", &[("s", "test.panicking", json!({}))])).await;
+    let of = env.start("panicking").await;
     let (mut waits, mut waited) = (Vec::new(), 0);
-    while house.status(&of).await == "running" {
-        if house.drain().await == 0 {
-            house.clock.advance(10);
+    while env.status(&of).await == "running" {
+        if env.drain().await == 0 {
+            env.clock.advance(10);
             waited += 10;
         } else {
             waits.push(std::mem::take(&mut waited));
         }
-        assert!(waited < 10_000, "it never came back");
+        assert!(waited < 10_000, "the dispatch is not retried");
     }
-    assert_eq!(house.status(&of).await, "completed");
-    // Each wait is twice as long as the last, give or take a fifth.
+    assert_eq!(env.status(&of).await, "completed");
+    // Each delay is twice as long as the previous one, with a jitter of a fifth.
     let expected = [0..=0, 200..=300, 400..=600, 800..=1200];
     assert!(
         waits.len() == 4 && std::iter::zip(expected, &waits).all(|(range, ms)| range.contains(ms)),
@@ -174,35 +177,38 @@ async fn a_worker_that_panics_is_tried_again(place: Place) {
     );
 }
 
-async fn a_worker_that_always_panics_ends_the_run_with_an_error(place: Place) {
-    let house = House::with(place, |options| options.node("test.shaky", Shaky(AtomicU32::new(1000)))).await;
-    house.register(line("shaky", &[("s", "test.shaky", json!({}))])).await;
-    let of = house.start("shaky").await;
+async fn a_node_that_always_panics_fails_the_run(database: TestDatabase) {
+    let env = TestEnv::with(database, |options| {
+        options.node("test.panicking", PanickingNode(AtomicU32::new(1000)))
+    })
+    .await;
+    env.register(line("panicking", &[("s", "test.panicking", json!({}))])).await;
+    let of = env.start("panicking").await;
     for _ in 0..10 {
-        house.drain().await;
-        house.clock.advance(30_000);
+        env.drain().await;
+        env.clock.advance(30_000);
     }
-    let log = house.log(&of).await;
-    assert_eq!(house.status(&of).await, "failed");
+    let log = env.log(&of).await;
+    assert_eq!(env.status(&of).await, "failed");
     assert!(log.last().unwrap().contains("dispatch_failed"), "{log:?}");
 }
 
-async fn a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it(place: Place) {
-    struct Quitter;
-    impl Node for Quitter {
+async fn a_node_that_returns_lost_without_cause_fails_the_run(database: TestDatabase) {
+    struct LostNode;
+    impl Node for LostNode {
         async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
             Err(Stop::Lost)
         }
     }
-    let house = House::with(place, |options| options.node("test.quitter", Quitter)).await;
-    house.register(line("quit", &[("q", "test.quitter", json!({}))])).await;
-    let of = house.start("quit").await;
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "failed");
-    assert!(house.log(&of).await.last().unwrap().contains("run_lost"));
+    let env = TestEnv::with(database, |options| options.node("test.lost", LostNode)).await;
+    env.register(line("lost", &[("n", "test.lost", json!({}))])).await;
+    let of = env.start("lost").await;
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "failed");
+    assert!(env.log(&of).await.last().unwrap().contains("run_lost"));
 }
 
-async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more(place: Place) {
+async fn a_run_cancelled_during_a_step_writes_nothing_more(database: TestDatabase) {
     type Signals = (tokio::sync::oneshot::Sender<()>, tokio::sync::oneshot::Receiver<()>);
     struct Slow(tokio::sync::Mutex<Option<Signals>>);
     impl Node for Slow {
@@ -210,8 +216,8 @@ async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more(place: Pla
             let signals = self.0.lock().await.take();
             context
                 .step("slow", || async move {
-                    let (begun, go_on) = signals.expect("entered once");
-                    begun.send(()).unwrap();
+                    let (started, go_on) = signals.expect("entered once");
+                    started.send(()).unwrap();
                     go_on.await.unwrap();
                     Ok(json!("too late"))
                 })
@@ -219,20 +225,20 @@ async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more(place: Pla
             Ok(Outputs::new())
         }
     }
-    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (started, has_started) = tokio::sync::oneshot::channel();
     let (open, gate) = tokio::sync::oneshot::channel();
-    let slow = Slow(tokio::sync::Mutex::new(Some((begun, gate))));
-    let house = House::with(place, |options| options.node("test.slow", slow)).await;
-    house.register(line("slow", &[("s", "test.slow", json!({}))])).await;
-    let of = house.start("slow").await;
-    let mut worker = house.engine.worker();
+    let slow = Slow(tokio::sync::Mutex::new(Some((started, gate))));
+    let env = TestEnv::with(database, |options| options.node("test.slow", slow)).await;
+    env.register(line("slow", &[("s", "test.slow", json!({}))])).await;
+    let of = env.start("slow").await;
+    let mut worker = env.engine.worker();
     let cancel = async {
-        has_begun.await.unwrap();
-        let cancelled = house.engine.cancel(&of, None, alice()).await.unwrap();
+        has_started.await.unwrap();
+        let cancelled = env.engine.cancel(&of, None, alice()).await.unwrap();
         open.send(()).unwrap();
         cancelled
     };
     let (drained, cancelled) = tokio::join!(worker.drain(), cancel);
     drained.unwrap();
-    assert_eq!(house.run(&of).await.seq, cancelled.seq, "{:?}", house.log(&of).await);
+    assert_eq!(env.run(&of).await.seq, cancelled.seq, "{:?}", env.log(&of).await);
 }

@@ -1,121 +1,126 @@
-//! Families that are too large for one commit: each commit stays small, and everybody ends all the same.
+//! Families that are too large for one commit: each commit is limited, and all runs end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdpoint_engine::core::{Command, Refusal, RunError, RunRef, WorkflowId};
-use holdpoint_engine::{EffectContext, Engine, Error, Fault, Node, Options, Outputs, Stop};
+use holdpoint_engine::{CommitFault, EffectContext, Engine, Error, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
 
 use crate::families::{calls, child_of};
-use crate::house::{House, alice, gated, graph, line, node, run_id, start, stopping, tenant};
-use crate::place::{Place, on_both};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{TestEnv, alice, gated, graph, line, node, run_id, start, tenant, with_fault};
 
 on_both! {
-    a_cancelled_run_takes_more_runs_along_than_one_commit_holds,
-    a_run_that_times_out_takes_more_runs_along_than_one_commit_holds,
-    a_run_that_is_given_up_takes_more_runs_along_than_one_commit_holds,
-    more_children_than_one_commit_ends_are_cancelled_before_they_begin,
-    a_crash_anywhere_in_a_large_cancellation_forgets_nobody,
-    a_child_at_work_does_no_more_than_it_had_begun,
-    a_child_of_a_run_that_goes_on_or_that_lets_it_go_is_left_alone,
+    a_cancellation_ends_more_runs_than_one_commit_holds,
+    a_timeout_ends_more_runs_than_one_commit_holds,
+    an_abandoned_run_ends_more_runs_than_one_commit_holds,
+    more_children_than_one_commit_holds_are_cancelled_before_they_start,
+    a_crash_during_a_large_cancellation_leaves_no_run_open,
+    a_child_executes_no_further_node_after_its_parent_is_cancelled,
+    a_child_continues_if_its_parent_is_open_or_does_not_propagate_cancellation,
 }
 
-/// 18 runs with 18 each: 342 below the first, where 256 may end in its commit.
+/// 18 runs with 18 child runs each: 342 runs below the first. At most 256 of them end in its commit.
 const BRANCHES: usize = 18;
 
 fn calls_often(id: &str, workflow: &str, times: usize) -> Value {
     let config = json!({"workflowId": workflow});
-    let boxes: Vec<Value> =
+    let nodes: Vec<Value> =
         (1..=times).map(|n| node(&format!("call{n}"), "core.subWorkflow", config.clone())).collect();
-    graph(id, &boxes, &[])
+    graph(id, &nodes, &[])
 }
 
-/// Waits for an answer and for a deadline that is far away.
-fn patient(id: &str) -> Value {
+/// A gate with a long timeout.
+fn gate_with_timeout(id: &str) -> Value {
     let mut definition = gated(id);
     definition["nodes"][1]["config"]["timeoutMs"] = json!(3_600_000);
     definition
 }
 
-async fn count(house: &House, sql: &str) -> String {
-    let rows = house.place.read(sql).await;
+async fn count(env: &TestEnv, sql: &str) -> String {
+    let rows = env.database.read(sql).await;
     rows[0][0].1.clone().unwrap()
 }
 
-async fn unfinished(house: &House) -> String {
-    count(house, "SELECT COUNT(*) AS n FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled')")
+async fn unfinished(env: &TestEnv) -> String {
+    count(env, "SELECT COUNT(*) AS n FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled')")
         .await
 }
 
-/// Three generations that wait, the first with a time limit.
-async fn large(house: &House) -> RunRef {
-    house.register(patient("leaf")).await;
-    house.register(calls_often("middle", "leaf", BRANCHES)).await;
+/// Starts a family of three generations that wait. The first run has a time limit.
+async fn start_large_family(env: &TestEnv) -> RunRef {
+    env.register(gate_with_timeout("leaf")).await;
+    env.register(calls_often("middle", "leaf", BRANCHES)).await;
     let mut top = calls_often("top", "middle", BRANCHES);
     top["settings"] = json!({"timeout": 60_000});
-    house.register(top).await;
-    let of = house.start("top").await;
-    house.drain().await;
-    assert_eq!(unfinished(house).await, "343");
-    assert_eq!(count(house, "SELECT COUNT(*) AS n FROM pending").await, "324");
-    assert_eq!(count(house, "SELECT COUNT(*) AS n FROM timers").await, "325");
+    env.register(top).await;
+    let of = env.start("top").await;
+    env.drain().await;
+    assert_eq!(unfinished(env).await, "343");
+    assert_eq!(count(env, "SELECT COUNT(*) AS n FROM pending").await, "324");
+    assert_eq!(count(env, "SELECT COUNT(*) AS n FROM timers").await, "325");
     of
 }
 
-/// The first has ended, and a worker ends all that is below it.
-async fn ends_with_all_below(house: &House, of: &RunRef, status: &str) {
-    assert_eq!(house.status(of).await, status, "at once");
-    let left: usize = unfinished(house).await.parse().unwrap();
-    assert!((1..=342 - 200).contains(&left), "some are left to the worker, and most are not: {left}");
-    house.drain().await;
-    assert_eq!(unfinished(house).await, "0");
+/// Checks that the first run has ended and that a worker ends all runs below it.
+async fn assert_family_ends(env: &TestEnv, of: &RunRef, status: &str) {
+    assert_eq!(env.status(of).await, status, "the first run ends at once");
+    let left: usize = unfinished(env).await.parse().unwrap();
+    assert!(
+        (1..=342 - 200).contains(&left),
+        "the commit ends most runs and leaves some to the worker: {left}"
+    );
+    env.drain().await;
+    assert_eq!(unfinished(env).await, "0");
     for n in [1, BRANCHES] {
         let leaf = child_of(&child_of(of, n), n);
-        assert!(house.log(&leaf).await.last().unwrap().contains("parent-cancelled"));
+        assert!(env.log(&leaf).await.last().unwrap().contains("parent-cancelled"));
     }
     for table in ["pending", "timers"] {
-        assert_eq!(count(house, &format!("SELECT COUNT(*) AS n FROM {table}")).await, "0", "{table}");
+        assert_eq!(count(env, &format!("SELECT COUNT(*) AS n FROM {table}")).await, "0", "{table}");
     }
-    assert_eq!(house.drain().await, 0);
+    assert_eq!(env.drain().await, 0);
 }
 
-async fn a_cancelled_run_takes_more_runs_along_than_one_commit_holds(house: House) {
-    let of = large(&house).await;
-    house.engine.cancel(&of, None, alice()).await.unwrap();
-    ends_with_all_below(&house, &of, "cancelled").await;
+async fn a_cancellation_ends_more_runs_than_one_commit_holds(env: TestEnv) {
+    let of = start_large_family(&env).await;
+    env.engine.cancel(&of, None, alice()).await.unwrap();
+    assert_family_ends(&env, &of, "cancelled").await;
 }
 
-async fn a_run_that_times_out_takes_more_runs_along_than_one_commit_holds(house: House) {
-    let of = large(&house).await;
-    house.clock.advance(60_000);
-    house.engine.execute(&of, &Command::TimeOut).await.unwrap();
-    ends_with_all_below(&house, &of, "failed").await;
-    assert!(house.log(&of).await.last().unwrap().contains("run_timeout"));
+async fn a_timeout_ends_more_runs_than_one_commit_holds(env: TestEnv) {
+    let of = start_large_family(&env).await;
+    env.clock.advance(60_000);
+    env.engine.execute(&of, &Command::TimeOut).await.unwrap();
+    assert_family_ends(&env, &of, "failed").await;
+    assert!(env.log(&of).await.last().unwrap().contains("run_timeout"));
 }
 
-async fn a_run_that_is_given_up_takes_more_runs_along_than_one_commit_holds(house: House) {
-    let of = large(&house).await;
+async fn an_abandoned_run_ends_more_runs_than_one_commit_holds(env: TestEnv) {
+    let of = start_large_family(&env).await;
     let error = RunError::new("dispatch_failed", "tried too often");
-    house.engine.execute(&of, &Command::Abandon { error }).await.unwrap();
-    ends_with_all_below(&house, &of, "failed").await;
+    env.engine.execute(&of, &Command::Abandon { error }).await.unwrap();
+    assert_family_ends(&env, &of, "failed").await;
 }
 
-async fn more_children_than_one_commit_ends_are_cancelled_before_they_begin(house: House) {
-    house.register(gated("leaf")).await;
-    house.register(calls_often("top", "leaf", 300)).await;
-    let of = house.start("top").await;
-    house.engine.cancel(&of, None, alice()).await.unwrap();
-    assert_eq!(unfinished(&house).await, "44", "256 of them end with it");
-    house.drain().await;
-    assert_eq!(unfinished(&house).await, "0");
-    assert_eq!(house.log(&child_of(&of, 1)).await.len(), 2);
-    assert_eq!(house.log(&child_of(&of, 300)).await.len(), 2, "it starts and is cancelled");
+async fn more_children_than_one_commit_holds_are_cancelled_before_they_start(env: TestEnv) {
+    env.register(gated("leaf")).await;
+    env.register(calls_often("top", "leaf", 300)).await;
+    let of = env.start("top").await;
+    env.engine.cancel(&of, None, alice()).await.unwrap();
+    assert_eq!(unfinished(&env).await, "44", "256 child runs end in the same commit");
+    env.drain().await;
+    assert_eq!(unfinished(&env).await, "0");
+    assert_eq!(env.log(&child_of(&of, 1)).await.len(), 2);
+    assert_eq!(env.log(&child_of(&of, 300)).await.len(), 2, "the child starts and is cancelled");
 }
 
-/// Ten runs; one ends in the commit of another, at most. Told as far as it goes.
-async fn tell(engine: &Engine) -> Result<(), Error> {
-    for definition in [patient("leaf"), calls_often("middle", "leaf", 2), calls_often("top", "middle", 3)] {
+/// Cancels a family of ten runs, with at most one child run in a commit. Steps that already happened are skipped.
+async fn perform(engine: &Engine) -> Result<(), Error> {
+    for definition in
+        [gate_with_timeout("leaf"), calls_often("middle", "leaf", 2), calls_often("top", "middle", 3)]
+    {
         engine.register(&tenant(), definition).await?;
     }
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };
@@ -130,28 +135,31 @@ async fn tell(engine: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-async fn a_crash_anywhere_in_a_large_cancellation_forgets_nobody(place: Place) {
-    let few = |options: Options| options.cascade_max(1);
+async fn a_crash_during_a_large_cancellation_leaves_no_run_open(database: TestDatabase) {
+    let one_per_commit = |options: Options| options.cascade_max(1);
     let mut in_between = 0;
-    for stop in [Fault::StopBefore as fn(u64) -> Fault, Fault::StopAfter] {
-        // From behind the start on, until the story is over before the fault comes.
+    for stop in [CommitFault::StopBefore as fn(u64) -> CommitFault, CommitFault::StopAfter] {
+        // From the commit after the start, until the fault is later than the last commit.
         for n in 5.. {
-            let house = House::with(place.another().await, |options| stopping(stop(n))(few(options))).await;
-            let stopped = tell(&house.engine).await.is_err();
-            let house = house.reopen(few).await;
+            let env = TestEnv::with(database.another().await, |options| {
+                with_fault(stop(n))(one_per_commit(options))
+            })
+            .await;
+            let stopped = perform(&env.engine).await.is_err();
+            let env = env.reopen(one_per_commit).await;
             let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-            let cancelled = house.run(&of).await.finished();
-            if cancelled && unfinished(&house).await != "0" {
+            let cancelled = env.run(&of).await.finished();
+            if cancelled && unfinished(&env).await != "0" {
                 in_between += 1;
-                // What is left in the store is all that a worker needs.
-                house.drain().await;
+                // The worker continues from the stored rows.
+                env.drain().await;
             } else {
-                tell(&house.engine).await.unwrap();
+                perform(&env.engine).await.unwrap();
             }
-            assert_eq!(count(&house, "SELECT COUNT(*) AS n FROM runs").await, "10", "{:?}", stop(n));
-            assert_eq!(unfinished(&house).await, "0", "{:?}", stop(n));
+            assert_eq!(count(&env, "SELECT COUNT(*) AS n FROM runs").await, "10", "{:?}", stop(n));
+            assert_eq!(unfinished(&env).await, "0", "{:?}", stop(n));
             for table in ["pending", "timers"] {
-                assert_eq!(count(&house, &format!("SELECT COUNT(*) AS n FROM {table}")).await, "0");
+                assert_eq!(count(&env, &format!("SELECT COUNT(*) AS n FROM {table}")).await, "0");
             }
             if !stopped {
                 break;
@@ -161,14 +169,14 @@ async fn a_crash_anywhere_in_a_large_cancellation_forgets_nobody(place: Place) {
     assert!(in_between > 2, "{in_between} crashes hit the cancellation");
 }
 
-/// Cancels the run above it, as somebody may do while it is at work.
+/// A node that cancels its parent run.
 #[derive(Clone, Default)]
-struct Strike {
+struct CancelParent {
     engine: Arc<OnceLock<Engine>>,
-    others: Arc<AtomicU32>,
+    executed: Arc<AtomicU32>,
 }
 
-impl Node for Strike {
+impl Node for CancelParent {
     async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
         let of = RunRef { tenant: tenant(), run: run_id("the-run") };
         self.engine.get().unwrap().cancel(&of, None, alice()).await.unwrap();
@@ -185,36 +193,37 @@ impl Node for Count {
     }
 }
 
-async fn a_child_at_work_does_no_more_than_it_had_begun(place: Place) {
-    let strike = Strike::default();
-    let furnish = |options: Options| {
-        let options = options.cascade_max(0).node("test.strike", strike.clone());
-        options.node("test.count", Count(strike.others.clone()))
+async fn a_child_executes_no_further_node_after_its_parent_is_cancelled(database: TestDatabase) {
+    let cancelling = CancelParent::default();
+    let configure = |options: Options| {
+        let options = options.cascade_max(0).node("test.cancelParent", cancelling.clone());
+        options.node("test.count", Count(cancelling.executed.clone()))
     };
-    let house = House::with(place, furnish).await;
-    strike.engine.set(house.engine.clone()).unwrap();
-    house.register(line("child", &[("a", "test.strike", json!({})), ("b", "test.count", json!({}))])).await;
-    house.register(calls("parent", "child", json!({}))).await;
+    let env = TestEnv::with(database, configure).await;
+    cancelling.engine.set(env.engine.clone()).unwrap();
+    env.register(line("child", &[("a", "test.cancelParent", json!({})), ("b", "test.count", json!({}))]))
+        .await;
+    env.register(calls("parent", "child", json!({}))).await;
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-    house.engine.start_as(&of.run, &WorkflowId::parse("parent").unwrap(), start(json!({}))).await.unwrap();
-    house.drain().await;
-    assert_eq!(house.status(&child_of(&of, 1)).await, "cancelled");
-    assert_eq!(strike.others.load(Ordering::SeqCst), 0);
+    env.engine.start_as(&of.run, &WorkflowId::parse("parent").unwrap(), start(json!({}))).await.unwrap();
+    env.drain().await;
+    assert_eq!(env.status(&child_of(&of, 1)).await, "cancelled");
+    assert_eq!(cancelling.executed.load(Ordering::SeqCst), 0);
 }
 
-async fn a_child_of_a_run_that_goes_on_or_that_lets_it_go_is_left_alone(place: Place) {
-    let house = House::with(place, |options| options.cascade_max(0)).await;
-    house.register(gated("child")).await;
-    house.register(calls("parent", "child", json!({}))).await;
-    house.register(calls("lax", "child", json!({"propagateCancellation": false}))).await;
-    let (of, lax) = (house.start("parent").await, house.start("lax").await);
-    house.drain().await;
-    house.engine.cancel(&lax, None, alice()).await.unwrap();
-    house.drain().await;
+async fn a_child_continues_if_its_parent_is_open_or_does_not_propagate_cancellation(database: TestDatabase) {
+    let env = TestEnv::with(database, |options| options.cascade_max(0)).await;
+    env.register(gated("child")).await;
+    env.register(calls("parent", "child", json!({}))).await;
+    env.register(calls("lax", "child", json!({"propagateCancellation": false}))).await;
+    let (of, lax) = (env.start("parent").await, env.start("lax").await);
+    env.drain().await;
+    env.engine.cancel(&lax, None, alice()).await.unwrap();
+    env.drain().await;
     for parent in [&of, &lax] {
-        house.answer(&child_of(parent, 1), "gate", json!({"action": "accept"})).await.unwrap();
-        house.drain().await;
-        assert_eq!(house.status(&child_of(parent, 1)).await, "completed");
+        env.answer(&child_of(parent, 1), "gate", json!({"action": "accept"})).await.unwrap();
+        env.drain().await;
+        assert_eq!(env.status(&child_of(parent, 1)).await, "completed");
     }
-    assert_eq!(house.status(&of).await, "completed");
+    assert_eq!(env.status(&of).await, "completed");
 }

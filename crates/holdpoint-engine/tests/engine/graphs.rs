@@ -1,24 +1,24 @@
-//! Graphs by their state key: which answers are which, what was once said of them, and when they end by themselves.
+//! Graphs by their state key: repeated answers, keys of interrupts, and expiry.
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef};
-use holdpoint_engine::{GraphError, GraphStart, Resume, Standing};
+use holdpoint_engine::{GraphError, GraphResume, GraphStart, GraphStatus};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::house::{House, tenant};
-use crate::place::on_both;
+use crate::test_database::on_both;
+use crate::test_env::{TestEnv, tenant};
 
 const WEEK: i64 = 7 * 24 * 3_600_000;
 const DAY: i64 = 24 * 3_600_000;
 
 on_both! {
-    a_vote_that_is_told_again_is_no_answer_to_the_next_question,
-    what_an_answer_came_to_is_told_while_the_graph_is_at_work_on_the_next,
-    questions_that_stay_open_keep_their_keys,
-    a_graph_that_nobody_answers_for_a_week_is_ended_and_forgotten_a_day_later,
-    an_answer_through_any_door_begins_a_new_week,
-    a_deadline_of_its_own_may_be_later_than_a_week,
-    a_graph_that_does_not_wait_is_not_ended,
+    a_repeated_vote_does_not_answer_the_next_interrupt,
+    a_repeated_answer_returns_its_result_while_the_graph_runs,
+    open_interrupts_keep_their_keys,
+    an_unanswered_graph_is_cancelled_after_a_week_and_forgotten_a_day_later,
+    an_answer_through_any_api_starts_a_new_week,
+    the_timeout_of_a_gate_can_be_longer_than_a_week,
+    a_graph_that_does_not_wait_is_not_cancelled,
 }
 
 fn node(id: &str, type_id: &str, config: Value) -> Value {
@@ -36,33 +36,33 @@ fn flow(nodes: Value, edges: &[(&str, &str)]) -> Value {
     })
 }
 
-impl House {
-    async fn graph(&self, definition: Value) -> RunRef {
+impl TestEnv {
+    async fn start_graph(&self, definition: Value) -> RunRef {
         self.register(definition).await;
         let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
         let (graph, state_key, input) = ("native:flow".to_owned(), Some("key".to_owned()), json!({}));
         self.engine.start_graph(GraphStart { owner, graph, state_key, input }).await.unwrap().0.of
     }
 
-    async fn says(&self, who: &str, id: &str, value: Value) -> Result<Standing, GraphError> {
+    async fn resume_as(&self, who: &str, id: &str, value: Value) -> Result<GraphStatus, GraphError> {
         let answer = Answer::new(value, Principal::named(who));
-        let resume = Resume { id: id.to_owned(), answer, to: None };
+        let resume = GraphResume { id: id.to_owned(), answer, to: None };
         let (handle, decision) = self.engine.resume_graph(&tenant(), "key", resume).await?;
-        Ok(self.engine.graph_settled(&handle.of, Some(&decision), Instant::now()).await?)
+        Ok(self.engine.wait_for_graph(&handle.of, Some(&decision), Instant::now()).await?)
     }
 
-    async fn standing(&self) -> Result<Standing, GraphError> {
-        let handle = self.engine.handle(&tenant(), "key").await?;
-        Ok(self.engine.graph_standing(&handle.of).await?)
+    async fn graph_status(&self) -> Result<GraphStatus, GraphError> {
+        let handle = self.engine.graph_handle(&tenant(), "key").await?;
+        Ok(self.engine.graph_status(&handle.of).await?)
     }
 
-    async fn tidied(&self) {
+    async fn tidy(&self) {
         self.engine.worker().tidy().await;
     }
 }
 
-fn title(standing: &Standing) -> &str {
-    let Standing::Waiting { data, .. } = standing else { panic!("it does not wait: {standing:?}") };
+fn title(status: &GraphStatus) -> &str {
+    let GraphStatus::Waiting { data, .. } = status else { panic!("the graph does not wait: {status:?}") };
     data["title"].as_str().unwrap()
 }
 
@@ -70,46 +70,54 @@ fn accept() -> Value {
     json!({"action": "accept"})
 }
 
-async fn a_vote_that_is_told_again_is_no_answer_to_the_next_question(house: House) {
+async fn a_repeated_vote_does_not_answer_the_next_interrupt(env: TestEnv) {
     let first = json!({"title": "first", "requiredApprovals": 2});
     let gates = json!([
         node("first", "core.approvalGate", first),
         node("second", "core.approvalGate", json!({"title": "second"})),
     ]);
-    house.graph(flow(gates, &[("first", "second")])).await;
+    env.start_graph(flow(gates, &[("first", "second")])).await;
     assert_eq!(
-        title(&house.says("alice", "r-a", accept()).await.unwrap()),
+        title(&env.resume_as("alice", "r-a", accept()).await.unwrap()),
         "first",
-        "one voice is not enough"
+        "one vote is not enough"
     );
-    assert_eq!(title(&house.says("bob", "r-b", accept()).await.unwrap()), "second");
-    // Her answer was lost on the way, and she sends it again.
-    assert_eq!(title(&house.says("alice", "r-a", accept()).await.unwrap()), "first", "as it was then");
-    assert_eq!(title(&house.standing().await.unwrap()), "second", "nobody has answered that");
-    let other = house.says("alice", "r-a", json!({"action": "reject"})).await;
-    assert!(matches!(other, Err(GraphError::OtherValue)), "{other:?}");
+    assert_eq!(title(&env.resume_as("bob", "r-b", accept()).await.unwrap()), "second");
+    // The response was lost, and Alice repeats her answer.
+    assert_eq!(
+        title(&env.resume_as("alice", "r-a", accept()).await.unwrap()),
+        "first",
+        "the first result is returned"
+    );
+    assert_eq!(title(&env.graph_status().await.unwrap()), "second", "the second gate is open");
+    let other = env.resume_as("alice", "r-a", json!({"action": "reject"})).await;
+    assert!(matches!(other, Err(GraphError::ResumeIdReused)), "{other:?}");
 }
 
-async fn what_an_answer_came_to_is_told_while_the_graph_is_at_work_on_the_next(house: House) {
+async fn a_repeated_answer_returns_its_result_while_the_graph_runs(env: TestEnv) {
     let call = json!({"method": "POST", "url": "https://example.com/"});
     let nodes = json!([
         node("first", "core.approvalGate", json!({"title": "first"})),
         node("second", "core.approvalGate", json!({"title": "second"})),
         node("call", "core.http", call),
     ]);
-    house.graph(flow(nodes, &[("first", "second"), ("second", "call")])).await;
-    let then = house.says("alice", "r-1", accept()).await.unwrap();
+    env.start_graph(flow(nodes, &[("first", "second"), ("second", "call")])).await;
+    let then = env.resume_as("alice", "r-1", accept()).await.unwrap();
     assert_eq!(title(&then), "second");
-    assert_eq!(house.says("alice", "r-2", accept()).await.unwrap(), Standing::Running, "no worker is there");
-    assert_eq!(house.says("alice", "r-1", accept()).await.unwrap(), then);
+    assert_eq!(
+        env.resume_as("alice", "r-2", accept()).await.unwrap(),
+        GraphStatus::Running,
+        "there is no worker"
+    );
+    assert_eq!(env.resume_as("alice", "r-1", accept()).await.unwrap(), then);
 }
 
-async fn questions_that_stay_open_keep_their_keys(house: House) {
+async fn open_interrupts_keep_their_keys(env: TestEnv) {
     let gate = |name: &str| node(name, "core.approvalGate", json!({"title": name}));
-    let of = house.graph(flow(json!([gate("a"), gate("b"), gate("c")]), &[])).await;
-    house.answer(&of, "a", accept()).await.unwrap();
-    // Meant for b, by somebody who saw all three.
-    let left = house.says("alice", "r", json!({"i1": {"action": "accept"}})).await.unwrap();
+    let of = env.start_graph(flow(json!([gate("a"), gate("b"), gate("c")]), &[])).await;
+    env.answer(&of, "a", accept()).await.unwrap();
+    // The answer of a caller that saw all three interrupts names the second one.
+    let left = env.resume_as("alice", "r", json!({"i1": {"action": "accept"}})).await.unwrap();
     assert_eq!(title(&left), "c");
 }
 
@@ -120,45 +128,45 @@ fn one_gate(config: Value) -> Value {
     )
 }
 
-async fn a_graph_that_nobody_answers_for_a_week_is_ended_and_forgotten_a_day_later(house: House) {
-    house.graph(one_gate(json!({}))).await;
-    house.clock.advance(WEEK - 1);
-    house.tidied().await;
-    assert!(matches!(house.standing().await, Ok(Standing::Waiting { .. })));
-    house.clock.advance(1);
-    house.tidied().await;
-    assert!(matches!(house.standing().await, Ok(Standing::Cancelled { expired: true, .. })));
-    house.clock.advance(DAY - 1);
-    house.tidied().await;
-    assert!(house.standing().await.is_ok(), "whoever asks is still told");
-    house.clock.advance(1);
-    house.tidied().await;
-    assert!(matches!(house.standing().await, Err(GraphError::NoState)));
+async fn an_unanswered_graph_is_cancelled_after_a_week_and_forgotten_a_day_later(env: TestEnv) {
+    env.start_graph(one_gate(json!({}))).await;
+    env.clock.advance(WEEK - 1);
+    env.tidy().await;
+    assert!(matches!(env.graph_status().await, Ok(GraphStatus::Waiting { .. })));
+    env.clock.advance(1);
+    env.tidy().await;
+    assert!(matches!(env.graph_status().await, Ok(GraphStatus::Cancelled { expired: true, .. })));
+    env.clock.advance(DAY - 1);
+    env.tidy().await;
+    assert!(env.graph_status().await.is_ok(), "the status is still available");
+    env.clock.advance(1);
+    env.tidy().await;
+    assert!(matches!(env.graph_status().await, Err(GraphError::UnknownStateKey)));
 }
 
-async fn an_answer_through_any_door_begins_a_new_week(house: House) {
-    let of = house.graph(one_gate(json!({}))).await;
-    house.clock.advance(WEEK - 1);
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.clock.advance(WEEK - 1);
-    house.tidied().await;
-    assert!(matches!(house.standing().await, Ok(Standing::Waiting { .. })));
-    house.clock.advance(1);
-    house.tidied().await;
-    assert!(matches!(house.standing().await, Ok(Standing::Cancelled { expired: true, .. })));
+async fn an_answer_through_any_api_starts_a_new_week(env: TestEnv) {
+    let of = env.start_graph(one_gate(json!({}))).await;
+    env.clock.advance(WEEK - 1);
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.clock.advance(WEEK - 1);
+    env.tidy().await;
+    assert!(matches!(env.graph_status().await, Ok(GraphStatus::Waiting { .. })));
+    env.clock.advance(1);
+    env.tidy().await;
+    assert!(matches!(env.graph_status().await, Ok(GraphStatus::Cancelled { expired: true, .. })));
 }
 
-async fn a_deadline_of_its_own_may_be_later_than_a_week(house: House) {
-    house.graph(one_gate(json!({"timeoutMs": 2 * WEEK}))).await;
-    house.clock.advance(2 * WEEK - 1);
-    house.tidied().await;
-    assert!(matches!(house.standing().await, Ok(Standing::Waiting { .. })));
+async fn the_timeout_of_a_gate_can_be_longer_than_a_week(env: TestEnv) {
+    env.start_graph(one_gate(json!({"timeoutMs": 2 * WEEK}))).await;
+    env.clock.advance(2 * WEEK - 1);
+    env.tidy().await;
+    assert!(matches!(env.graph_status().await, Ok(GraphStatus::Waiting { .. })));
 }
 
-async fn a_graph_that_does_not_wait_is_not_ended(house: House) {
+async fn a_graph_that_does_not_wait_is_not_cancelled(env: TestEnv) {
     let nodes = json!([node("sleep", "core.delay", json!({"ms": 3 * WEEK}))]);
-    house.graph(flow(nodes, &[])).await;
-    house.clock.advance(2 * WEEK);
-    house.tidied().await;
-    assert_eq!(house.standing().await.unwrap(), Standing::Running);
+    env.start_graph(flow(nodes, &[])).await;
+    env.clock.advance(2 * WEEK);
+    env.tidy().await;
+    assert_eq!(env.graph_status().await.unwrap(), GraphStatus::Running);
 }

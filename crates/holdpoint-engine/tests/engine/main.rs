@@ -1,25 +1,24 @@
-//! The engine as its callers know it: time moves by `advance`, work by `drain`, and nothing ever sleeps.
+//! Tests of the engine through its public API. `advance` moves the clock and `drain` performs work; no test sleeps.
 
-// What a test cannot do without, it may demand.
+// A test may panic if its preparation fails.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../outgoing/peer.rs"]
 #[allow(dead_code)]
 mod peer;
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../test_database/mod.rs"]
+mod test_database;
 
 mod agents;
-mod arrivals;
-mod arrivals_kept;
-mod arrivals_races;
-mod asked_first;
-mod asks;
 mod content_review;
 mod crashes;
+mod dispatches;
+mod diverging_replays;
 mod documented;
-mod doubts;
+mod early_gates;
 mod effects;
+mod external_event_races;
+mod external_events;
 mod families;
 mod families_large;
 mod fork_times;
@@ -28,12 +27,11 @@ mod gates;
 mod governed_gates;
 mod graphs;
 mod holds;
-mod house;
+mod kept_events;
 mod keys;
-mod knowing;
 mod leases;
 mod loops;
-mod mail;
+mod lost_connections;
 mod measures;
 mod node_types;
 mod opening;
@@ -42,16 +40,18 @@ mod pending;
 mod quotas;
 mod receipts;
 mod replays;
-mod replays_differing;
 mod runs;
 mod scopes;
 mod seals;
 mod secrets;
 mod sessions;
 mod sessions_races;
+mod side_questions;
 mod slow_node;
+mod stale_nodes;
 mod stored_before_audiences;
 mod stored_before_grants;
+mod test_env;
 mod time;
 mod wakeups;
 mod webhooks;

@@ -1,4 +1,4 @@
-//! Opening a store: what is refused, and that nothing is harmed by it.
+//! Opening a store: invalid stores are refused and left unchanged, and stores of older versions are migrated.
 
 use holdpoint_engine::core::RunRef;
 use holdpoint_engine::core::mailbox::RunDispatchStatus;
@@ -6,31 +6,31 @@ use holdpoint_engine::{Engine, Error, Location, StoreError};
 use serde_json::json;
 
 use crate::effects::{Shop, shopping, with_shop};
-use crate::house::{House, NOON, gated, line, sealed_at, tenant};
-use crate::place::{Place, Subject, Texts, on_both};
+use crate::test_database::{Subject, TestDatabase, Texts, on_both};
+use crate::test_env::{NOON, TestEnv, gated, line, sealed_at, tenant};
 
 on_both! {
     a_newer_schema_is_refused,
-    a_closed_engine_says_so,
+    a_closed_engine_returns_an_error,
     opening_again_changes_nothing,
 }
 
-async fn refused(location: Location) -> StoreError {
+async fn open_error(location: Location) -> StoreError {
     match Engine::open(sealed_at(location)).await {
         Err(Error::Store(error)) => error,
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it opened"),
+        Ok(_) => panic!("the store was opened"),
     }
 }
 
 #[tokio::test]
-async fn a_file_is_open_in_one_place_at_a_time() {
-    let house = House::at(Place::sqlite()).await;
-    house.register(gated("flow")).await;
-    let error = refused(house.place.location()).await;
+async fn a_file_is_open_in_one_process_at_a_time() {
+    let env = TestEnv::at(TestDatabase::sqlite()).await;
+    env.register(gated("flow")).await;
+    let error = open_error(env.database.location()).await;
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     assert!(error.to_string().contains("another process"), "{error}");
-    house.start("flow").await;
+    env.start("flow").await;
 }
 
 #[tokio::test]
@@ -39,77 +39,77 @@ async fn a_file_that_another_program_is_writing_is_refused() {
     let path = folder.path().join("holdpoint.db");
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("CREATE TABLE theirs (x); BEGIN IMMEDIATE; INSERT INTO theirs VALUES (1)").unwrap();
-    let error = refused(Location::Sqlite(path)).await;
+    let error = open_error(Location::Sqlite(path)).await;
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     other.execute_batch("COMMIT").unwrap();
 }
 
-async fn a_newer_schema_is_refused(house: House) {
-    house.engine.close().await;
-    house.place.execute("INSERT INTO schema_versions VALUES (999)").await.unwrap();
-    let error = refused(house.place.location()).await;
+async fn a_newer_schema_is_refused(env: TestEnv) {
+    env.engine.close().await;
+    env.database.execute("INSERT INTO schema_versions VALUES (999)").await.unwrap();
+    let error = open_error(env.database.location()).await;
     assert!(matches!(error, StoreError::NewerSchema { found: 999, .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_left_as_it_was() {
-    let house = House::at(Place::sqlite()).await;
-    house.engine.close().await;
-    house.place.execute("INSERT INTO schema_versions VALUES (999)").await.unwrap();
-    let before = std::fs::read(path(&house)).unwrap();
-    refused(house.place.location()).await;
-    assert_eq!(std::fs::read(path(&house)).unwrap(), before);
+    let env = TestEnv::at(TestDatabase::sqlite()).await;
+    env.engine.close().await;
+    env.database.execute("INSERT INTO schema_versions VALUES (999)").await.unwrap();
+    let before = std::fs::read(path(&env)).unwrap();
+    open_error(env.database.location()).await;
+    assert_eq!(std::fs::read(path(&env)).unwrap(), before);
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
+async fn a_file_that_is_not_a_database_is_refused_and_left_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("holdpoint.db");
     let text = "my shopping list\n".repeat(100);
     std::fs::write(&path, &text).unwrap();
-    let error = refused(Location::Sqlite(path.clone())).await;
+    let error = open_error(Location::Sqlite(path.clone())).await;
     assert!(error.to_string().contains("not a database"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 }
 
 #[tokio::test]
-async fn the_log_is_written_ahead() {
-    let house = House::at(Place::sqlite()).await;
-    let db = rusqlite::Connection::open(path(&house)).unwrap();
+async fn a_sqlite_file_has_a_write_ahead_log() {
+    let env = TestEnv::at(TestDatabase::sqlite()).await;
+    let db = rusqlite::Connection::open(path(&env)).unwrap();
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
     assert!(rusqlite::version_number() >= 3_051_003);
 }
 
-async fn a_closed_engine_says_so(house: House) {
-    house.register(gated("flow")).await;
-    house.engine.close().await;
+async fn a_closed_engine_returns_an_error(env: TestEnv) {
+    env.register(gated("flow")).await;
+    env.engine.close().await;
     let id = holdpoint_engine::core::WorkflowId::parse("flow").unwrap();
-    let error = house.engine.start(&id, crate::house::start(json!({}))).await.unwrap_err();
+    let error = env.engine.start(&id, crate::test_env::start(json!({}))).await.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::Closed)), "{error}");
 }
 
-fn path(house: &House) -> std::path::PathBuf {
-    match house.place.location() {
+fn path(env: &TestEnv) -> std::path::PathBuf {
+    match env.database.location() {
         Location::Sqlite(path) => path,
-        Location::Postgres(_) => panic!("this house has no file"),
+        Location::Postgres(_) => panic!("the store is not a file"),
     }
 }
 
-async fn opening_again_changes_nothing(place: Place) {
-    let house = House::with(place, with_shop(&Shop::default())).await;
-    house.register(shopping()).await;
-    house.start("shopping").await;
-    let before = tables(&house.place).await;
+async fn opening_again_changes_nothing(database: TestDatabase) {
+    let env = TestEnv::with(database, with_shop(&Shop::default())).await;
+    env.register(shopping()).await;
+    env.start("shopping").await;
+    let before = tables(&env.database).await;
     let version = |number: usize| vec![("version".to_owned(), Some(number.to_string()))];
     let versions: Vec<_> = (1..=before[0].len()).map(version).collect();
     assert_eq!(before[0], versions, "each migration ran once, in order");
-    let house = house.reopen(with_shop(&Shop::default())).await;
-    let house = house.reopen(with_shop(&Shop::default())).await;
-    assert_eq!(tables(&house.place).await, before);
+    let env = env.reopen(with_shop(&Shop::default())).await;
+    let env = env.reopen(with_shop(&Shop::default())).await;
+    assert_eq!(tables(&env.database).await, before);
 }
 
-async fn tables(place: &Place) -> Vec<Vec<Texts>> {
+async fn tables(database: &TestDatabase) -> Vec<Vec<Texts>> {
     let mut tables = Vec::new();
     for (table, order) in [
         ("schema_versions", "version"),
@@ -120,12 +120,12 @@ async fn tables(place: &Place) -> Vec<Vec<Texts>> {
         ("threads", "thread_id"),
         ("dispatches", "seq"),
     ] {
-        tables.push(place.read(&format!("SELECT * FROM {table} ORDER BY {order}")).await);
+        tables.push(database.read(&format!("SELECT * FROM {table} ORDER BY {order}")).await);
     }
     tables
 }
 
-/// What the first version kept, by table. Its dispatches were others.
+/// The tables and columns of the first version. Its dispatches had another form.
 const FIRST_TABLES: [(&str, &str); 6] = [
     ("tenants", "tenant_id, created_ms"),
     ("workflows", "tenant_id, workflow_id, revision, definition, created_ms"),
@@ -138,7 +138,7 @@ const FIRST_TABLES: [(&str, &str); 6] = [
     ),
 ];
 
-/// Dispatches of the first version: id and status, then attempts, token, holder, lease and error.
+/// Dispatches of the first version: id and status, then attempts, token, worker, lease and error.
 const FIRST_DISPATCHES: [(&str, &str); 4] = [
     ("queued", "0, NULL, NULL, NULL, NULL"),
     ("claimed", "1, 'token', 'worker', 1800000030000, 'once'"),
@@ -146,19 +146,19 @@ const FIRST_DISPATCHES: [(&str, &str); 4] = [
     ("dead_letter", "5, NULL, NULL, NULL, 'too often'"),
 ];
 
-/// A file as the first version left it, with the runs of `today`; the first four of them have a dispatch each.
-async fn first_version_of(today: &House, runs: &[RunRef]) -> Place {
-    let place = Place::sqlite();
+/// A file of the first version with the runs of `current`. The first four runs have a dispatch each.
+async fn first_version_of(current: &TestEnv, runs: &[RunRef]) -> TestDatabase {
+    let database = TestDatabase::sqlite();
     let schema = include_str!("../../src/store/migrations/0001_foundation.sql");
-    place.execute(&schema.replace("{clustered}", "WITHOUT ROWID")).await.unwrap();
+    database.execute(&schema.replace("{clustered}", "WITHOUT ROWID")).await.unwrap();
     let version = "CREATE TABLE schema_versions (version BIGINT NOT NULL PRIMARY KEY);
         INSERT INTO schema_versions VALUES (1)";
-    place.execute(version).await.unwrap();
-    let Location::Sqlite(path) = place.location() else { unreachable!("it is a file") };
+    database.execute(version).await.unwrap();
+    let Location::Sqlite(path) = database.location() else { unreachable!("the database is SQLite") };
     let db = rusqlite::Connection::open(path).unwrap();
     for (table, columns) in FIRST_TABLES {
-        let rows = today.place.read(&format!("SELECT {columns} FROM {table}")).await;
-        assert!(!rows.is_empty(), "there is something in {table}");
+        let rows = current.database.read(&format!("SELECT {columns} FROM {table}")).await;
+        assert!(!rows.is_empty(), "{table} has no rows");
         for row in rows {
             let places = vec!["?"; row.len()].join(", ");
             let insert = format!("INSERT INTO {table} ({columns}) VALUES ({places})");
@@ -173,14 +173,14 @@ async fn first_version_of(today: &House, runs: &[RunRef]) -> Place {
              VALUES ('default', '{status}', '{status}', '{}', {NOON}, {NOON}, {NOON}, {rest})",
             of.run
         );
-        place.execute(&row).await.unwrap();
+        database.execute(&row).await.unwrap();
     }
-    place
+    database
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_version_goes_on_where_it_was() {
-    let today = House::with(Place::sqlite(), with_shop(&Shop::default())).await;
+async fn the_runs_of_a_file_of_the_first_version_continue() {
+    let current = TestEnv::with(TestDatabase::sqlite(), with_shop(&Shop::default())).await;
     let mut runs = Vec::new();
     for definition in [
         shopping(),
@@ -189,35 +189,39 @@ async fn a_file_of_the_first_version_goes_on_where_it_was() {
         line("failing", &[("f", "core.fail", json!({}))]),
         line("sleeping", &[("nap", "core.delay", json!({"ms": 60_000}))]),
     ] {
-        today.register(definition.clone()).await;
-        runs.push(today.start(definition["id"].as_str().unwrap()).await);
+        current.register(definition.clone()).await;
+        runs.push(current.start(definition["id"].as_str().unwrap()).await);
     }
     let shop = Shop::default();
-    let house = House::with(first_version_of(&today, &runs).await, with_shop(&shop)).await;
+    let env = TestEnv::with(first_version_of(&current, &runs).await, with_shop(&shop)).await;
     for of in &runs {
         assert_eq!(
-            (house.log(of).await, house.status(of).await),
-            (today.log(of).await, today.status(of).await)
+            (env.log(of).await, env.status(of).await),
+            (current.log(of).await, current.status(of).await)
         );
     }
-    assert_eq!(house.pending().await, ["gate"]);
-    assert_eq!(tables(&house.place).await[0], tables(&today.place).await[0], "it is of today's version");
-    all_dispatches_are_there(&house, &runs).await;
+    assert_eq!(env.pending().await, ["gate"]);
+    assert_eq!(
+        tables(&env.database).await[0],
+        tables(&current.database).await[0],
+        "the file has the current version"
+    );
+    assert_dispatches_migrated(&env, &runs).await;
 
-    assert_eq!(house.drain().await, 2, "what was queued and what was claimed");
+    assert_eq!(env.drain().await, 2, "the queued and the claimed dispatch");
     assert_eq!(shop.quotes.load(std::sync::atomic::Ordering::SeqCst), 2);
-    let mail = house.engine.mailbox(&tenant());
+    let mail = env.engine.mailbox(&tenant());
     for (of, id) in [(&runs[0], "queued"), (&runs[1], "claimed")] {
         let row = mail.load_dispatch(id).await.unwrap().unwrap();
-        assert_eq!((house.status(of).await, row.status), ("waiting-input", RunDispatchStatus::Acked));
+        assert_eq!((env.status(of).await, row.status), ("waiting-input", RunDispatchStatus::Acked));
     }
-    house.clock.advance(60_000);
-    assert_eq!(house.drain().await, 1, "the timer");
-    assert_eq!(house.status(&runs[4]).await, "completed");
+    env.clock.advance(60_000);
+    assert_eq!(env.drain().await, 1, "the timer");
+    assert_eq!(env.status(&runs[4]).await, "completed");
 }
 
-/// The claim is taken back, because whoever held it is gone; all else is as it was.
-async fn all_dispatches_are_there(house: &House, runs: &[RunRef]) {
+/// Checks that the claim is released, because its process has ended, and that all other dispatches are unchanged.
+async fn assert_dispatches_migrated(env: &TestEnv, runs: &[RunRef]) {
     let gone = Some("the process that held it has ended");
     let expected = [
         (RunDispatchStatus::Queued, 0, None),
@@ -226,7 +230,7 @@ async fn all_dispatches_are_there(house: &House, runs: &[RunRef]) {
         (RunDispatchStatus::DeadLetter, 5, Some("too often")),
     ];
     for ((of, (id, _)), expected) in std::iter::zip(std::iter::zip(runs, FIRST_DISPATCHES), expected) {
-        let row = house.engine.mailbox(&tenant()).load_dispatch(id).await.unwrap().unwrap();
+        let row = env.engine.mailbox(&tenant()).load_dispatch(id).await.unwrap().unwrap();
         assert_eq!((row.status, row.attempt_count, row.last_error.as_deref()), expected, "{id}");
         assert_eq!((row.thread_id.as_str(), row.run_id.as_str()), (of.run.as_str(), of.run.as_str()));
         assert_eq!((row.priority, row.max_attempts, row.dispatch_epoch), (128, 5, 0));

@@ -1,4 +1,4 @@
-//! Runs that are paused under their worker, and go on.
+//! Runs that are paused and resumed while a worker executes a node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,14 +8,14 @@ use holdpoint_engine::{EffectContext, Node, Outputs, Stop};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::house::{House, accept, alice, gated, line};
-use crate::place::{Place, on_both};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{TestEnv, accept, alice, gated, line};
 
 on_both! {
-    a_paused_run_takes_an_answer_and_acts_on_it_when_it_goes_on,
-    a_node_at_work_finishes_when_its_run_is_drained,
-    a_node_at_work_is_entered_again_when_its_run_was_stopped_at_once,
-    a_run_that_is_resumed_under_its_worker_goes_on_once,
+    a_paused_run_accepts_an_answer_and_continues_after_its_resume,
+    a_running_node_finishes_when_its_run_is_drained,
+    a_running_node_is_entered_again_after_an_immediate_pause,
+    a_run_resumed_while_its_node_runs_continues_once,
 }
 
 fn pause(drain: Drain) -> Command {
@@ -26,90 +26,87 @@ fn resume() -> Command {
     Command::Resume { by: alice() }
 }
 
-async fn a_paused_run_takes_an_answer_and_acts_on_it_when_it_goes_on(house: House) {
-    house.register(gated("gated")).await;
-    let of = house.start("gated").await;
-    house.engine.execute(&of, &pause(Drain::DrainCurrentNode)).await.unwrap();
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "paused");
-    assert!(house.pending().await.is_empty(), "the question was answered");
-    let house = house.reopen(|options| options).await;
-    assert_eq!(house.status(&of).await, "paused");
-    house.engine.execute(&of, &resume()).await.unwrap();
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "completed");
+async fn a_paused_run_accepts_an_answer_and_continues_after_its_resume(env: TestEnv) {
+    env.register(gated("gated")).await;
+    let of = env.start("gated").await;
+    env.engine.execute(&of, &pause(Drain::DrainCurrentNode)).await.unwrap();
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "paused");
+    assert!(env.pending().await.is_empty(), "the interrupt is answered");
+    let env = env.reopen(|options| options).await;
+    assert_eq!(env.status(&of).await, "paused");
+    env.engine.execute(&of, &resume()).await.unwrap();
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "completed");
 }
 
-/// Says when it has begun, and goes on when it may.
+/// A node that reports its start and ends when the test allows it.
 #[derive(Clone)]
-struct Slow {
-    begun: Arc<Semaphore>,
+struct GatedNode {
+    started: Arc<Semaphore>,
     open: Arc<Semaphore>,
     entries: Arc<AtomicU32>,
 }
 
-impl Node for Slow {
+impl Node for GatedNode {
     async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
         self.entries.fetch_add(1, Ordering::SeqCst);
-        self.begun.add_permits(1);
+        self.started.add_permits(1);
         self.open.acquire().await.unwrap().forget();
         Ok(Outputs::new())
     }
 }
 
-/// A run whose node is at work, is told this, and then may go on.
-async fn told(place: Place, commands: &[Command]) -> (House, RunRef, Slow) {
-    let slow = Slow {
-        begun: Arc::new(Semaphore::new(0)),
+/// Executes the commands while a node of the run is running, and then lets the node end.
+async fn execute_during_node(database: TestDatabase, commands: &[Command]) -> (TestEnv, RunRef, GatedNode) {
+    let slow = GatedNode {
+        started: Arc::new(Semaphore::new(0)),
         open: Arc::new(Semaphore::new(0)),
         entries: Arc::new(AtomicU32::new(0)),
     };
-    let house = House::with(place, |options| options.node("test.slow", slow.clone())).await;
-    house.register(line("slow", &[("s", "test.slow", json!({})), ("z", "core.noop", json!({}))])).await;
-    let of = house.start("slow").await;
-    let tell = async {
-        slow.begun.acquire().await.unwrap().forget();
+    let env = TestEnv::with(database, |options| options.node("test.slow", slow.clone())).await;
+    env.register(line("slow", &[("s", "test.slow", json!({})), ("z", "core.noop", json!({}))])).await;
+    let of = env.start("slow").await;
+    let execute = async {
+        slow.started.acquire().await.unwrap().forget();
         for command in commands {
-            house.engine.execute(&of, command).await.unwrap();
+            env.engine.execute(&of, command).await.unwrap();
         }
         slow.open.add_permits(1);
     };
-    let mut worker = house.engine.worker();
-    let (drained, ()) = tokio::join!(worker.drain(), tell);
+    let mut worker = env.engine.worker();
+    let (drained, ()) = tokio::join!(worker.drain(), execute);
     drained.unwrap();
-    (house, of, slow)
+    (env, of, slow)
 }
 
-async fn a_node_at_work_finishes_when_its_run_is_drained(place: Place) {
-    let (house, of, slow) = told(place, &[pause(Drain::DrainCurrentNode)]).await;
-    assert_eq!(house.status(&of).await, "paused");
-    let log = house.log(&of).await;
+async fn a_running_node_finishes_when_its_run_is_drained(database: TestDatabase) {
+    let (env, of, slow) = execute_during_node(database, &[pause(Drain::DrainCurrentNode)]).await;
+    assert_eq!(env.status(&of).await, "paused");
+    let log = env.log(&of).await;
     let [.., completed, paused] = log.as_slice() else { panic!("{log:?}") };
     assert_eq!(completed, r#"{"type":"node.completed","node":"s"}"#);
-    assert!(paused.contains("run.paused"), "after the node: {paused}");
-    house.engine.execute(&of, &resume()).await.unwrap();
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "completed");
+    assert!(paused.contains("run.paused"), "the pause follows the node: {paused}");
+    env.engine.execute(&of, &resume()).await.unwrap();
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "completed");
     assert_eq!(slow.entries.load(Ordering::SeqCst), 1);
 }
 
-async fn a_node_at_work_is_entered_again_when_its_run_was_stopped_at_once(place: Place) {
-    let (house, of, slow) = told(place, &[pause(Drain::Immediate)]).await;
-    assert_eq!(house.status(&of).await, "paused");
-    assert!(
-        house.log(&of).await.last().unwrap().contains("run.paused"),
-        "what the node came to was not taken"
-    );
-    house.engine.execute(&of, &resume()).await.unwrap();
+async fn a_running_node_is_entered_again_after_an_immediate_pause(database: TestDatabase) {
+    let (env, of, slow) = execute_during_node(database, &[pause(Drain::Immediate)]).await;
+    assert_eq!(env.status(&of).await, "paused");
+    assert!(env.log(&of).await.last().unwrap().contains("run.paused"), "the result of the node is discarded");
+    env.engine.execute(&of, &resume()).await.unwrap();
     slow.open.add_permits(1);
-    house.drain().await;
-    assert_eq!(house.status(&of).await, "completed");
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "completed");
     assert_eq!(slow.entries.load(Ordering::SeqCst), 2);
 }
 
-async fn a_run_that_is_resumed_under_its_worker_goes_on_once(place: Place) {
-    let (house, of, slow) = told(place, &[pause(Drain::DrainCurrentNode), resume()]).await;
-    assert_eq!(house.status(&of).await, "completed");
+async fn a_run_resumed_while_its_node_runs_continues_once(database: TestDatabase) {
+    let (env, of, slow) = execute_during_node(database, &[pause(Drain::DrainCurrentNode), resume()]).await;
+    assert_eq!(env.status(&of).await, "completed");
     assert_eq!(slow.entries.load(Ordering::SeqCst), 1);
 }

@@ -1,31 +1,31 @@
-//! Runs that ended in every other way, replayed at every place: the same list, and nothing happens.
+//! Replays from every event of runs that ended in different ways: they have the same events and no effects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdpoint_engine::core::{Answer, Command, Drain, Event, ForkMode, NodeId, Principal, RunError, RunRef};
 use holdpoint_engine::{
-    EffectContext, Error, Fault, ForkRequest, Node, Options, Outputs, Overlay, RunFilter, Stop,
+    CommitFault, EffectContext, Error, ForkRequest, Node, Options, Outputs, Overlay, RunFilter, Stop,
 };
 use serde_json::{Value, json};
 
-use crate::house::{House, accept, alice, gated, line, stopping, tenant, text};
-use crate::place::{Place, on_both};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{TestEnv, accept, alice, gated, line, tenant, text, with_fault};
 
 on_both! {
-    a_deadline_that_nobody_met_is_replayed,
+    an_expired_deadline_is_replayed,
     a_cancellation_is_replayed,
     a_pause_is_replayed,
-    a_step_that_failed_and_was_tried_again_is_replayed,
-    a_run_that_was_given_up_is_replayed,
-    a_run_that_took_too_long_is_replayed,
+    a_retried_step_is_replayed,
+    an_abandoned_run_is_replayed,
+    a_timed_out_run_is_replayed,
     a_child_that_failed_is_replayed,
-    votes_questions_and_conversations_are_replayed,
-    a_crash_around_a_fork_leaves_it_whole_or_not_there,
+    votes_side_questions_and_conversations_are_replayed,
+    a_crash_around_a_fork_leaves_all_of_it_or_none,
 }
 
-async fn list(house: &House, of: &RunRef, source: &RunRef) -> Vec<(i64, String)> {
-    let mut found = house.engine.events(of, 0).await.unwrap();
+async fn list(env: &TestEnv, of: &RunRef, source: &RunRef) -> Vec<(i64, String)> {
+    let mut found = env.engine.events(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
         started.forked_by.clear();
@@ -45,32 +45,32 @@ fn replay(from_seq: u64) -> ForkRequest {
     }
 }
 
-/// Every replay of an ended run is that run again.
-async fn replays(house: &House, of: &RunRef, status: &str) {
-    assert_eq!(house.status(of).await, status, "{:#?}", house.log(of).await);
-    house.clock.advance(1_000_000);
-    let expected = list(house, of, of).await;
+/// Checks that every replay of an ended run has the same events.
+async fn assert_replays(env: &TestEnv, of: &RunRef, status: &str) {
+    assert_eq!(env.status(of).await, status, "{:#?}", env.log(of).await);
+    env.clock.advance(1_000_000);
+    let expected = list(env, of, of).await;
     for from_seq in 0..=expected.len() as u64 {
-        let run = house.engine.fork(of, replay(from_seq)).await.unwrap();
+        let run = env.engine.fork(of, replay(from_seq)).await.unwrap();
         let copy = RunRef { tenant: tenant(), run: run.id.clone() };
-        assert_eq!(list(house, &copy, of).await, expected, "from {from_seq}");
-        assert_eq!(run.status(), house.run(of).await.status());
+        assert_eq!(list(env, &copy, of).await, expected, "from {from_seq}");
+        assert_eq!(run.status(), env.run(of).await.status());
     }
-    assert_eq!(house.drain().await, 0);
-    assert!(house.pending().await.is_empty());
+    assert_eq!(env.drain().await, 0);
+    assert!(env.pending().await.is_empty());
 }
 
-async fn a_deadline_that_nobody_met_is_replayed(house: House) {
+async fn an_expired_deadline_is_replayed(env: TestEnv) {
     let gate = json!({"title": "ok?", "actions": ["accept"], "timeoutMs": 90});
-    house.register(line("late", &[("gate", "core.approvalGate", gate)])).await;
-    let of = house.start("late").await;
-    house.clock.advance(90);
-    house.drain().await;
-    let status = house.status(&of).await;
-    replays(&house, &of, status).await;
+    env.register(line("late", &[("gate", "core.approvalGate", gate)])).await;
+    let of = env.start("late").await;
+    env.clock.advance(90);
+    env.drain().await;
+    let status = env.status(&of).await;
+    assert_replays(&env, &of, status).await;
 }
 
-async fn votes_questions_and_conversations_are_replayed(house: House) {
+async fn votes_side_questions_and_conversations_are_replayed(env: TestEnv) {
     let gate = json!({"actions": ["accept", "ask"], "requiredApprovals": 2});
     let agent = json!({"agentId": "planner", "mockDecision": {"decision": "go", "confidence": 0.1}});
     let nodes = [
@@ -79,141 +79,142 @@ async fn votes_questions_and_conversations_are_replayed(house: House) {
         ("play", "core.conversationGate", json!({"mockAutoResume": true})),
         ("agent", "core.conformance.mock-agent", agent),
     ];
-    house.register(line("people", &nodes)).await;
-    let of = house.start("people").await;
-    let tell = async |by: &str, node: &str, value: Value| {
-        house.clock.advance(5);
+    env.register(line("people", &nodes)).await;
+    let of = env.start("people").await;
+    let answer_as = async |by: &str, node: &str, value: Value| {
+        env.clock.advance(5);
         let answer = Answer::new(value, Principal::named(by));
         let command = Command::ResolveNode { node: NodeId::parse(node).unwrap(), interrupt: None, answer };
-        house.engine.execute(&of, &command).await.unwrap();
+        env.engine.execute(&of, &command).await.unwrap();
     };
-    tell("ann", "gate", json!({"action": "ask", "question": "Why?"})).await;
-    let interrupt = house.run(&of).await.interrupts[0].id;
+    answer_as("ann", "gate", json!({"action": "ask", "question": "Why?"})).await;
+    let interrupt = env.run(&of).await.interrupts[0].id;
     let (answer, by) = ("So.".to_owned(), alice());
-    house.engine.execute(&of, &Command::AnswerAsk { interrupt, ask: 1, answer, by }).await.unwrap();
+    env.engine.execute(&of, &Command::AnswerSideQuestion { interrupt, ask: 1, answer, by }).await.unwrap();
     for name in ["ann", "ann", "bob"] {
-        tell(name, "gate", accept()).await;
+        answer_as(name, "gate", accept()).await;
     }
-    tell("ann", "talk", json!("one")).await;
-    tell("ann", "talk", json!("two")).await;
-    tell("ann", "agent", json!("stay")).await;
-    replays(&house, &of, "completed").await;
+    answer_as("ann", "talk", json!("one")).await;
+    answer_as("ann", "talk", json!("two")).await;
+    answer_as("ann", "agent", json!("stay")).await;
+    assert_replays(&env, &of, "completed").await;
 }
 
-async fn a_cancellation_is_replayed(house: House) {
-    house.register(gated("flow")).await;
-    let of = house.start("flow").await;
-    house.clock.advance(5);
-    house.engine.cancel(&of, Some("enough".to_owned()), alice()).await.unwrap();
-    replays(&house, &of, "cancelled").await;
+async fn a_cancellation_is_replayed(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let of = env.start("flow").await;
+    env.clock.advance(5);
+    env.engine.cancel(&of, Some("enough".to_owned()), alice()).await.unwrap();
+    assert_replays(&env, &of, "cancelled").await;
 }
 
-async fn a_pause_is_replayed(house: House) {
-    house.register(gated("flow")).await;
-    let of = house.start("flow").await;
+async fn a_pause_is_replayed(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let of = env.start("flow").await;
     let pause = Command::Pause { reason: None, drain: Drain::Immediate, by: alice() };
-    house.engine.execute(&of, &pause).await.unwrap();
-    house.clock.advance(5);
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.clock.advance(5);
-    house.engine.execute(&of, &Command::Resume { by: alice() }).await.unwrap();
-    house.drain().await;
-    replays(&house, &of, "completed").await;
+    env.engine.execute(&of, &pause).await.unwrap();
+    env.clock.advance(5);
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.clock.advance(5);
+    env.engine.execute(&of, &Command::Resume { by: alice() }).await.unwrap();
+    env.drain().await;
+    assert_replays(&env, &of, "completed").await;
 }
 
-/// Calls somebody who is there only the second time, and counts the calls.
-struct Caller(Arc<AtomicU32>);
+/// A node whose first call fails. It counts its calls.
+struct FailsOnce(Arc<AtomicU32>);
 
-impl Node for Caller {
+impl Node for FailsOnce {
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let calls = self.0.clone();
         let call = || async move {
             match calls.fetch_add(1, Ordering::SeqCst) {
                 0 => {
-                    let error = RunError::new("engaged", "nobody there");
+                    let error = RunError::new("busy", "the line is busy");
                     Err(Stop::Failed(RunError { retryable: true, ..error }))
                 }
                 _ => Ok(json!("hello")),
             }
         };
-        let said = context.step("call", call).await?;
-        Ok(Outputs::from_iter([("said".to_owned(), said)]))
+        let result = context.step("call", call).await?;
+        Ok(Outputs::from_iter([("result".to_owned(), result)]))
     }
 }
 
-async fn a_step_that_failed_and_was_tried_again_is_replayed(place: Place) {
+async fn a_retried_step_is_replayed(database: TestDatabase) {
     let calls = Arc::new(AtomicU32::new(0));
-    let house =
-        House::with(place, |options: Options| options.node("test.caller", Caller(calls.clone()))).await;
-    let mut definition = line("calling", &[("call", "test.caller", json!({}))]);
+    let env =
+        TestEnv::with(database, |options: Options| options.node("test.failsOnce", FailsOnce(calls.clone())))
+            .await;
+    let mut definition = line("calling", &[("call", "test.failsOnce", json!({}))]);
     definition["settings"] = json!({"maxRetries": 3});
-    house.register(definition).await;
-    let of = house.start("calling").await;
-    house.drain().await;
-    house.clock.advance(60_000);
-    house.drain().await;
-    replays(&house, &of, "completed").await;
+    env.register(definition).await;
+    let of = env.start("calling").await;
+    env.drain().await;
+    env.clock.advance(60_000);
+    env.drain().await;
+    assert_replays(&env, &of, "completed").await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    assert!(house.log(&of).await.iter().any(|line| line.contains("node.retried")));
+    assert!(env.log(&of).await.iter().any(|line| line.contains("node.retried")));
 }
 
-struct Panicking;
+struct AlwaysPanics;
 
-impl Node for Panicking {
+impl Node for AlwaysPanics {
     async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
         panic!("always");
     }
 }
 
-async fn a_run_that_was_given_up_is_replayed(place: Place) {
-    let house = House::with(place, |options| options.node("test.panicking", Panicking)).await;
-    house.register(line("shaky", &[("s", "test.panicking", json!({}))])).await;
-    let of = house.start("shaky").await;
+async fn an_abandoned_run_is_replayed(database: TestDatabase) {
+    let env = TestEnv::with(database, |options| options.node("test.panicking", AlwaysPanics)).await;
+    env.register(line("panicking", &[("s", "test.panicking", json!({}))])).await;
+    let of = env.start("panicking").await;
     for _ in 0..10 {
-        house.drain().await;
-        house.clock.advance(30_000);
+        env.drain().await;
+        env.clock.advance(30_000);
     }
-    replays(&house, &of, "failed").await;
+    assert_replays(&env, &of, "failed").await;
 }
 
-async fn a_run_that_took_too_long_is_replayed(house: House) {
+async fn a_timed_out_run_is_replayed(env: TestEnv) {
     let mut definition = gated("slow");
     definition["settings"] = json!({"timeout": 1000});
-    house.register(definition).await;
-    let of = house.start("slow").await;
-    house.clock.advance(1000);
-    house.drain().await;
-    replays(&house, &of, "failed").await;
+    env.register(definition).await;
+    let of = env.start("slow").await;
+    env.clock.advance(1000);
+    env.drain().await;
+    assert_replays(&env, &of, "failed").await;
 }
 
-async fn a_child_that_failed_is_replayed(house: House) {
-    house.register(gated("child")).await;
-    house.register(line("parent", &[("call", "core.subWorkflow", json!({"workflowId": "child"}))])).await;
-    let of = house.start("parent").await;
-    house.drain().await;
-    let child = RunRef { tenant: tenant(), run: house.run(&of).await.children[0].run.clone() };
-    house.engine.cancel(&child, None, alice()).await.unwrap();
-    house.drain().await;
-    replays(&house, &of, "failed").await;
+async fn a_child_that_failed_is_replayed(env: TestEnv) {
+    env.register(gated("child")).await;
+    env.register(line("parent", &[("call", "core.subWorkflow", json!({"workflowId": "child"}))])).await;
+    let of = env.start("parent").await;
+    env.drain().await;
+    let child = RunRef { tenant: tenant(), run: env.run(&of).await.children[0].run.clone() };
+    env.engine.cancel(&child, None, alice()).await.unwrap();
+    env.drain().await;
+    assert_replays(&env, &of, "failed").await;
 }
 
-async fn a_crash_around_a_fork_leaves_it_whole_or_not_there(place: Place) {
-    for (stop, expected) in [(Fault::StopBefore(4), 1), (Fault::StopAfter(4), 2)] {
-        let house = House::with(place.another().await, stopping(stop)).await;
-        house.register(gated("flow")).await;
-        let of = house.start("flow").await;
-        house.answer(&of, "gate", accept()).await.unwrap();
-        let forked = house.engine.fork(&of, replay(0)).await;
+async fn a_crash_around_a_fork_leaves_all_of_it_or_none(database: TestDatabase) {
+    for (stop, expected) in [(CommitFault::StopBefore(4), 1), (CommitFault::StopAfter(4), 2)] {
+        let env = TestEnv::with(database.another().await, with_fault(stop)).await;
+        env.register(gated("flow")).await;
+        let of = env.start("flow").await;
+        env.answer(&of, "gate", accept()).await.unwrap();
+        let forked = env.engine.fork(&of, replay(0)).await;
         assert!(matches!(forked, Err(Error::Store(_))), "{stop:?}");
-        let house = house.reopen(|options| options).await;
+        let env = env.reopen(|options| options).await;
         let filter = RunFilter { limit: 10, ..RunFilter::default() };
-        let found = house.engine.runs(&tenant(), filter).await.unwrap();
+        let found = env.engine.runs(&tenant(), filter).await.unwrap();
         assert_eq!(found.len(), expected, "{stop:?}");
         for one in found {
             let copy = RunRef { tenant: tenant(), run: one.run };
-            assert_eq!(list(&house, &copy, &of).await, list(&house, &of, &of).await);
+            assert_eq!(list(&env, &copy, &of).await, list(&env, &of, &of).await);
         }
         let gate: Value = json!("completed");
-        assert_eq!(gate, house.status(&of).await);
+        assert_eq!(gate, env.status(&of).await);
     }
 }

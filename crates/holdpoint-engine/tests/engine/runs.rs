@@ -1,57 +1,57 @@
-//! Starting, waiting, answering, cancelling.
+//! Start, wait, answer and cancellation of runs.
 
 use holdpoint_engine::core::{Refusal, RunRef, WorkflowId};
 use holdpoint_engine::{Error, RunFilter};
 use serde_json::json;
 
-use crate::house::{House, accept, alice, gated, graph, line, node, run_id, start, tenant};
-use crate::place::on_both;
+use crate::test_database::on_both;
+use crate::test_env::{TestEnv, accept, alice, gated, graph, line, node, run_id, start, tenant};
 
 on_both! {
     a_run_waits_for_its_approval_and_then_completes,
     a_parked_run_survives_a_restart,
-    of_many_answers_at_once_exactly_one_counts,
-    of_an_answer_and_a_cancel_at_once_one_wins,
+    of_many_concurrent_answers_exactly_one_counts,
+    of_a_concurrent_answer_and_cancel_one_wins,
     parallel_gates_are_answered_in_any_order,
-    a_cancelled_run_asks_nobody_any_more,
+    a_cancelled_run_has_no_open_interrupts,
     a_run_keeps_the_revision_it_was_started_with,
-    the_same_definition_again_is_no_new_revision,
-    a_run_id_is_used_once,
-    of_two_nodes_that_start_one_run_at_once_one_does,
-    another_tenant_finds_nothing,
-    an_error_code_cannot_pass_for_a_timeout,
+    registering_the_same_definition_creates_no_revision,
+    a_run_id_can_be_used_once,
+    of_two_nodes_that_start_one_run_concurrently_one_succeeds,
+    another_tenant_does_not_find_the_run,
+    an_error_code_cannot_imitate_a_timeout,
 }
 
-async fn a_run_waits_for_its_approval_and_then_completes(house: House) {
-    house.register(gated("flow")).await;
-    let of = house.start("flow").await;
-    assert_eq!(house.status(&of).await, "waiting-approval");
-    assert_eq!(house.pending().await, ["gate"]);
-    house.answer(&of, "gate", accept()).await.unwrap();
-    assert_eq!(house.status(&of).await, "completed");
-    assert_eq!(house.pending().await, [""; 0]);
-    assert_eq!(house.drain().await, 0, "nothing is left for a worker");
+async fn a_run_waits_for_its_approval_and_then_completes(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let of = env.start("flow").await;
+    assert_eq!(env.status(&of).await, "waiting-approval");
+    assert_eq!(env.pending().await, ["gate"]);
+    env.answer(&of, "gate", accept()).await.unwrap();
+    assert_eq!(env.status(&of).await, "completed");
+    assert_eq!(env.pending().await, [""; 0]);
+    assert_eq!(env.drain().await, 0, "there is no work for a worker");
 }
 
-async fn a_parked_run_survives_a_restart(house: House) {
-    house.register(gated("flow")).await;
-    let of = house.start("flow").await;
-    let house = house.reopen(|options| options).await;
-    assert_eq!(house.status(&of).await, "waiting-approval");
-    house.answer(&of, "gate", accept()).await.unwrap();
-    let house = house.reopen(|options| options).await;
-    assert_eq!(house.status(&of).await, "completed");
+async fn a_parked_run_survives_a_restart(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let of = env.start("flow").await;
+    let env = env.reopen(|options| options).await;
+    assert_eq!(env.status(&of).await, "waiting-approval");
+    env.answer(&of, "gate", accept()).await.unwrap();
+    let env = env.reopen(|options| options).await;
+    assert_eq!(env.status(&of).await, "completed");
 }
 
-async fn of_many_answers_at_once_exactly_one_counts(house: House) {
-    house.register(gated("flow")).await;
+async fn of_many_concurrent_answers_exactly_one_counts(env: TestEnv) {
+    env.register(gated("flow")).await;
     for _ in 0..20 {
-        let of = house.start("flow").await;
-        let id = house.run(&of).await.waiting_on().unwrap().id;
+        let of = env.start("flow").await;
+        let id = env.run(&of).await.waiting_on().unwrap().id;
         let mut answers = tokio::task::JoinSet::new();
         for _ in 0..16 {
-            let (engine, of) = (house.engine.clone(), of.clone());
-            answers.spawn(async move { engine.execute(&of, &crate::house::resolve(id, accept())).await });
+            let (engine, of) = (env.engine.clone(), of.clone());
+            answers.spawn(async move { engine.execute(&of, &crate::test_env::resolve(id, accept())).await });
         }
         let results = answers.join_all().await;
         assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
@@ -60,21 +60,21 @@ async fn of_many_answers_at_once_exactly_one_counts(house: House) {
             results.iter().filter_map(|result| result.as_ref().err()).filter(|e| refused(e)).count(),
             15
         );
-        let resolved = house.log(&of).await.iter().filter(|line| line.contains("interrupt.resolved")).count();
+        let resolved = env.log(&of).await.iter().filter(|line| line.contains("interrupt.resolved")).count();
         assert_eq!(resolved, 1);
     }
 }
 
-async fn of_an_answer_and_a_cancel_at_once_one_wins(house: House) {
-    house.register(gated("flow")).await;
+async fn of_a_concurrent_answer_and_cancel_one_wins(env: TestEnv) {
+    env.register(gated("flow")).await;
     for _ in 0..50 {
-        let of = house.start("flow").await;
-        let id = house.run(&of).await.waiting_on().unwrap().id;
-        let command = crate::house::resolve(id, accept());
-        let answer = house.engine.execute(&of, &command);
-        let cancel = house.engine.cancel(&of, None, alice());
+        let of = env.start("flow").await;
+        let id = env.run(&of).await.waiting_on().unwrap().id;
+        let command = crate::test_env::resolve(id, accept());
+        let answer = env.engine.execute(&of, &command);
+        let cancel = env.engine.cancel(&of, None, alice());
         let (answer, cancel) = tokio::join!(answer, cancel);
-        let (status, cancelled) = (house.status(&of).await, cancel.unwrap());
+        let (status, cancelled) = (env.status(&of).await, cancel.unwrap());
         match answer {
             Ok(_) => assert_eq!((status, cancelled.status().as_str()), ("completed", "completed")),
             Err(Error::Refused(Refusal::InterruptCancelled)) => assert_eq!(status, "cancelled"),
@@ -83,7 +83,7 @@ async fn of_an_answer_and_a_cancel_at_once_one_wins(house: House) {
     }
 }
 
-async fn parallel_gates_are_answered_in_any_order(house: House) {
+async fn parallel_gates_are_answered_in_any_order(env: TestEnv) {
     let gate = json!({"title": "ok?", "actions": ["accept"]});
     let nodes = [
         node("a", "core.approvalGate", gate.clone()),
@@ -94,91 +94,91 @@ async fn parallel_gates_are_answered_in_any_order(house: House) {
         json!({"id": "1", "sourceNodeId": "a", "targetNodeId": "end"}),
         json!({"id": "2", "sourceNodeId": "b", "targetNodeId": "end"}),
     ];
-    house.register(graph("both", &nodes, &edges)).await;
-    let of = house.start("both").await;
-    assert_eq!(house.pending().await, ["a", "b"]);
-    house.answer(&of, "b", accept()).await.unwrap();
-    assert_eq!((house.status(&of).await, house.pending().await), ("waiting-approval", vec!["a".to_owned()]));
-    house.answer(&of, "a", accept()).await.unwrap();
-    assert_eq!(house.status(&of).await, "completed");
+    env.register(graph("both", &nodes, &edges)).await;
+    let of = env.start("both").await;
+    assert_eq!(env.pending().await, ["a", "b"]);
+    env.answer(&of, "b", accept()).await.unwrap();
+    assert_eq!((env.status(&of).await, env.pending().await), ("waiting-approval", vec!["a".to_owned()]));
+    env.answer(&of, "a", accept()).await.unwrap();
+    assert_eq!(env.status(&of).await, "completed");
 }
 
-async fn a_cancelled_run_asks_nobody_any_more(house: House) {
-    house.register(gated("flow")).await;
-    let of = house.start("flow").await;
-    let run = house.engine.cancel(&of, Some("changed our minds".to_owned()), alice()).await.unwrap();
+async fn a_cancelled_run_has_no_open_interrupts(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let of = env.start("flow").await;
+    let run = env.engine.cancel(&of, Some("changed our minds".to_owned()), alice()).await.unwrap();
     assert_eq!(run.status().as_str(), "cancelled");
-    assert!(house.pending().await.is_empty());
-    let late = house.answer(&of, "gate", accept()).await.unwrap_err();
+    assert!(env.pending().await.is_empty());
+    let late = env.answer(&of, "gate", accept()).await.unwrap_err();
     assert!(matches!(late, Error::Refused(Refusal::InterruptCancelled)), "{late}");
-    let again = house.engine.cancel(&of, None, alice()).await.unwrap();
-    assert_eq!(again.seq, run.seq, "cancelling twice changes nothing");
+    let again = env.engine.cancel(&of, None, alice()).await.unwrap();
+    assert_eq!(again.seq, run.seq, "a second cancellation has no effect");
 }
 
-async fn a_run_keeps_the_revision_it_was_started_with(house: House) {
-    house.register(gated("flow")).await;
-    let old = house.start("flow").await;
+async fn a_run_keeps_the_revision_it_was_started_with(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let old = env.start("flow").await;
     let mut newer = gated("flow");
     newer["nodes"][2]["id"] = json!("elsewhere");
     newer["edges"][1]["targetNodeId"] = json!("elsewhere");
-    house.register(newer).await;
-    let house = house.reopen(|options| options).await;
-    house.answer(&old, "gate", accept()).await.unwrap();
-    assert!(house.log(&old).await.iter().any(|line| line.contains("\"after\"")));
-    let new = house.start("flow").await;
-    assert_eq!(house.run(&new).await.workflow.revision, 2);
+    env.register(newer).await;
+    let env = env.reopen(|options| options).await;
+    env.answer(&old, "gate", accept()).await.unwrap();
+    assert!(env.log(&old).await.iter().any(|line| line.contains("\"after\"")));
+    let new = env.start("flow").await;
+    assert_eq!(env.run(&new).await.workflow.revision, 2);
 }
 
-async fn the_same_definition_again_is_no_new_revision(house: House) {
-    house.register(gated("flow")).await;
-    let again = house.engine.register(&tenant(), gated("flow")).await.unwrap();
+async fn registering_the_same_definition_creates_no_revision(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let again = env.engine.register(&tenant(), gated("flow")).await.unwrap();
     assert_eq!((again.workflow.revision, again.stored), (1, false));
 }
 
-async fn a_run_id_is_used_once(house: House) {
-    house.register(gated("flow")).await;
+async fn a_run_id_can_be_used_once(env: TestEnv) {
+    env.register(gated("flow")).await;
     let (id, workflow) = (run_id("mine"), WorkflowId::parse("flow").unwrap());
-    house.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap();
-    let twice = house.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap_err();
+    env.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap();
+    let twice = env.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap_err();
     assert!(matches!(twice, Error::Refused(Refusal::AlreadyStarted)), "{twice}");
 }
 
-async fn another_tenant_finds_nothing(house: House) {
-    house.register(gated("flow")).await;
-    let of = house.start("flow").await;
+async fn another_tenant_does_not_find_the_run(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let of = env.start("flow").await;
     let foreign = RunRef { tenant: holdpoint_engine::core::TenantId::parse("other").unwrap(), run: of.run };
-    assert!(matches!(house.engine.run(&foreign).await, Err(Error::NotFound("run"))));
-    let cancelled = house.engine.cancel(&foreign, None, alice()).await;
+    assert!(matches!(env.engine.run(&foreign).await, Err(Error::NotFound("run"))));
+    let cancelled = env.engine.cancel(&foreign, None, alice()).await;
     assert!(matches!(cancelled, Err(Error::NotFound("run"))));
 }
 
-async fn of_two_nodes_that_start_one_run_at_once_one_does(house: House) {
-    house.register(gated("flow")).await;
-    let second = house.second_engine(|options| options).await;
+async fn of_two_nodes_that_start_one_run_concurrently_one_succeeds(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let second = env.second_engine(|options| options).await;
     let workflow = WorkflowId::parse("flow").unwrap();
     for round in 0..50 {
         let id = run_id(&format!("run-{round}"));
-        let first = house.engine.start_as(&id, &workflow, start(json!({})));
+        let first = env.engine.start_as(&id, &workflow, start(json!({})));
         let answers = tokio::join!(first, second.start_as(&id, &workflow, start(json!({}))));
         let (Ok(run), Err(refused)) = (match answers {
             (Err(error), Ok(run)) => (Ok(run), Err(error)),
             other => other,
         }) else {
-            panic!("both did, or nobody")
+            panic!("both starts succeeded or both failed")
         };
         assert!(matches!(refused, Error::Refused(Refusal::AlreadyStarted)), "round {round}: {refused}");
         let of = RunRef { tenant: tenant(), run: id };
-        assert_eq!(house.run(&of).await.seq, run.seq);
+        assert_eq!(env.run(&of).await.seq, run.seq);
         assert_eq!(second.run(&of).await.unwrap().status().as_str(), "waiting-approval");
     }
     second.close().await;
 }
 
-async fn an_error_code_cannot_pass_for_a_timeout(house: House) {
-    house.register(line("odd", &[("fail", "core.fail", json!({"code": "mine\ntimeout"}))])).await;
-    let of = house.start("odd").await;
-    assert_eq!(house.status(&of).await, "failed");
+async fn an_error_code_cannot_imitate_a_timeout(env: TestEnv) {
+    env.register(line("odd", &[("fail", "core.fail", json!({"code": "mine\ntimeout"}))])).await;
+    let of = env.start("odd").await;
+    assert_eq!(env.status(&of).await, "failed");
     let filter = RunFilter { limit: 10, ..RunFilter::default() };
-    let listed = house.engine.runs(&tenant(), filter).await.unwrap();
+    let listed = env.engine.runs(&tenant(), filter).await.unwrap();
     assert_eq!((listed[0].error_code.as_deref(), listed[0].timed_out), (Some("mine timeout"), false));
 }

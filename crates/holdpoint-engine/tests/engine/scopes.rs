@@ -1,21 +1,21 @@
-//! Runs that want their scope to themselves, and lists of runs by what they belong to.
+//! Exclusive scopes of runs, and lists of runs by scope, tag and time.
 
-use holdpoint_engine::core::{Refusal, RunRef, Start, Timestamp, WorkflowId};
+use holdpoint_engine::core::{Refusal, RunRef, StartRequest, Timestamp, WorkflowId};
 use holdpoint_engine::{Engine, Error, RunFilter, StartOptions};
 use serde_json::json;
 
-use crate::house::{House, NOON, alice, gated, start, tenant};
-use crate::place::on_both;
+use crate::test_database::on_both;
+use crate::test_env::{NOON, TestEnv, alice, gated, start, tenant};
 
 on_both! {
-    a_scope_is_given_to_one_run_at_a_time,
-    of_many_that_want_a_scope_on_two_nodes_one_gets_it,
-    a_scope_has_a_length,
+    an_exclusive_scope_has_one_run_at_a_time,
+    of_concurrent_starts_in_one_scope_on_two_nodes_one_succeeds,
+    the_length_of_a_scope_is_limited,
     runs_are_listed_by_scope_tag_and_time,
 }
 
-fn in_scope(scope: &str) -> Start {
-    Start { scope: Some(scope.to_owned()), ..start(json!({})) }
+fn in_scope(scope: &str) -> StartRequest {
+    StartRequest { scope: Some(scope.to_owned()), ..start(json!({})) }
 }
 
 async fn begin(engine: &Engine, scope: &str, exclusive: bool) -> Result<RunRef, Error> {
@@ -25,26 +25,26 @@ async fn begin(engine: &Engine, scope: &str, exclusive: bool) -> Result<RunRef, 
     Ok(RunRef { tenant: tenant(), run: run.id.clone() })
 }
 
-async fn a_scope_is_given_to_one_run_at_a_time(house: House) {
-    house.register(gated("flow")).await;
-    let first = begin(&house.engine, "order-1", true).await.unwrap();
-    let refused = begin(&house.engine, "order-1", true).await.unwrap_err();
+async fn an_exclusive_scope_has_one_run_at_a_time(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let first = begin(&env.engine, "order-1", true).await.unwrap();
+    let refused = begin(&env.engine, "order-1", true).await.unwrap_err();
     assert!(matches!(refused, Error::ScopeBusy { active_run } if active_run == first.run));
-    begin(&house.engine, "order-2", true).await.unwrap();
-    let beside = begin(&house.engine, "order-1", false).await.unwrap();
-    house.engine.cancel(&first, None, alice()).await.unwrap();
-    let refused = begin(&house.engine, "order-1", true).await.unwrap_err();
+    begin(&env.engine, "order-2", true).await.unwrap();
+    let beside = begin(&env.engine, "order-1", false).await.unwrap();
+    env.engine.cancel(&first, None, alice()).await.unwrap();
+    let refused = begin(&env.engine, "order-1", true).await.unwrap_err();
     assert!(matches!(refused, Error::ScopeBusy { active_run } if active_run == beside.run));
-    house.answer(&beside, "gate", crate::house::accept()).await.unwrap();
-    begin(&house.engine, "order-1", true).await.unwrap();
+    env.answer(&beside, "gate", crate::test_env::accept()).await.unwrap();
+    begin(&env.engine, "order-1", true).await.unwrap();
 }
 
-async fn of_many_that_want_a_scope_on_two_nodes_one_gets_it(house: House) {
-    house.register(gated("flow")).await;
-    let other = house.second_engine(|options| options).await;
+async fn of_concurrent_starts_in_one_scope_on_two_nodes_one_succeeds(env: TestEnv) {
+    env.register(gated("flow")).await;
+    let other = env.second_engine(|options| options).await;
     let mut calls = tokio::task::JoinSet::new();
     for n in 0..20 {
-        let engine = if n % 2 == 0 { house.engine.clone() } else { other.clone() };
+        let engine = if n % 2 == 0 { env.engine.clone() } else { other.clone() };
         calls.spawn(async move { begin(&engine, "order", true).await });
     }
     let (won, lost): (Vec<_>, Vec<_>) = calls.join_all().await.into_iter().partition(Result::is_ok);
@@ -56,29 +56,29 @@ async fn of_many_that_want_a_scope_on_two_nodes_one_gets_it(house: House) {
     other.close().await;
 }
 
-async fn a_scope_has_a_length(house: House) {
-    house.register(gated("flow")).await;
+async fn the_length_of_a_scope_is_limited(env: TestEnv) {
+    env.register(gated("flow")).await;
     for bad in ["", &"x".repeat(257)] {
-        let refused = begin(&house.engine, bad, false).await;
+        let refused = begin(&env.engine, bad, false).await;
         assert!(
             matches!(refused, Err(Error::Refused(Refusal::InvalidRequest { field, .. })) if field == "scopeId")
         );
     }
-    begin(&house.engine, &"ü".repeat(256), true).await.unwrap();
+    begin(&env.engine, &"ü".repeat(256), true).await.unwrap();
 }
 
-async fn runs_are_listed_by_scope_tag_and_time(house: House) {
-    house.register(gated("flow")).await;
+async fn runs_are_listed_by_scope_tag_and_time(env: TestEnv) {
+    env.register(gated("flow")).await;
     let flow = WorkflowId::parse("flow").unwrap();
-    let plain = house.start("flow").await.run;
-    house.clock.advance(1000);
-    let scoped = begin(&house.engine, "order", false).await.unwrap().run;
-    house.clock.advance(1000);
+    let plain = env.start("flow").await.run;
+    env.clock.advance(1000);
+    let scoped = begin(&env.engine, "order", false).await.unwrap().run;
+    env.clock.advance(1000);
     let tags = vec!["red".to_owned(), "blue".to_owned(), "red".to_owned()];
-    let tagged = Start { tags, ..in_scope("order") };
-    let tagged = house.engine.start(&flow, tagged).await.unwrap().id.clone();
+    let tagged = StartRequest { tags, ..in_scope("order") };
+    let tagged = env.engine.start(&flow, tagged).await.unwrap().id.clone();
     let list = async |filter: RunFilter| {
-        let found = house.engine.runs(&tenant(), RunFilter { limit: 10, ..filter }).await.unwrap();
+        let found = env.engine.runs(&tenant(), RunFilter { limit: 10, ..filter }).await.unwrap();
         found.into_iter().map(|run| run.run).collect::<Vec<_>>()
     };
     let text = |text: &str| Some(text.to_owned());
@@ -96,6 +96,6 @@ async fn runs_are_listed_by_scope_tag_and_time(house: House) {
     assert_eq!(list(RunFilter { created_from: from, created_to: to, ..all() }).await, [scoped]);
     assert_eq!(list(RunFilter { created_to: from, ..all() }).await, [plain]);
     let filter = RunFilter { limit: 1, ..all() };
-    let newest = house.engine.runs(&tenant(), filter).await.unwrap().remove(0);
+    let newest = env.engine.runs(&tenant(), filter).await.unwrap().remove(0);
     assert_eq!((newest.scope.as_deref(), newest.parent), (Some("order"), None));
 }

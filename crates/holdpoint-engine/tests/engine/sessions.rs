@@ -1,32 +1,32 @@
-//! Sessions: how long they last, what ends them, and that a link signs in once.
+//! Browser sessions and sign-in links: expiry, revocation and dependent credentials.
 
 use std::sync::atomic::Ordering;
 
 use holdpoint_engine::core::Timestamp;
-use holdpoint_engine::{ApiKey, CredentialLimits, Dependence, Engine, Session};
+use holdpoint_engine::{ApiKey, BrowserSession, CredentialLimits, Dependence, Engine};
 
-use crate::house::{House, NOON, tenant};
-use crate::place::on_both;
+use crate::test_database::on_both;
+use crate::test_env::{NOON, TestEnv, tenant};
 
 on_both! {
-    a_session_lasts_while_it_is_used_and_no_longer_than_a_week,
-    a_session_is_ended_by_its_own_key_alone,
-    a_link_signs_in_once_and_in_time,
-    a_link_with_an_end_makes_a_session_that_ends_then,
-    a_link_that_cannot_be_used_costs_no_commit,
-    a_key_that_has_ended_lets_nobody_in,
-    what_has_ended_is_deleted,
-    a_revoked_session_ends_what_was_made_over_it,
-    a_revoked_session_makes_no_more_keys_and_links,
-    a_key_of_several_sessions_makes_no_more_keys_after_one_of_them,
-    a_sign_out_races_with_a_new_key_and_leaves_no_active_key,
+    a_used_session_is_extended_up_to_a_week,
+    a_session_can_be_revoked_only_by_its_key,
+    a_sign_in_link_works_once_and_until_it_expires,
+    a_session_ends_at_the_limit_of_its_link,
+    an_invalid_link_costs_no_commit,
+    a_revoked_key_cannot_sign_in,
+    expired_sessions_are_deleted,
+    revoking_a_session_revokes_the_keys_and_sessions_made_over_it,
+    a_revoked_session_cannot_create_keys_or_links,
+    credentials_that_depend_on_several_sessions_are_rejected_after_one_is_revoked,
+    a_sign_out_with_a_concurrent_new_key_leaves_no_active_key,
 }
 
 const HOUR: i64 = 3_600_000;
 
-pub(crate) async fn key(house: &House, name: &str) -> ApiKey {
+pub(crate) async fn key(env: &TestEnv, name: &str) -> ApiKey {
     let key = fresh_key(name);
-    assert!(house.engine.add_key(&key, None).await.unwrap());
+    assert!(env.engine.add_key(&key, None).await.unwrap());
     key
 }
 
@@ -52,23 +52,27 @@ fn ending(at: Timestamp) -> CredentialLimits {
     CredentialLimits { ends_at: Some(at), ..CredentialLimits::default() }
 }
 
-/// Returns the limits of what is made over the session.
-fn over(session: &Session) -> CredentialLimits {
+/// Returns the limits of credentials that are made over the session.
+fn over(session: &BrowserSession) -> CredentialLimits {
     CredentialLimits { ends_at: Some(session.ends_at), depends_on: session.dependents() }
 }
 
-pub(crate) fn made_over(session: &Session, name: &str) -> ApiKey {
+pub(crate) fn made_over(session: &BrowserSession, name: &str) -> ApiKey {
     ApiKey { depends_on: session.dependents(), ..fresh_key(name) }
 }
 
-async fn a_session_lasts_while_it_is_used_and_no_longer_than_a_week(house: House) {
-    let (engine, key) = (&house.engine, key(&house, "ann").await);
+async fn a_used_session_is_extended_up_to_a_week(env: TestEnv) {
+    let (engine, key) = (&env.engine, key(&env, "ann").await);
     let mut session = engine.add_session(&key, "s1", "t1").await.unwrap();
     assert_eq!(session.expires_at, Timestamp(NOON + 12 * HOUR));
-    house.clock.advance(60_000);
-    assert_eq!(engine.use_session(session.clone()).await.unwrap(), session, "a minute later is no news");
+    env.clock.advance(60_000);
+    assert_eq!(
+        engine.use_session(session.clone()).await.unwrap(),
+        session,
+        "a use after a minute does not change the session"
+    );
     for _ in 0..15 {
-        house.clock.advance(11 * HOUR);
+        env.clock.advance(11 * HOUR);
         session = engine.use_session(session).await.unwrap();
         let (stored, of) = engine.session_by_hash("t1").await.unwrap().unwrap();
         assert_eq!((&stored, &of), (&session, &key));
@@ -81,53 +85,53 @@ async fn a_session_lasts_while_it_is_used_and_no_longer_than_a_week(house: House
     assert_eq!(engine.session_by_hash("t2").await.unwrap(), None);
 }
 
-async fn a_session_is_ended_by_its_own_key_alone(house: House) {
-    let engine = &house.engine;
-    let (ann, bob) = (key(&house, "ann").await, key(&house, "bob").await);
+async fn a_session_can_be_revoked_only_by_its_key(env: TestEnv) {
+    let engine = &env.engine;
+    let (ann, bob) = (key(&env, "ann").await, key(&env, "bob").await);
     let first = engine.add_session(&ann, "s1", "t1").await.unwrap();
-    house.clock.advance(HOUR);
+    env.clock.advance(HOUR);
     let second = engine.add_session(&ann, "s2", "t2").await.unwrap();
     engine.add_session(&bob, "s3", "t3").await.unwrap();
     let listed = engine.sessions(&tenant(), &ann.key_id, 10).await.unwrap();
-    assert_eq!(listed, [second.clone(), first], "the newest first");
+    assert_eq!(listed, [second.clone(), first], "newest first");
     assert!(!engine.revoke_session(&tenant(), &bob.key_id, "s1").await.unwrap());
     assert!(engine.revoke_session(&tenant(), &ann.key_id, "s1").await.unwrap());
     let (revoked, _) = engine.session_by_hash("t1").await.unwrap().unwrap();
     assert_eq!(revoked.revoked_at, Some(engine.now()));
     assert_eq!(engine.sessions(&tenant(), &ann.key_id, 10).await.unwrap(), [second]);
-    house.clock.advance(HOUR);
+    env.clock.advance(HOUR);
     engine.use_session(revoked.clone()).await.unwrap();
     let (after, _) = engine.session_by_hash("t1").await.unwrap().unwrap();
-    assert_eq!(after, revoked, "what was ended is not prolonged");
-    house.clock.advance(12 * HOUR);
+    assert_eq!(after, revoked, "a revoked session is not extended");
+    env.clock.advance(12 * HOUR);
     assert_eq!(engine.sessions(&tenant(), &ann.key_id, 10).await.unwrap(), []);
 }
 
-async fn a_link_signs_in_once_and_in_time(house: House) {
-    let (engine, key) = (&house.engine, key(&house, "ann").await);
+async fn a_sign_in_link_works_once_and_until_it_expires(env: TestEnv) {
+    let (engine, key) = (&env.engine, key(&env, "ann").await);
     engine.add_session_link(&key.key_id, "link", &CredentialLimits::default()).await.unwrap();
-    let other = house.second_engine(|options| options).await;
+    let other = env.second_engine(|options| options).await;
     let both =
         tokio::join!(engine.sign_in_by_link("link", "s1", "t1"), other.sign_in_by_link("link", "s2", "t2"));
     let both = [both.0.unwrap(), both.1.unwrap()];
-    assert_eq!(both.iter().flatten().count(), 1, "of two at once one");
+    assert_eq!(both.iter().flatten().count(), 1, "one of two concurrent uses");
     assert_eq!(engine.sign_in_by_link("link", "s3", "t3").await.unwrap(), None);
     assert_eq!(engine.sign_in_by_link("none", "s4", "t4").await.unwrap(), None);
     engine.add_session_link(&key.key_id, "late", &CredentialLimits::default()).await.unwrap();
-    house.clock.advance(i64::try_from(Engine::SESSION_LINK_MS).unwrap());
+    env.clock.advance(i64::try_from(Engine::SESSION_LINK_MS).unwrap());
     assert_eq!(engine.sign_in_by_link("late", "s5", "t5").await.unwrap(), None);
     assert_eq!(engine.sessions(&tenant(), &key.key_id, 10).await.unwrap().len(), 1);
     other.close().await;
 }
 
-async fn a_link_with_an_end_makes_a_session_that_ends_then(house: House) {
-    let (engine, key) = (&house.engine, key(&house, "ann").await);
+async fn a_session_ends_at_the_limit_of_its_link(env: TestEnv) {
+    let (engine, key) = (&env.engine, key(&env, "ann").await);
     let end = Timestamp(NOON + 20 * HOUR);
     engine.add_session_link(&key.key_id, "link", &ending(end)).await.unwrap();
     let (mut session, _) = engine.sign_in_by_link("link", "s1", "t1").await.unwrap().unwrap();
     assert_eq!((session.expires_at, session.ends_at), (Timestamp(NOON + 12 * HOUR), end));
     for _ in 0..3 {
-        house.clock.advance(6 * HOUR);
+        env.clock.advance(6 * HOUR);
         session = engine.use_session(session).await.unwrap();
     }
     assert_eq!((session.expires_at, session.ends_at), (end, end), "use does not extend it beyond its end");
@@ -138,8 +142,8 @@ async fn a_link_with_an_end_makes_a_session_that_ends_then(house: House) {
     assert_eq!((expires_at, last.expires_at, last.ends_at), (Some(soon), soon, soon));
 }
 
-async fn a_link_that_cannot_be_used_costs_no_commit(house: House) {
-    let (engine, key) = (&house.engine, key(&house, "ann").await);
+async fn an_invalid_link_costs_no_commit(env: TestEnv) {
+    let (engine, key) = (&env.engine, key(&env, "ann").await);
     engine.add_session_link(&key.key_id, "link", &CredentialLimits::default()).await.unwrap();
     assert!(engine.sign_in_by_link("link", "s1", "t1").await.unwrap().is_some());
     let before = engine.counters().commits.load(Ordering::SeqCst);
@@ -149,33 +153,33 @@ async fn a_link_that_cannot_be_used_costs_no_commit(house: House) {
     assert_eq!(engine.counters().commits.load(Ordering::SeqCst), before);
 }
 
-async fn a_key_that_has_ended_lets_nobody_in(house: House) {
-    let (engine, key) = (&house.engine, key(&house, "ann").await);
+async fn a_revoked_key_cannot_sign_in(env: TestEnv) {
+    let (engine, key) = (&env.engine, key(&env, "ann").await);
     engine.add_session_link(&key.key_id, "link", &CredentialLimits::default()).await.unwrap();
     engine.add_session(&key, "s0", "t0").await.unwrap();
     assert!(engine.revoke_key(&tenant(), &key.key_id, None).await.unwrap());
     assert_eq!(engine.sign_in_by_link("link", "s1", "t1").await.unwrap(), None);
     let (_, of) = engine.session_by_hash("t0").await.unwrap().unwrap();
-    assert_eq!(of.revoked_at, Some(engine.now()), "a session tells of its key as it is now");
+    assert_eq!(of.revoked_at, Some(engine.now()), "the session returns the current key");
 }
 
-async fn what_has_ended_is_deleted(house: House) {
-    let (engine, key) = (&house.engine, key(&house, "ann").await);
+async fn expired_sessions_are_deleted(env: TestEnv) {
+    let (engine, key) = (&env.engine, key(&env, "ann").await);
     engine.add_session(&key, "s1", "t1").await.unwrap();
     engine.add_session_link(&key.key_id, "link", &CredentialLimits::default()).await.unwrap();
-    house.clock.advance(11 * HOUR);
+    env.clock.advance(11 * HOUR);
     engine.add_session(&key, "s2", "t2").await.unwrap();
     engine.worker().tidy().await;
     assert!(engine.session_by_hash("t1").await.unwrap().is_some());
-    house.clock.advance(2 * HOUR);
+    env.clock.advance(2 * HOUR);
     engine.worker().tidy().await;
     assert!(engine.session_by_hash("t1").await.unwrap().is_none());
     assert!(engine.session_by_hash("t2").await.unwrap().is_some());
 }
 
-/// A session, a session by its link, a key and a session of that key: each is made over the one before.
-async fn a_revoked_session_ends_what_was_made_over_it(house: House) {
-    let (engine, ann) = (&house.engine, key(&house, "ann").await);
+/// A session, a session by its link, a key and a session of that key. Each is made over the previous one.
+async fn revoking_a_session_revokes_the_keys_and_sessions_made_over_it(env: TestEnv) {
+    let (engine, ann) = (&env.engine, key(&env, "ann").await);
     let first = engine.add_session(&ann, "ses_1", "t1").await.unwrap();
     let other = engine.add_session(&ann, "ses_other", "t0").await.unwrap();
     assert!(engine.add_key(&made_over(&other, "other"), None).await.unwrap());
@@ -208,8 +212,8 @@ async fn a_revoked_session_ends_what_was_made_over_it(house: House) {
     assert_eq!(engine.session_by_hash("t0").await.unwrap().unwrap().0.revoked_at, None);
 }
 
-async fn a_revoked_session_makes_no_more_keys_and_links(house: House) {
-    let (engine, ann) = (&house.engine, key(&house, "ann").await);
+async fn a_revoked_session_cannot_create_keys_or_links(env: TestEnv) {
+    let (engine, ann) = (&env.engine, key(&env, "ann").await);
     let session = engine.add_session(&ann, "ses_1", "t1").await.unwrap();
     assert!(engine.revoke_session(&tenant(), &ann.key_id, "ses_1").await.unwrap());
     assert!(!engine.add_key(&made_over(&session, "late"), None).await.unwrap());
@@ -221,9 +225,9 @@ async fn a_revoked_session_makes_no_more_keys_and_links(house: House) {
     assert_eq!(engine.sign_in_by_link("link", "ses_2", "t2").await.unwrap(), None);
 }
 
-/// A rotation over a session joins it with the sessions of the key. They need not depend on each other.
-async fn a_key_of_several_sessions_makes_no_more_keys_after_one_of_them(house: House) {
-    let (engine, ann) = (&house.engine, key(&house, "ann").await);
+/// A rotation joins the caller's session with the sessions of the key. The sessions can be independent of each other.
+async fn credentials_that_depend_on_several_sessions_are_rejected_after_one_is_revoked(env: TestEnv) {
+    let (engine, ann) = (&env.engine, key(&env, "ann").await);
     let first = engine.add_session(&ann, "ses_1", "t1").await.unwrap();
     let second = engine.add_session(&ann, "ses_2", "t2").await.unwrap();
     let depends_on = first.dependents().joined(&second.dependents());
@@ -237,9 +241,9 @@ async fn a_key_of_several_sessions_makes_no_more_keys_after_one_of_them(house: H
     assert_eq!(engine.add_session_link(&ann.key_id, "link", &limits).await.unwrap(), None);
 }
 
-async fn a_sign_out_races_with_a_new_key_and_leaves_no_active_key(house: House) {
-    let (engine, ann) = (&house.engine, key(&house, "ann").await);
-    let other = house.second_engine(|options| options).await;
+async fn a_sign_out_with_a_concurrent_new_key_leaves_no_active_key(env: TestEnv) {
+    let (engine, ann) = (&env.engine, key(&env, "ann").await);
+    let other = env.second_engine(|options| options).await;
     for round in 0..20 {
         let (id, token) = (format!("ses_{round}"), format!("t{round}"));
         let session = engine.add_session(&ann, &id, &token).await.unwrap();

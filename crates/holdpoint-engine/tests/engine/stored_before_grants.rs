@@ -1,4 +1,4 @@
-//! Runs of a database that was written before grants existed. They continue, and the rules of grants hold for them.
+//! Runs stored by a version without grants: they continue, and the rules of grants apply to them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use holdpoint_engine::agent::AgentSettings;
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{
-    Answer, Command, End, ForkMode, InterruptId, NodeId, Principal, Run, RunRef, digest,
+    Answer, Command, ForkMode, InterruptId, NodeId, Principal, Run, RunEnd, RunRef, digest,
 };
 use holdpoint_engine::{EffectContext, Error, Node, Options, Outputs, Stop};
 use serde_json::json;
 
 use crate::agents::{Calls, agent_of, counting_tool};
 use crate::forks::fork;
-use crate::house::{House, accept, alice, run_id, tenant};
-use crate::place::{Place, Subject, on_both};
+use crate::test_database::{Subject, TestDatabase, on_both};
+use crate::test_env::{TestEnv, accept, alice, run_id, tenant};
 
 on_both! {
     waiting_runs_continue_and_perform_each_effect_once,
@@ -26,7 +26,7 @@ on_both! {
     agents_continue_with_stored_decisions,
     stored_holds_have_grants,
     a_stored_loop_without_its_gate_keeps_running_with_a_warning,
-    usage_counts_what_was_stored_before,
+    usage_counts_rows_stored_by_older_versions,
 }
 
 const VOTED_BRANCH: &str = "01a1e653-8314-70ba-8459-8e77bb9f4077";
@@ -40,21 +40,21 @@ const AGENT_CALLING: &str = "01a1e653-83b1-733e-a1ad-39ae0ab33576";
 const HOLD_OPEN: &str = "01a1e653-83a4-72a2-a06f-c943b4b34a22";
 const HOLD_ACCEPTED: &str = "01a1e653-83a7-7386-81b5-5ed3515d5157";
 
-/// The schema as a version left it: its migrations in the dialect of the database.
-pub(crate) fn schema(place: &Place, version: usize) -> String {
+/// The schema of a version: its migrations in the dialect of the database.
+pub(crate) fn schema(database: &TestDatabase, version: usize) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/migrations");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     let text: String = files[..version].iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     let versions = "CREATE TABLE schema_versions (version BIGINT NOT NULL PRIMARY KEY);\n";
     versions.to_owned()
-        + &match place {
-            Place::Sqlite(_) => text
+        + &match database {
+            TestDatabase::Sqlite(_) => text
                 .replace("{clustered}", "WITHOUT ROWID")
                 .replace("{sequence}", "INTEGER PRIMARY KEY")
                 .replace("{sqlite:", "")
                 .replace(":}", ""),
-            Place::Postgres(_) => {
+            TestDatabase::Postgres(_) => {
                 let mut parts = text.split("{sqlite:");
                 let first = parts.next().unwrap().to_owned();
                 parts
@@ -69,7 +69,7 @@ pub(crate) fn schema(place: &Place, version: usize) -> String {
         }
 }
 
-/// An effect that notes the run which performs it.
+/// An effect that records the run that performs it.
 struct Payment(Arc<Mutex<Vec<String>>>);
 
 impl Node for Payment {
@@ -83,39 +83,39 @@ impl Node for Payment {
     }
 }
 
-/// A house that was opened on the stored rows.
-struct Restored {
-    house: House,
+/// A test environment with the stored rows.
+struct RestoredEnv {
+    env: TestEnv,
     payments: Arc<Mutex<Vec<String>>>,
     calls: Calls,
 }
 
-impl Subject for Restored {
-    async fn at(place: Place) -> Self {
-        place.execute(&schema(&place, 15)).await.unwrap();
-        place.execute(include_str!("stored_before_grants/rows.sql")).await.unwrap();
+impl Subject for RestoredEnv {
+    async fn at(database: TestDatabase) -> Self {
+        database.execute(&schema(&database, 15)).await.unwrap();
+        database.execute(include_str!("stored_before_grants/rows.sql")).await.unwrap();
         let (payments, calls) = (Arc::default(), Calls::default());
         let payment = Payment(Arc::clone(&payments));
         let rust = BTreeMap::from([counting_tool("send", &calls, false, None)]);
-        let furnish = |options: Options| {
+        let configure = |options: Options| {
             options.node("test.pay", payment).agents(AgentSettings { rust, ..AgentSettings::default() })
         };
-        let house = House::with(place, furnish).await;
-        house.lapse().await;
-        // Decisions of the tests come after those that were copied.
-        house.clock.advance(1);
-        Self { house, payments, calls }
+        let env = TestEnv::with(database, configure).await;
+        env.expire_leases().await;
+        // Decisions of the tests are later than the stored ones.
+        env.clock.advance(1);
+        Self { env, payments, calls }
     }
 }
 
-impl Restored {
-    /// Performs everything that is due within two minutes.
+impl RestoredEnv {
+    /// Performs all work that is due within two minutes.
     async fn finish_work(&self) {
         for _ in 0..2 {
-            self.house.drain().await;
-            self.house.clock.advance(60_000);
+            self.env.drain().await;
+            self.env.clock.advance(60_000);
         }
-        self.house.drain().await;
+        self.env.drain().await;
     }
 
     /// Returns how many payments each of these runs made.
@@ -127,16 +127,16 @@ impl Restored {
     async fn vote(&self, run: &str, name: &str) {
         let by = Principal { roles: vec!["release".to_owned()], ..Principal::named(name) };
         let answers = BTreeMap::from([(InterruptId(1), Answer::new(accept(), by))]);
-        self.house.engine.execute(&of(run), &Command::Resolve { answers }).await.unwrap();
+        self.env.engine.execute(&of(run), &Command::Resolve { answers }).await.unwrap();
     }
 
     async fn run(&self, run: &str) -> Arc<Run> {
-        self.house.run(&of(run)).await
+        self.env.run(&of(run)).await
     }
 
     async fn error_code(&self, run: &RunRef) -> String {
-        match self.house.run(run).await.end.clone() {
-            Some(End::Failed { error, .. }) => error.code,
+        match self.env.run(run).await.end.clone() {
+            Some(RunEnd::Failed { error, .. }) => error.code,
             other => panic!("{} did not fail: {other:?}", run.run),
         }
     }
@@ -154,10 +154,10 @@ fn of(run: &str) -> RunRef {
 }
 
 fn uses(run: &Run) -> usize {
-    run.interrupts.iter().map(|asked| asked.uses.len()).sum()
+    run.interrupts.iter().map(|interrupt| interrupt.uses.len()).sum()
 }
 
-async fn waiting_runs_continue_and_perform_each_effect_once(restored: Restored) {
+async fn waiting_runs_continue_and_perform_each_effect_once(restored: RestoredEnv) {
     restored.vote("open", "ann").await;
     restored.vote("voted", "bob").await;
     restored.vote("parent-open", "ann").await;
@@ -166,8 +166,8 @@ async fn waiting_runs_continue_and_perform_each_effect_once(restored: Restored) 
         Principal { roles: vec!["release".to_owned()], ..Principal::named("ann") },
     );
     let answers = BTreeMap::from([(InterruptId(1), granted)]);
-    restored.house.engine.execute(&of("governed"), &Command::Resolve { answers }).await.unwrap();
-    restored.house.engine.execute(&of("paused"), &Command::Resume { by: alice() }).await.unwrap();
+    restored.env.engine.execute(&of("governed"), &Command::Resolve { answers }).await.unwrap();
+    restored.env.engine.execute(&of("paused"), &Command::Resume { by: alice() }).await.unwrap();
     restored.finish_work().await;
     for run in ["open", "voted", "sleeping", "paused", "paid", "parent", "parent-open", "governed"] {
         let run = restored.run(run).await;
@@ -175,12 +175,12 @@ async fn waiting_runs_continue_and_perform_each_effect_once(restored: Restored) 
     }
     let payers = ["open", "voted", "sleeping", "paused", "parent.1", "parent-open.1", "governed"];
     assert_eq!(restored.payments(&payers), [1; 7]);
-    assert_eq!(restored.payments(&["paid", "rejected", "cancelled"]), [0; 3], "they had ended");
-    assert_eq!(restored.house.status(&of("rejected")).await, "failed");
-    assert_eq!(restored.house.status(&of("cancelled")).await, "cancelled");
+    assert_eq!(restored.payments(&["paid", "rejected", "cancelled"]), [0; 3], "these runs had ended");
+    assert_eq!(restored.env.status(&of("rejected")).await, "failed");
+    assert_eq!(restored.env.status(&of("cancelled")).await, "cancelled");
 }
 
-async fn interrupted_effects_are_performed_and_recorded_as_one_use(restored: Restored) {
+async fn interrupted_effects_are_performed_and_recorded_as_one_use(restored: RestoredEnv) {
     restored.finish_work().await;
     for run in ["inside", "queued"] {
         let run = restored.run(run).await;
@@ -189,44 +189,44 @@ async fn interrupted_effects_are_performed_and_recorded_as_one_use(restored: Res
     assert_eq!(restored.payments(&["inside", "queued"]), [1, 1]);
 }
 
-async fn copies_cannot_use_the_decisions_of_their_source(restored: Restored) {
-    restored.house.engine.execute(&of(PAUSED_BRANCH), &Command::Resume { by: alice() }).await.unwrap();
+async fn copies_cannot_use_the_decisions_of_their_source(restored: RestoredEnv) {
+    restored.env.engine.execute(&of(PAUSED_BRANCH), &Command::Resume { by: alice() }).await.unwrap();
     restored.finish_work().await;
     let copies = [SLEEPING_REPLAY, SLEEPING_BRANCH, REPLAY_OF_SLEEPING_BRANCH, PAUSED_BRANCH];
     restored.assert_not_transferable(&copies).await;
 }
 
-async fn copies_of_votes_count_only_their_own(restored: Restored) {
+async fn copies_of_votes_count_only_their_own(restored: RestoredEnv) {
     restored.vote(VOTED_BRANCH, "bob").await;
     restored.finish_work().await;
-    assert_eq!(restored.house.status(&of(VOTED_BRANCH)).await, "waiting-approval");
+    assert_eq!(restored.env.status(&of(VOTED_BRANCH)).await, "waiting-approval");
     restored.vote(VOTED_BRANCH, "ann").await;
     restored.finish_work().await;
-    assert_eq!(restored.house.status(&of(VOTED_BRANCH)).await, "completed");
+    assert_eq!(restored.env.status(&of(VOTED_BRANCH)).await, "completed");
     assert_eq!(restored.payments(&[VOTED_BRANCH]), [1]);
 }
 
-async fn new_copies_cannot_use_stored_decisions(restored: Restored) {
-    let house = &restored.house;
-    let mut copies = vec![fork(house, &of("sleeping"), ForkMode::Replay, 0).await];
+async fn new_copies_cannot_use_stored_decisions(restored: RestoredEnv) {
+    let env = &restored.env;
+    let mut copies = vec![fork(env, &of("sleeping"), ForkMode::Replay, 0).await];
     for source in ["paid", "sleeping"] {
-        let log = house.log(&of(source)).await;
+        let log = env.log(&of(source)).await;
         let decided = log.iter().position(|line| line.contains("interrupt.resolved")).unwrap() as u64 + 1;
-        copies.push(fork(house, &of(source), ForkMode::Branch, decided).await);
+        copies.push(fork(env, &of(source), ForkMode::Branch, decided).await);
     }
     restored.finish_work().await;
     let copies: Vec<_> = copies.iter().map(|copy| copy.run.as_str()).collect();
     restored.assert_not_transferable(&copies).await;
 }
 
-async fn copies_of_child_runs_cannot_use_the_grants_of_the_parent(restored: Restored) {
-    let branch = fork(&restored.house, &of("parent.1"), ForkMode::Branch, 1).await;
-    let replay = fork(&restored.house, &of("parent.1"), ForkMode::Replay, 0).await;
+async fn copies_of_child_runs_cannot_use_the_grants_of_the_parent(restored: RestoredEnv) {
+    let branch = fork(&restored.env, &of("parent.1"), ForkMode::Branch, 1).await;
+    let replay = fork(&restored.env, &of("parent.1"), ForkMode::Replay, 0).await;
     restored.finish_work().await;
     restored.assert_not_transferable(&[branch.run.as_str(), replay.run.as_str()]).await;
 }
 
-async fn agents_continue_with_stored_decisions(restored: Restored) {
+async fn agents_continue_with_stored_decisions(restored: RestoredEnv) {
     restored.vote(AGENT_WAITING, "ann").await;
     restored.finish_work().await;
     let run = restored.run(AGENT_WAITING).await;
@@ -239,11 +239,11 @@ async fn agents_continue_with_stored_decisions(restored: Restored) {
     assert_eq!(uses(&*restored.run(AGENT_DONE).await), 1);
 }
 
-async fn stored_holds_have_grants(restored: Restored) {
+async fn stored_holds_have_grants(restored: RestoredEnv) {
     restored.vote(HOLD_OPEN, "ann").await;
     for hold in [HOLD_OPEN, HOLD_ACCEPTED].map(of) {
-        let shown = digest(&restored.house.run(&hold).await.interrupts[0].data);
-        let engine = &restored.house.engine;
+        let shown = digest(&restored.env.run(&hold).await.interrupts[0].data);
+        let engine = &restored.env.engine;
         let consume =
             |key: &str| engine.consume_grant(&hold, InterruptId(1), &shown, ("bot", key.to_owned()));
         consume("one").await.unwrap();
@@ -253,27 +253,27 @@ async fn stored_holds_have_grants(restored: Restored) {
     }
 }
 
-async fn a_stored_loop_without_its_gate_keeps_running_with_a_warning(restored: Restored) {
+async fn a_stored_loop_without_its_gate_keeps_running_with_a_warning(restored: RestoredEnv) {
     let run = restored.run("loop").await;
-    let permits = restored.house.engine.permits(&run.workflow, &NodeId::parse("gate").unwrap());
+    let permits = restored.env.engine.permits(&run.workflow, &NodeId::parse("gate").unwrap());
     assert_eq!(permits.len(), 1, "{permits:?}");
-    let notes = restored.house.engine.grant_notes(&run.workflow);
+    let notes = restored.env.engine.grant_notes(&run.workflow);
     assert!(notes.iter().any(|note| note.message.contains("every round")), "{notes:?}");
     restored.vote("loop", "ann").await;
     restored.finish_work().await;
-    assert!(restored.payments(&["loop"])[0] > 1, "it repeats its effect as before");
+    assert!(restored.payments(&["loop"])[0] > 1, "the loop repeats its effect");
 }
 
-async fn usage_counts_what_was_stored_before(restored: Restored) {
-    let house = &restored.house;
+async fn usage_counts_rows_stored_by_older_versions(restored: RestoredEnv) {
+    let env = &restored.env;
     let stored = async || {
         let sql = "SELECT (SELECT COUNT(*) FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled')) AS open, \
             (SELECT SUM(OCTET_LENGTH(events)) FROM events) AS bytes, (SELECT COUNT(*) FROM workflows) AS definitions";
-        let rows = house.place.read(sql).await;
+        let rows = env.database.read(sql).await;
         rows[0].iter().map(|(_, value)| value.as_deref().unwrap().parse().unwrap()).collect::<Vec<u64>>()
     };
     let counted = async || {
-        let usage = house.engine.usage(&tenant()).await.unwrap();
+        let usage = env.engine.usage(&tenant()).await.unwrap();
         vec![usage.open_runs, usage.stored_bytes, usage.definitions]
     };
     let before = counted().await;
@@ -281,6 +281,6 @@ async fn usage_counts_what_was_stored_before(restored: Restored) {
     restored.finish_work().await;
     assert_eq!(counted().await, stored().await);
     assert!(counted().await[0] < before[0], "runs have ended");
-    let names: Vec<_> = house.engine.workflows(&tenant(), 100).await.unwrap();
+    let names: Vec<_> = env.engine.workflows(&tenant(), 100).await.unwrap();
     assert!(!names.is_empty() && names.iter().all(|one| !one.name.is_empty()), "{names:?}");
 }

@@ -1,32 +1,32 @@
-//! What limits and requirements mean for nodes that a worker runs, and what such nodes leave.
+//! Nodes that a worker executes: limits, required capabilities and recorded outputs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdpoint_engine::core::{End, RunRef, Start, WorkflowId};
+use holdpoint_engine::core::{RunEnd, RunRef, StartRequest, WorkflowId};
 use holdpoint_engine::{
-    Answerer, ChannelOptions, EffectContext, Node, Outputs, Question, Stop, Unanswerable,
+    Answerer, AnswererError, ApproverQuestion, ChannelOptions, EffectContext, Node, Outputs, Stop,
 };
 use serde_json::{Map, json};
 
-use crate::house::{House, line, start, tenant};
-use crate::place::{Place, on_both};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{TestEnv, line, start, tenant};
 
 on_both! {
-    a_worker_does_not_begin_the_node_that_is_one_too_many,
-    a_worker_does_not_enter_a_node_that_requires_what_nobody_provides,
-    a_node_with_effects_leaves_variables_channels_chunks_and_a_way,
-    a_row_that_nobody_can_read_keeps_no_other_work_from_being_done,
+    a_worker_does_not_start_a_node_over_the_execution_limit,
+    a_worker_does_not_enter_a_node_with_a_missing_capability,
+    a_node_with_effects_records_variables_channels_chunks_and_a_branch,
+    an_unreadable_row_does_not_block_other_work,
 }
 
-/// Counts how often it is entered, and leaves something of each kind.
+/// A node that counts its entries and records a variable, a channel write, a chunk and a branch.
 #[derive(Clone, Default)]
-struct Busy {
+struct RecordingNode {
     entries: Arc<AtomicU32>,
     requires: &'static [&'static str],
 }
 
-impl Node for Busy {
+impl Node for RecordingNode {
     fn requires(&self) -> &'static [&'static str] {
         self.requires
     }
@@ -35,70 +35,70 @@ impl Node for Busy {
         self.entries.fetch_add(1, Ordering::SeqCst);
         context.set_variable("x", json!(1));
         context.write_channel("log", json!("entry"), ChannelOptions::default());
-        context.chunk("said", Map::new());
+        context.emit_chunk("text", Map::new());
         context.choose("left");
         Ok(Outputs::new())
     }
 }
 
-async fn run_of_two(place: Place, busy: Busy, limit: u64) -> (House, RunRef) {
-    let house = House::with(place, |options| options.node("test.busy", busy)).await;
-    let nodes = [("a", "test.busy", json!({})), ("b", "test.busy", json!({}))];
-    house.register(line("busy", &nodes)).await;
+async fn run_of_two(database: TestDatabase, recording: RecordingNode, limit: u64) -> (TestEnv, RunRef) {
+    let env = TestEnv::with(database, |options| options.node("test.recording", recording)).await;
+    let nodes = [("a", "test.recording", json!({})), ("b", "test.recording", json!({}))];
+    env.register(line("recording", &nodes)).await;
     let configurable = Map::from_iter([("recursionLimit".to_owned(), json!(limit))]);
-    let id = WorkflowId::parse("busy").unwrap();
-    let run = house.engine.start(&id, Start { configurable, ..start(json!({})) }).await.unwrap();
-    house.drain().await;
-    (house, RunRef { tenant: tenant(), run: run.id.clone() })
+    let id = WorkflowId::parse("recording").unwrap();
+    let run = env.engine.start(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
+    env.drain().await;
+    (env, RunRef { tenant: tenant(), run: run.id.clone() })
 }
 
-async fn code(house: &House, of: &RunRef) -> String {
-    match &house.run(of).await.end {
-        Some(End::Failed { error, .. }) => error.code.clone(),
+async fn code(env: &TestEnv, of: &RunRef) -> String {
+    match &env.run(of).await.end {
+        Some(RunEnd::Failed { error, .. }) => error.code.clone(),
         other => panic!("not failed: {other:?}"),
     }
 }
 
-async fn a_worker_does_not_begin_the_node_that_is_one_too_many(place: Place) {
-    let busy = Busy::default();
-    let (house, of) = run_of_two(place, busy.clone(), 1).await;
-    assert_eq!(code(&house, &of).await, "recursion_limit_exceeded");
-    assert_eq!(busy.entries.load(Ordering::SeqCst), 1);
+async fn a_worker_does_not_start_a_node_over_the_execution_limit(database: TestDatabase) {
+    let recording = RecordingNode::default();
+    let (env, of) = run_of_two(database, recording.clone(), 1).await;
+    assert_eq!(code(&env, &of).await, "recursion_limit_exceeded");
+    assert_eq!(recording.entries.load(Ordering::SeqCst), 1);
 }
 
-async fn a_worker_does_not_enter_a_node_that_requires_what_nobody_provides(place: Place) {
-    let busy = Busy { requires: &["steps", "a-printer"], ..Busy::default() };
-    let (house, of) = run_of_two(place, busy.clone(), 9).await;
-    assert_eq!(code(&house, &of).await, "capability_not_provided");
-    assert_eq!(busy.entries.load(Ordering::SeqCst), 0);
+async fn a_worker_does_not_enter_a_node_with_a_missing_capability(database: TestDatabase) {
+    let recording = RecordingNode { requires: &["steps", "a-printer"], ..RecordingNode::default() };
+    let (env, of) = run_of_two(database, recording.clone(), 9).await;
+    assert_eq!(code(&env, &of).await, "capability_not_provided");
+    assert_eq!(recording.entries.load(Ordering::SeqCst), 0);
 }
 
-async fn a_node_with_effects_leaves_variables_channels_chunks_and_a_way(place: Place) {
-    let (house, of) = run_of_two(place, Busy::default(), 9).await;
-    assert_eq!(house.status(&of).await, "completed");
-    let log = house.log(&of).await;
+async fn a_node_with_effects_records_variables_channels_chunks_and_a_branch(database: TestDatabase) {
+    let (env, of) = run_of_two(database, RecordingNode::default(), 9).await;
+    assert_eq!(env.status(&of).await, "completed");
+    let log = env.log(&of).await;
     let of_a: Vec<&String> = log.iter().filter(|line| line.contains(r#""node":"a""#)).collect();
     let expected = [
         r#"{"type":"node.started","node":"a"}"#,
         r#"{"type":"variable.changed","node":"a","name":"x","next":1}"#,
         r#"{"type":"channel.written","node":"a","channel":"log","value":"entry","reducer":"append"}"#,
-        r#"{"type":"ai.message.chunk","node":"a","chunk":"said","last":true}"#,
+        r#"{"type":"ai.message.chunk","node":"a","chunk":"text","last":true}"#,
         r#"{"type":"node.completed","node":"a","branch":"left"}"#,
     ];
     assert_eq!(of_a, expected);
-    assert_eq!(house.run(&of).await.variables["log"].as_array().map(Vec::len), Some(2));
+    assert_eq!(env.run(&of).await.variables["log"].as_array().map(Vec::len), Some(2));
 }
 
-struct Silent;
+struct NoAnswer;
 
-impl Answerer for Silent {
-    async fn answer(&self, _: &Question) -> Result<Option<String>, Unanswerable> {
+impl Answerer for NoAnswer {
+    async fn answer(&self, _: &ApproverQuestion) -> Result<Option<String>, AnswererError> {
         Ok(None)
     }
 }
 
-async fn a_row_that_nobody_can_read_keeps_no_other_work_from_being_done(place: Place) {
-    // No run has such an id.
+async fn an_unreadable_row_does_not_block_other_work(database: TestDatabase) {
+    // The empty id is not a valid run id.
     let rows = [
         "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
             VALUES ('default', 'ffff', '', 1, 'ffff', 0)",
@@ -108,16 +108,18 @@ async fn a_row_that_nobody_can_read_keeps_no_other_work_from_being_done(place: P
         "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALUES (0, 'default', '', 'run')",
     ];
     for row in rows {
-        let busy = Busy::default();
-        let counting = busy.clone();
-        let place = place.another().await;
-        let house = House::with(place, |options| options.node("test.busy", counting).answerer(Silent)).await;
-        house.register(line("busy", &[("a", "test.busy", json!({}))])).await;
-        house.place.execute(row).await.unwrap();
-        let of = house.start("busy").await;
-        let drained = house.engine.worker().drain().await;
-        assert_eq!(house.status(&of).await, "completed", "{row}");
-        assert_eq!(busy.entries.load(Ordering::SeqCst), 1, "{row}");
-        assert!(drained.is_err(), "it is told that something could not be done: {row}");
+        let recording = RecordingNode::default();
+        let counting = recording.clone();
+        let database = database.another().await;
+        let env =
+            TestEnv::with(database, |options| options.node("test.recording", counting).answerer(NoAnswer))
+                .await;
+        env.register(line("recording", &[("a", "test.recording", json!({}))])).await;
+        env.database.execute(row).await.unwrap();
+        let of = env.start("recording").await;
+        let drained = env.engine.worker().drain().await;
+        assert_eq!(env.status(&of).await, "completed", "{row}");
+        assert_eq!(recording.entries.load(Ordering::SeqCst), 1, "{row}");
+        assert!(drained.is_err(), "the worker reports the unreadable row: {row}");
     }
 }

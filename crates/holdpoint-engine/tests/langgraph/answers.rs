@@ -1,49 +1,53 @@
-//! Which answers go where: by the server's own names of questions, once, and only as long as they are open.
+//! Delivery of answers: by the interrupt ids of the server, once, and only while the interrupt is open.
 
 use serde_json::{Value, json};
 
-use crate::fake::{Fake, Fault};
-use crate::fake_world::{Step, World, ask, hang};
-use crate::house::{House, asked, completed, failed, trouble};
-use crate::place::Place;
+use crate::fake::{FakeServer, Fault};
+use crate::fake_state::{FakeState, Step, ask, hang};
+use crate::graph_env::{GraphEnv, expect_completed, expect_failed, expect_previous_error, expect_waiting};
+use crate::test_database::TestDatabase;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_questions_are_answered_one_by_one_in_any_order() {
+async fn several_interrupts_can_be_answered_one_by_one_in_any_order() {
     const VOTERS: [&str; 3] = ["ann", "bob", "cleo"];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let three = VOTERS.map(|name| json!({"kind": "vote", "data": name})).to_vec();
-        let fake = Fake::playing([Step::Ask(three), ask(2), Step::Finish(json!({"ok": 1}))]).await;
-        let (place, settings) = (Place::sqlite(), fake.settings());
-        let house = House::open(&place, settings).await;
-        let (kind, data) = asked(house.start("g", "k", json!({})).await);
+        let fake = FakeServer::with_steps([Step::Ask(three), ask(2), Step::Finish(json!({"ok": 1}))]).await;
+        let (database, settings) = (TestDatabase::sqlite(), fake.settings());
+        let env = GraphEnv::open(&database, settings).await;
+        let (kind, data) = expect_waiting(env.start("g", "k", json!({})).await);
         assert_eq!((kind.as_str(), voters(&data)), ("multi", json!(VOTERS)));
         let [first, second, last] = order;
-        let (_, data) = asked(house.resume("k", "r1", json!({format!("i{first}"): first})).await);
+        let (_, data) = expect_waiting(env.resume("k", "r1", json!({format!("i{first}"): first})).await);
         let mut left = [second, last];
         left.sort_unstable();
         assert_eq!(voters(&data), json!(left.map(|at| VOTERS[at])), "{order:?}");
-        // What stays open keeps its key.
-        let (kind, data) = asked(house.resume("k", "r2", json!({format!("i{second}"): second})).await);
+        // Interrupts that stay open keep their keys.
+        let (kind, data) = expect_waiting(env.resume("k", "r2", json!({format!("i{second}"): second})).await);
         assert_eq!((kind.as_str(), data), ("vote", json!(VOTERS[last])), "{order:?}");
-        // One question is answered with the bare value, and so is the next one of the same graph.
-        assert_eq!(asked(house.resume("k", "r3", json!(last)).await).1, json!({"round": 2}), "{order:?}");
-        completed(house.resume("k", "r4", json!(null)).await);
-        let heard = fake.look(|world| world.answers.clone());
-        assert_eq!(heard, [json!(first), json!(second), json!(last), json!(null)], "{order:?}");
+        // A single interrupt is answered with the plain value, and so is the next one of the graph.
+        assert_eq!(
+            expect_waiting(env.resume("k", "r3", json!(last)).await).1,
+            json!({"round": 2}),
+            "{order:?}"
+        );
+        expect_completed(env.resume("k", "r4", json!(null)).await);
+        let answers = fake.inspect(|state| state.answers.clone());
+        assert_eq!(answers, [json!(first), json!(second), json!(last), json!(null)], "{order:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_of_several_questions_is_answered_once_when_its_outcome_is_lost() {
+async fn the_last_of_several_interrupts_is_answered_once_if_the_response_is_lost() {
     let two = vec![json!("a?"), json!("b?")];
-    let fake = Fake::playing([Step::Ask(two), ask(2)]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
-    asked(house.resume("k", "r1", json!({"i0": "first"})).await);
+    let fake = FakeServer::with_steps([Step::Ask(two), ask(2)]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
+    expect_waiting(env.resume("k", "r1", json!({"i0": "first"})).await);
     fake.fail("POST /threads/X/runs", Fault::Cut);
-    assert_eq!(asked(house.resume("k", "r2", json!("second")).await).1, json!({"round": 2}));
-    assert_eq!(fake.look(|world| world.answers.clone()), [json!("first"), json!("second")]);
+    assert_eq!(expect_waiting(env.resume("k", "r2", json!("second")).await).1, json!({"round": 2}));
+    assert_eq!(fake.inspect(|state| state.answers.clone()), [json!("first"), json!("second")]);
 }
 
 fn voters(data: &Value) -> Value {
@@ -51,95 +55,95 @@ fn voters(data: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_questions_can_be_answered_at_once() {
+async fn several_interrupts_can_be_answered_together() {
     let two = vec![json!("a?"), json!("b?")];
-    let fake = Fake::playing([Step::Ask(two), Step::Finish(json!({}))]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
-    completed(house.resume("k", "r1", json!({"i0": 1, "i1": 2})).await);
-    assert_eq!(fake.look(|world| world.answers.clone()), [json!(1), json!(2)]);
+    let fake = FakeServer::with_steps([Step::Ask(two), Step::Finish(json!({}))]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
+    expect_completed(env.resume("k", "r1", json!({"i0": 1, "i1": 2})).await);
+    assert_eq!(fake.inspect(|state| state.answers.clone()), [json!(1), json!(2)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_answered_over_there_meanwhile_is_not_answered_again() {
-    let fake = Fake::playing([ask(1), Step::Finish(json!({"by": "somebody else"}))]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
-    // Somebody answers at the server itself.
-    fake.change(|world| {
-        let id = world.open().remove(0);
+async fn an_interrupt_that_was_answered_at_the_server_is_not_answered_again() {
+    let fake = FakeServer::with_steps([ask(1), Step::Finish(json!({"by": "another client"}))]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
+    // Another client answers directly at the server.
+    fake.update(|state| {
+        let id = state.open().remove(0);
         let body = json!({
             "command": {"resume": {id: "theirs"}}, "multitask_strategy": "reject", "durability": "sync",
         });
-        let thread = world.names()[0].clone();
-        world.answer(&format!("POST /threads/{thread}/runs"), &body);
+        let thread = state.all_ids()[0].clone();
+        state.answer(&format!("POST /threads/{thread}/runs"), &body);
     });
-    assert_eq!(completed(house.resume("k", "r1", json!("ours")).await), json!({"by": "somebody else"}));
-    assert_eq!(fake.look(|world| world.answers.clone()), [json!("theirs")]);
-    assert_eq!(fake.heard("POST /threads/X/runs"), 1);
+    assert_eq!(expect_completed(env.resume("k", "r1", json!("ours")).await), json!({"by": "another client"}));
+    assert_eq!(fake.inspect(|state| state.answers.clone()), [json!("theirs")]);
+    assert_eq!(fake.count_requests("POST /threads/X/runs"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_the_graph_does_not_take_can_be_given_again() {
+async fn an_answer_that_the_graph_rejects_can_be_given_again() {
     let question = json!({"kind": "form", "data": 1});
     let wrong = Step::Fail("ValidationError", "field required, see https://errors.test/x");
-    let fake = Fake::playing([Step::AskTyped(question), wrong, Step::Finish(json!({}))]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
-    assert_eq!(trouble(house.resume("k", "r1", json!({"a": 1})).await), "answer_rejected");
-    assert!(house.told("k").await.contains("field required, see […]"));
-    completed(house.resume("k", "r2", json!({"a": 2})).await);
+    let fake = FakeServer::with_steps([Step::AskTyped(question), wrong, Step::Finish(json!({}))]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
+    assert_eq!(expect_previous_error(env.resume("k", "r1", json!({"a": 1})).await), "answer_rejected");
+    assert!(env.visible_data("k").await.contains("field required, see […]"));
+    expect_completed(env.resume("k", "r2", json!({"a": 2})).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_the_same_name_that_no_answer_caused_ends_the_graph() {
-    let fake = Fake::playing([ask(1), Step::Fail("ValidationError", "bad config")]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
-    let (code, message) = failed(house.resume("k", "r1", json!(1)).await);
+async fn a_validation_error_without_a_typed_interrupt_fails_the_graph() {
+    let fake = FakeServer::with_steps([ask(1), Step::Fail("ValidationError", "bad config")]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
+    let (code, message) = expect_failed(env.resume("k", "r1", json!(1)).await);
     assert_eq!((code.as_str(), message.as_str()), ("graph_error", "ValidationError: bad config"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_arrived_although_nobody_heard_so_is_not_sent_again() {
+async fn an_answer_whose_response_is_lost_is_not_sent_again() {
     for fault in [Fault::Cut, Fault::Broken(500), Fault::Broken(504)] {
-        let fake = Fake::playing([ask(1), ask(2)]).await;
-        let place = Place::sqlite();
-        let house = House::open(&place, fake.settings()).await;
-        asked(house.start("g", "k", json!({})).await);
+        let fake = FakeServer::with_steps([ask(1), ask(2)]).await;
+        let database = TestDatabase::sqlite();
+        let env = GraphEnv::open(&database, fake.settings()).await;
+        expect_waiting(env.start("g", "k", json!({})).await);
         fake.fail("POST /threads/X/runs", fault);
-        assert_eq!(asked(house.resume("k", "r1", json!(1)).await).1, json!({"round": 2}), "{fault:?}");
-        assert_eq!(fake.look(|world| world.answers.len()), 1, "{fault:?}");
-        assert_eq!(fake.heard("POST /threads/X/runs"), 2, "{fault:?}");
+        assert_eq!(expect_waiting(env.resume("k", "r1", json!(1)).await).1, json!({"round": 2}), "{fault:?}");
+        assert_eq!(fake.inspect(|state| state.answers.len()), 1, "{fault:?}");
+        assert_eq!(fake.count_requests("POST /threads/X/runs"), 2, "{fault:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_arrived_and_is_still_at_work_is_waited_for() {
-    let fake = Fake::playing([ask(1), hang(Step::Finish(json!({"ok": 1})))]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
+async fn an_answer_whose_response_is_lost_is_awaited_while_its_run_works() {
+    let fake = FakeServer::with_steps([ask(1), hang(Step::Finish(json!({"ok": 1})))]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
     fake.fail("POST /threads/X/runs", Fault::Cut);
-    house.answer("k", "r1", json!(1)).await.unwrap();
-    fake.heard_times("/join", 2).await;
+    env.answer("k", "r1", json!(1)).await.unwrap();
+    fake.wait_for_requests("/join", 2).await;
     fake.release();
-    assert_eq!(completed(house.settled("k").await), json!({"ok": 1}));
-    assert_eq!(fake.look(|world| world.answers.len()), 1);
+    assert_eq!(expect_completed(env.wait_until_stopped("k").await), json!({"ok": 1}));
+    assert_eq!(fake.inspect(|state| state.answers.len()), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_waits_for_nobody_elses_work() {
-    let fake = Fake::playing([ask(1), Step::Finish(json!({}))]).await;
-    let place = Place::sqlite();
-    let house = House::open(&place, fake.settings()).await;
-    asked(house.start("g", "k", json!({})).await);
-    fake.change(|world| world.intrude("running"));
-    assert_eq!(trouble(house.resume("k", "r1", json!(1)).await), "provider_busy");
-    fake.change(World::stop_all);
-    completed(house.resume("k", "r2", json!(1)).await);
+async fn an_answer_fails_while_a_run_of_another_client_is_active() {
+    let fake = FakeServer::with_steps([ask(1), Step::Finish(json!({}))]).await;
+    let database = TestDatabase::sqlite();
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    expect_waiting(env.start("g", "k", json!({})).await);
+    fake.update(|state| state.add_other_run("running"));
+    assert_eq!(expect_previous_error(env.resume("k", "r1", json!(1)).await), "provider_busy");
+    fake.update(FakeState::stop_all);
+    expect_completed(env.resume("k", "r2", json!(1)).await);
 }

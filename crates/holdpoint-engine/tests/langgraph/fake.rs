@@ -1,5 +1,5 @@
-//! A server in this process: threads, runs and states as the real one has them, graphs that do what a test wrote down,
-//! and answers that fail as told.
+//! A fake LangGraph server in this process. It has threads, runs and states like the published server. Its graphs
+//! execute the steps of a test, and its responses can fail.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::fake_world::{Step, World};
+use crate::fake_state::{FakeState, Step};
 
-/// What becomes of one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// It is not carried out.
+    /// The request is not executed. The response has this error status.
     Refused(u16),
-    /// It is carried out, and nobody would think so.
+    /// The request is executed, but the response has this error status.
     Broken(u16),
-    /// It is carried out, and then the connection ends.
+    /// The request is executed, and the connection is closed without a response.
     Cut,
 }
 
 #[derive(Clone)]
-pub(crate) struct Fake {
+pub(crate) struct FakeServer {
     pub url: String,
-    world: Arc<watch::Sender<World>>,
+    state: Arc<watch::Sender<FakeState>>,
 }
 
 struct Request {
@@ -34,19 +34,19 @@ struct Request {
     body: Value,
 }
 
-impl Fake {
-    /// Every start and every full answer takes one step.
-    pub(crate) async fn playing(steps: impl IntoIterator<Item = Step>) -> Self {
+impl FakeServer {
+    /// Starts a server. Each start and each complete answer executes one of the steps.
+    pub(crate) async fn with_steps(steps: impl IntoIterator<Item = Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let mut world = World::default();
-        world.steps.extend(steps);
-        let fake = Self { url, world: Arc::new(watch::Sender::new(world)) };
-        let serving = fake.clone();
+        let mut state = FakeState::default();
+        state.steps.extend(steps);
+        let fake = Self { url, state: Arc::new(watch::Sender::new(state)) };
+        let server = fake.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let fake = serving.clone();
-                tokio::spawn(async move { fake.converse(stream).await });
+                let fake = server.clone();
+                tokio::spawn(async move { fake.serve(stream).await });
             }
         });
         fake
@@ -62,80 +62,83 @@ impl Fake {
         settings
     }
 
-    /// The next request whose line ends so fails.
+    /// Makes the next request fail whose line ends with `line`.
     pub(crate) fn fail(&self, line: &str, fault: Fault) {
-        self.change(|world| world.faults.push((line.to_owned(), fault)));
+        self.update(|state| state.faults.push((line.to_owned(), fault)));
     }
 
-    /// Lets the run go on that hangs.
+    /// Continues the run that hangs.
     pub(crate) fn release(&self) {
-        self.change(World::release);
+        self.update(FakeState::release);
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
-        self.world.send_modify(change);
+    pub(crate) fn update(&self, update: impl FnOnce(&mut FakeState)) {
+        self.state.send_modify(update);
     }
 
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&self.world.borrow())
+    pub(crate) fn inspect<T>(&self, inspect: impl FnOnce(&FakeState) -> T) -> T {
+        inspect(&self.state.borrow())
     }
 
-    /// How often something was asked that ends so.
-    pub(crate) fn heard(&self, line: &str) -> usize {
-        self.look(|world| world.heard.iter().filter(|heard| heard.ends_with(line)).count())
+    /// Returns the number of requests whose line ends with `line`.
+    pub(crate) fn count_requests(&self, line: &str) -> usize {
+        self.inspect(|state| state.requests.iter().filter(|request| request.ends_with(line)).count())
     }
 
-    pub(crate) async fn heard_times(&self, line: &str, count: usize) {
-        let times = |world: &World| world.heard.iter().filter(|heard| heard.ends_with(line)).count();
-        self.world.subscribe().wait_for(|world| times(world) >= count).await.unwrap();
+    pub(crate) async fn wait_for_requests(&self, line: &str, count: usize) {
+        let times =
+            |state: &FakeState| state.requests.iter().filter(|request| request.ends_with(line)).count();
+        self.state.subscribe().wait_for(|state| times(state) >= count).await.unwrap();
     }
 
-    async fn converse(&self, mut stream: TcpStream) {
-        let Some(request) = listen(&mut stream).await else { return };
+    async fn serve(&self, mut stream: TcpStream) {
+        let Some(request) = read_request(&mut stream).await else { return };
         let mut fault = None;
         let mut token = None;
-        self.change(|world| {
-            // Names of threads and runs are nothing that tests know.
-            let line = world.in_short(&request.line);
-            let found = world.faults.iter().position(|(wanted, _)| line.ends_with(wanted.as_str()));
-            fault = found.map(|at| world.faults.remove(at).1);
-            world.heard.push(line);
-            token.clone_from(&world.token);
+        self.update(|state| {
+            // Tests do not know the ids of threads and runs.
+            let line = state.without_ids(&request.line);
+            let found = state.faults.iter().position(|(ending, _)| line.ends_with(ending.as_str()));
+            fault = found.map(|at| state.faults.remove(at).1);
+            state.requests.push(line);
+            token.clone_from(&state.token);
         });
-        let stranger = token.is_some_and(|token| !request.headers.contains(&token));
+        let unauthorized = token.is_some_and(|token| !request.headers.contains(&token));
         let (status, body) = match fault {
-            _ if stranger => (401, json!({ "detail": "who are you?" })),
-            Some(Fault::Refused(status)) => (status, json!({ "detail": format!("no, says {}", self.url) })),
-            Some(Fault::Broken(status)) => (status, self.carried_out(&request).await.1),
+            _ if unauthorized => (401, json!({ "detail": "invalid token" })),
+            Some(Fault::Refused(status)) => {
+                (status, json!({ "detail": format!("rejected by {}", self.url) }))
+            }
+            Some(Fault::Broken(status)) => (status, self.execute(&request).await.1),
             Some(Fault::Cut) => {
-                self.carried_out(&request).await;
+                self.execute(&request).await;
                 return;
             }
-            None => self.carried_out(&request).await,
+            None => self.execute(&request).await,
         };
         let body = body.to_string();
         let head =
             format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-        // Whoever asked may have gone.
+        // The client may have closed the connection.
         let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
         let _ = stream.shutdown().await;
     }
 
-    async fn carried_out(&self, request: &Request) -> (u16, Value) {
+    async fn execute(&self, request: &Request) -> (u16, Value) {
         if let Some(rest) = request.line.strip_suffix("/join") {
             let run = rest.rsplit('/').next().unwrap().to_owned();
-            let mut world = self.world.subscribe();
-            // As the real one it says nothing of how it ended.
-            world.wait_for(|world| !world.is_at_work(&run)).await.unwrap();
-            return (200, json!({ "whatever": "values" }));
+            let mut state = self.state.subscribe();
+            // Like the published server, the response does not contain the status of the run.
+            state.wait_for(|state| !state.is_running(&run)).await.unwrap();
+            return (200, json!({ "any": "values" }));
         }
         let mut answer = (500, json!({}));
-        self.change(|world| answer = world.answer(&request.line, &request.body));
+        self.update(|state| answer = state.answer(&request.line, &request.body));
         answer
     }
 }
 
-async fn listen(stream: &mut TcpStream) -> Option<Request> {
+async fn read_request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
         let mut more = [0; 8192];
@@ -147,8 +150,8 @@ async fn listen(stream: &mut TcpStream) -> Option<Request> {
         if body.len() < length.map_or(0, |length| length.parse().unwrap()) {
             continue;
         }
-        let mut words = head.split(' ');
-        let (method, path) = (words.next()?, words.next()?.split('?').next()?);
+        let mut parts = head.split(' ');
+        let (method, path) = (parts.next()?, parts.next()?.split('?').next()?);
         let body = serde_json::from_str(body).unwrap_or_default();
         return Some(Request { line: format!("{method} {path}"), headers: head.to_owned(), body });
     }

@@ -1,15 +1,16 @@
-//! Graphs on a LangGraph server: one in this process that speaks the real wire and fails as told, and the real one.
+//! Tests of the LangGraph provider: with a fake server in this process, which can fail on request, and with the
+//! published server.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../test_database/mod.rs"]
+mod test_database;
 
 mod answers;
 mod fake;
-mod fake_world;
-mod house;
+mod fake_state;
+mod graph_env;
 mod nodes;
 mod outages;
 mod real_langgraph;

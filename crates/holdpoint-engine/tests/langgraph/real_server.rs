@@ -1,10 +1,10 @@
-//! The real server as a process of its own, in a folder of its own, as long as a test needs it.
+//! The published LangGraph server as a process with its own folder. Drop kills it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use holdpoint_engine::outgoing::{Method, Outgoing, Policy, Request, Response};
+use holdpoint_engine::outgoing::{Method, Outgoing, OutgoingPolicy, OutgoingRequest, OutgoingResponse};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -21,7 +21,7 @@ pub(crate) struct RealServer {
     outgoing: Outgoing,
 }
 
-/// Where the program is that `scripts/providers` installs.
+/// Returns the path of the program that `scripts/providers` installs.
 fn binary() -> PathBuf {
     let path = std::env::var_os("HOLDPOINT_LANGGRAPH_BIN").map(PathBuf::from);
     let path = path.expect("HOLDPOINT_LANGGRAPH_BIN must name the langgraph program: run scripts/providers");
@@ -37,27 +37,27 @@ impl RealServer {
             std::fs::copy(graphs.join(file), folder.path().join(file)).unwrap();
         }
         let port = free_port();
-        let outgoing = Outgoing::new(Policy { allow_loopback: true, ..Policy::default() });
+        let outgoing = Outgoing::new(OutgoingPolicy { allow_loopback: true, ..OutgoingPolicy::default() });
         let child = spawn(folder.path(), port).await;
         Self { url: format!("http://127.0.0.1:{port}"), child, folder, port, outgoing }
     }
 
-    /// Kills it without a warning, and what it would have kept beside its checkpoints is lost.
+    /// Kills the server and deletes its data except the checkpoints.
     pub(crate) async fn kill(&mut self) {
         kill_group(&self.child);
         self.child.wait().await.unwrap();
-        // What it writes down of threads every few seconds may or may not be there after a kill.
-        let kept = self.folder.path().join(".langgraph_api");
-        if kept.exists() {
-            std::fs::remove_dir_all(kept).unwrap();
+        // The server writes its threads every few seconds, so after a kill they may or may not be stored.
+        let stored = self.folder.path().join(".langgraph_api");
+        if stored.exists() {
+            std::fs::remove_dir_all(stored).unwrap();
         }
     }
 
-    pub(crate) async fn start_again(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.child = spawn(self.folder.path(), self.port).await;
     }
 
-    /// How many letters went out.
+    /// Returns the number of letters that were sent.
     pub(crate) fn sent(&self) -> usize {
         std::fs::read_to_string(self.folder.path().join("sent")).map_or(0, |text| text.lines().count())
     }
@@ -70,50 +70,63 @@ impl RealServer {
 
     pub(crate) fn wrong_settings(&self) -> Value {
         let key = self.folder.path().join("wrong-key");
-        std::fs::write(&key, "a-key-of-yesterday").unwrap();
+        std::fs::write(&key, "an-old-key").unwrap();
         json!({ "url": self.url, "apiKey": { "file": key } })
     }
 
-    /// Calls it directly.
+    /// Calls the server directly.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Value {
         let response = self.respond(method, path, body).await;
         assert!(response.status < 300, "{path}: {}", String::from_utf8_lossy(&response.body));
         serde_json::from_slice(&response.body).unwrap_or_default()
     }
 
-    async fn respond(&self, method: Method, path: &str, body: Option<Value>) -> Response {
+    async fn respond(&self, method: Method, path: &str, body: Option<Value>) -> OutgoingResponse {
         let headers = vec![
             ("authorization".to_owned(), format!("Bearer {TOKEN}")),
             ("content-type".to_owned(), "application/json".to_owned()),
         ];
         let url = format!("{}{path}", self.url);
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request =
-            Request { method, url, headers, body, timeout_ms: 30_000, body_bytes_max: 16 * 1024 * 1024 };
+        let request = OutgoingRequest {
+            method,
+            url,
+            headers,
+            body,
+            timeout_ms: 30_000,
+            body_bytes_max: 16 * 1024 * 1024,
+        };
         self.outgoing.send(request).await.unwrap()
     }
 
-    /// Comes back when a graph is at work, or when it no longer is.
-    pub(crate) async fn at_work(&self, graph: &str, wanted: bool) {
-        let busy = json!({ "status": "busy", "metadata": { "graph_id": graph } });
-        let threads = async || self.call(Method::Post, "/threads/search", Some(busy.clone())).await;
-        while threads().await.as_array().unwrap().is_empty() == wanted {}
+    pub(crate) async fn wait_until_busy(&self, graph: &str) {
+        while !self.is_busy(graph).await {}
     }
 
-    /// The names of the threads that it has, and of what is asked in them.
-    pub(crate) async fn names(&self) -> Vec<String> {
+    pub(crate) async fn wait_until_idle(&self, graph: &str) {
+        while self.is_busy(graph).await {}
+    }
+
+    async fn is_busy(&self, graph: &str) -> bool {
+        let busy = json!({ "status": "busy", "metadata": { "graph_id": graph } });
+        let threads = self.call(Method::Post, "/threads/search", Some(busy)).await;
+        !threads.as_array().unwrap().is_empty()
+    }
+
+    /// Returns the ids of all threads, tasks and interrupts.
+    pub(crate) async fn ids(&self) -> Vec<String> {
         let threads = self.call(Method::Post, "/threads/search", Some(json!({ "limit": 100 }))).await;
-        let mut names = Vec::new();
+        let mut ids = Vec::new();
         for thread in threads.as_array().unwrap() {
-            names.push(thread["thread_id"].as_str().unwrap().to_owned());
+            ids.push(thread["thread_id"].as_str().unwrap().to_owned());
             let questions = thread["interrupts"].as_object().into_iter().flatten();
-            for (task, asked) in questions {
-                names.push(task.clone());
-                let ids = asked.as_array().unwrap().iter();
-                names.extend(ids.map(|one| one["id"].as_str().unwrap().to_owned()));
+            for (task, open) in questions {
+                ids.push(task.clone());
+                let interrupts = open.as_array().unwrap().iter();
+                ids.extend(interrupts.map(|one| one["id"].as_str().unwrap().to_owned()));
             }
         }
-        names
+        ids
     }
 }
 
@@ -123,7 +136,7 @@ impl Drop for RealServer {
     }
 }
 
-/// It may have started others.
+/// Kills the process group: the server may have started other processes.
 fn kill_group(child: &Child) {
     if let Some(id) =
         child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
@@ -137,7 +150,7 @@ fn free_port() -> u16 {
 }
 
 async fn spawn(folder: &Path, port: u16) -> Child {
-    // It speaks on both of its outputs.
+    // The server logs to stdout and stderr.
     let mut command = Command::new("sh");
     command
         .args(["-c", "exec \"$0\" \"$@\" 2>&1"])
@@ -163,22 +176,22 @@ async fn spawn(folder: &Path, port: u16) -> Child {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = async {
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         while let Some(line) = lines.next_line().await.unwrap() {
-            assert!(!line.contains("is already in use"), "somebody else took the port: {line}");
-            said.push(line);
-            if said.last().is_some_and(|line| line.contains("Application started up in")) {
+            assert!(!line.contains("is already in use"), "another process took the port: {line}");
+            output.push(line);
+            if output.last().is_some_and(|line| line.contains("Application started up in")) {
                 return;
             }
         }
-        panic!("the server ended: {}", said.join("\n"));
+        panic!("the server ended: {}", output.join("\n"));
     };
     tokio::time::timeout(READY_WITHIN, ready).await.expect("the server is not ready in time");
-    // It listens as soon as that is said, but not before.
+    // The server may start to listen shortly after this line.
     while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         tokio::task::yield_now().await;
     }
-    // A pipe that nobody reads would stop it.
+    // The output must be read, or a full pipe would block the server.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     child
 }

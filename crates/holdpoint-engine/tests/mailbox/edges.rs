@@ -1,27 +1,27 @@
-//! Values at the edge of what can be stored, where databases part.
+//! Limits of stored values, where SQLite and PostgreSQL differ.
 
 use holdpoint_engine::core::TenantId;
 use holdpoint_engine::core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 
 use crate::harness::Harness;
-use crate::place::on_both;
 use crate::rows::{CONSUMER, LEASE_MS, at, keyed, on, queued, token};
+use crate::test_database::on_both;
 
 on_both! {
-    a_lease_without_end_wakes_nobody,
-    a_row_that_came_without_attempts_is_a_dead_letter_after_one,
-    an_id_is_as_long_as_every_database_can_find_again,
+    a_lease_without_end_causes_no_wakeup,
+    a_row_enqueued_with_no_attempts_left_is_a_dead_letter_after_one_failure,
+    ids_and_keys_have_a_maximum_length,
 }
 
-async fn a_lease_without_end_wakes_nobody(h: Harness) {
-    h.given([queued("held")]).await;
+async fn a_lease_without_end_causes_no_wakeup(h: Harness) {
+    h.enqueue_all([queued("held")]).await;
     let held = h.mail.claim_dispatch("held", CONSUMER, u64::MAX, at(1000)).await.unwrap().unwrap();
     assert_eq!(held.lease_until, Some(at(i64::MAX)));
     assert_eq!(h.mail.next_wakeup(at(1000)).await.unwrap(), None);
     assert_eq!(h.mail.reclaim_expired_leases(at(i64::MAX), 10).await.unwrap(), []);
 }
 
-async fn a_row_that_came_without_attempts_is_a_dead_letter_after_one(h: Harness) {
+async fn a_row_enqueued_with_no_attempts_left_is_a_dead_letter_after_one_failure(h: Harness) {
     for most in [1, u32::MAX] {
         let name = |what: &str| format!("{what} {most}");
         let row = |what: &str| RunDispatch {
@@ -29,18 +29,18 @@ async fn a_row_that_came_without_attempts_is_a_dead_letter_after_one(h: Harness)
             max_attempts: most,
             ..on(&name(what), queued(&name(what)))
         };
-        let held = h.held(row("failing"), at(1)).await;
+        let held = h.claim_new(row("failing"), at(1)).await;
         let failed = h.mail.nack(&held.dispatch_id, token(&held), at(9), "no", at(2)).await.unwrap();
         assert_eq!((failed.status, failed.attempt_count), (RunDispatchStatus::DeadLetter, most));
-        // Nor does it keep others from being taken back.
-        h.held(row("silent"), at(1)).await;
-        h.held(on(&name("u"), queued(&name("other"))), at(1)).await;
+        // The row does not prevent the reclaim of other rows.
+        h.claim_new(row("silent"), at(1)).await;
+        h.claim_new(on(&name("u"), queued(&name("other"))), at(1)).await;
         let over = at(2 + i64::try_from(LEASE_MS).unwrap());
         let back = h.mail.reclaim_expired_leases(over, 10).await.unwrap();
         let statuses: Vec<_> = back.iter().map(|row| (row.status, row.attempt_count)).collect();
         assert_eq!(statuses, [(RunDispatchStatus::DeadLetter, most), (RunDispatchStatus::Queued, 1)]);
-        // A worker gets over it as well.
-        h.held(row("alone"), at(0)).await;
+        // A worker handles such a row, too.
+        h.claim_new(row("alone"), at(0)).await;
         let clock = h.engine.clock();
         clock.advance(over.0 - clock.now().0);
         h.engine.worker().drain().await.unwrap();
@@ -48,7 +48,7 @@ async fn a_row_that_came_without_attempts_is_a_dead_letter_after_one(h: Harness)
     }
 }
 
-/// A text that no compression makes shorter.
+/// Returns a text that does not compress.
 fn noise(bytes: usize) -> String {
     let mut state = 1_u32;
     let mut next = || {
@@ -58,7 +58,7 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(|_| next()).collect()
 }
 
-async fn an_id_is_as_long_as_every_database_can_find_again(h: Harness) {
+async fn ids_and_keys_have_a_maximum_length(h: Harness) {
     let (id, key) = (noise(1024), noise(1040));
     let longest = on(&id, keyed(&key, queued(&id)));
     let wide: String =
@@ -76,7 +76,7 @@ async fn an_id_is_as_long_as_every_database_can_find_again(h: Harness) {
     for thread in [&id, &noise(100_000)] {
         let refused = h.mail.interrupt(thread, at(1)).await;
         assert!(matches!(refused, Err(MailboxError::Validation(_))), "{refused:?}");
-        // There is no such thread, and that is no error.
+        // Claims and reads of an unknown thread are not errors.
         assert_eq!(h.mail.claim(thread, CONSUMER, LEASE_MS, at(1), 1).await.unwrap(), []);
         assert_eq!(h.list(thread).await, []);
         assert_eq!(h.mail.current_dispatch_epoch(thread).await.unwrap(), 0);

@@ -1,26 +1,26 @@
-//! Cases 1 to 12: what may be enqueued, and how keys keep doubles out.
+//! Cases 1 to 12: validation of enqueued rows, and deduplication by key.
 
 use holdpoint_engine::core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus, RunStatus};
 
-use crate::harness::{CROWD, Harness, crowd};
-use crate::place::on_both;
+use crate::harness::{Harness, TASKS, run_concurrently};
 use crate::rows::{TERMINAL, at, claimed, ids, is_validation, keyed, on, queued, tenant, token};
+use crate::test_database::on_both;
 
 on_both! {
     case_01_an_enqueued_row_is_queued_at_epoch_0,
     case_02_an_enqueued_row_is_the_same_after_a_restart,
-    case_03_a_row_that_is_not_just_queued_is_refused,
-    case_04_a_malformed_row_is_refused,
-    case_05_an_id_is_taken_once_on_all_threads,
-    case_06_a_live_key_is_refused_and_its_holder_named,
-    case_07_the_same_key_on_another_thread_is_another_key,
-    case_08_the_key_of_a_claimed_row_is_live,
+    case_03_a_row_that_is_not_newly_queued_is_rejected,
+    case_04_an_invalid_row_is_rejected,
+    case_05_an_id_is_unique_across_threads,
+    case_06_a_key_in_use_is_rejected_with_the_id_of_its_row,
+    case_07_the_same_key_can_be_used_on_another_thread,
+    case_08_the_key_of_a_claimed_row_is_in_use,
     case_09_every_terminal_status_frees_the_key,
-    case_10_of_many_rows_with_one_key_at_once_one_is_taken,
-    case_11_the_key_of_a_row_that_went_back_is_live,
-    case_12_the_epoch_is_the_threads_and_not_the_callers,
-    many_rows_are_enqueued_together_and_each_has_its_own_answer,
-    of_one_id_on_two_threads_at_once_one_is_taken,
+    case_10_of_concurrent_rows_with_one_key_one_is_enqueued,
+    case_11_the_key_of_a_nacked_row_is_in_use,
+    case_12_the_epoch_is_set_from_the_thread_and_not_by_the_caller,
+    a_batch_of_rows_has_one_result_for_each_row,
+    of_concurrent_rows_with_one_id_on_two_threads_one_is_enqueued,
 }
 
 async fn case_01_an_enqueued_row_is_queued_at_epoch_0(h: Harness) {
@@ -56,12 +56,12 @@ async fn case_01_an_enqueued_row_is_queued_at_epoch_0(h: Harness) {
 
 async fn case_02_an_enqueued_row_is_the_same_after_a_restart(h: Harness) {
     let row = RunDispatch { priority: 3, max_attempts: 9, available_at: at(99), ..keyed("k", queued("a")) };
-    h.given([row.clone()]).await;
+    h.enqueue_all([row.clone()]).await;
     let h = h.reopen().await;
     assert_eq!(h.load("a").await, row);
 }
 
-async fn case_03_a_row_that_is_not_just_queued_is_refused(h: Harness) {
+async fn case_03_a_row_that_is_not_newly_queued_is_rejected(h: Harness) {
     let word = || Some("x".to_owned());
     let held = RunDispatch {
         status: RunDispatchStatus::Claimed,
@@ -88,7 +88,7 @@ async fn case_03_a_row_that_is_not_just_queued_is_refused(h: Harness) {
     assert_eq!(h.list("t").await, []);
 }
 
-async fn case_04_a_malformed_row_is_refused(h: Harness) {
+async fn case_04_an_invalid_row_is_rejected(h: Harness) {
     let mut rows = vec![
         RunDispatch { max_attempts: 0, ..queued("a") },
         RunDispatch { attempt_count: 6, max_attempts: 5, ..queued("a") },
@@ -105,8 +105,8 @@ async fn case_04_a_malformed_row_is_refused(h: Harness) {
     assert_eq!(h.mail.count_by_status().await.unwrap(), [0; 6]);
 }
 
-async fn case_05_an_id_is_taken_once_on_all_threads(h: Harness) {
-    h.given([queued("a")]).await;
+async fn case_05_an_id_is_unique_across_threads(h: Harness) {
+    h.enqueue_all([queued("a")]).await;
     let again = RunDispatch { priority: 1, run_id: "another".to_owned(), ..queued("a") };
     for twice in [queued("a"), again.clone(), on("u", again)] {
         let error = h.mail.enqueue(&twice).await.unwrap_err();
@@ -116,22 +116,22 @@ async fn case_05_an_id_is_taken_once_on_all_threads(h: Harness) {
     assert_eq!((h.list("t").await, h.list("u").await), (vec![queued("a")], Vec::new()));
 }
 
-async fn case_06_a_live_key_is_refused_and_its_holder_named(h: Harness) {
-    h.given([keyed("k", queued("a"))]).await;
+async fn case_06_a_key_in_use_is_rejected_with_the_id_of_its_row(h: Harness) {
+    h.enqueue_all([keyed("k", queued("a"))]).await;
     let error = h.mail.enqueue(&keyed("k", queued("b"))).await.unwrap_err();
     assert_eq!(error, duplicate_key("k", "a"));
     assert_eq!(h.list("t").await, [keyed("k", queued("a"))]);
 }
 
-async fn case_07_the_same_key_on_another_thread_is_another_key(h: Harness) {
-    h.given([keyed("k", queued("a"))]).await;
+async fn case_07_the_same_key_can_be_used_on_another_thread(h: Harness) {
+    h.enqueue_all([keyed("k", queued("a"))]).await;
     let elsewhere = on("u", keyed("k", queued("b")));
     assert_eq!(h.mail.enqueue(&elsewhere).await.unwrap(), elsewhere);
     assert_eq!(h.load("b").await, elsewhere);
 }
 
-async fn case_08_the_key_of_a_claimed_row_is_live(h: Harness) {
-    let held = h.held(keyed("k", queued("a")), at(1)).await;
+async fn case_08_the_key_of_a_claimed_row_is_in_use(h: Harness) {
+    let held = h.claim_new(keyed("k", queued("a")), at(1)).await;
     let error = h.mail.enqueue(&keyed("k", queued("b"))).await.unwrap_err();
     assert_eq!(error, duplicate_key("k", "a"));
     assert_eq!(h.list("t").await, [claimed(&keyed("k", queued("a")), &held, at(1))]);
@@ -139,7 +139,7 @@ async fn case_08_the_key_of_a_claimed_row_is_live(h: Harness) {
 
 async fn case_09_every_terminal_status_frees_the_key(h: Harness) {
     for status in TERMINAL {
-        let holder = h.brought(keyed("k", queued(status.as_str())), status, at(1)).await;
+        let holder = h.enqueue_in_status(keyed("k", queued(status.as_str())), status, at(1)).await;
         let next = keyed("k", queued(&format!("after {}", status.as_str())));
         assert_eq!(h.mail.enqueue(&next).await.unwrap(), next);
         assert_eq!(h.load(status.as_str()).await, holder);
@@ -147,17 +147,17 @@ async fn case_09_every_terminal_status_frees_the_key(h: Harness) {
     }
 }
 
-async fn case_10_of_many_rows_with_one_key_at_once_one_is_taken(h: Harness) {
+async fn case_10_of_concurrent_rows_with_one_key_one_is_enqueued(h: Harness) {
     let handles = h.two_handles().await;
     for round in 0..20 {
         let thread = format!("t{round}");
         let row = |n: usize| on(&thread, keyed("k", queued(&format!("{round}/{n}"))));
-        let answers = crowd(&handles, |n, mail| {
+        let answers = run_concurrently(&handles, |n, mail| {
             let row = row(n);
             async move { mail.enqueue(&row).await }
         })
         .await;
-        let taken: Vec<usize> = (0..CROWD).filter(|n| answers[*n].is_ok()).collect();
+        let taken: Vec<usize> = (0..TASKS).filter(|n| answers[*n].is_ok()).collect();
         assert_eq!(taken.len(), 1, "{answers:?}");
         let winner = row(taken[0]);
         for error in answers.into_iter().filter_map(Result::err) {
@@ -167,17 +167,17 @@ async fn case_10_of_many_rows_with_one_key_at_once_one_is_taken(h: Harness) {
     }
 }
 
-async fn case_11_the_key_of_a_row_that_went_back_is_live(h: Harness) {
-    let held = h.held(keyed("k", queued("a")), at(1)).await;
+async fn case_11_the_key_of_a_nacked_row_is_in_use(h: Harness) {
+    let held = h.claim_new(keyed("k", queued("a")), at(1)).await;
     let back = h.mail.nack("a", token(&held), at(50), "busy", at(2)).await.unwrap();
     let error = h.mail.enqueue(&keyed("k", queued("b"))).await.unwrap_err();
     assert_eq!(error, duplicate_key("k", "a"));
     assert_eq!(h.list("t").await, [back]);
 }
 
-async fn case_12_the_epoch_is_the_threads_and_not_the_callers(h: Harness) {
+async fn case_12_the_epoch_is_set_from_the_thread_and_not_by_the_caller(h: Harness) {
     h.interrupt("t", 3).await;
-    // A caller that is ahead of the thread is put right like one that lags behind.
+    // An epoch that is too high is corrected, too.
     for (id, believed) in [("a", 0), ("b", 9)] {
         let stored = h.mail.enqueue(&RunDispatch { dispatch_epoch: believed, ..queued(id) }).await.unwrap();
         assert_eq!(stored, RunDispatch { dispatch_epoch: 3, ..queued(id) });
@@ -185,15 +185,15 @@ async fn case_12_the_epoch_is_the_threads_and_not_the_callers(h: Harness) {
     }
 }
 
-async fn many_rows_are_enqueued_together_and_each_has_its_own_answer(h: Harness) {
-    h.given([queued("old"), keyed("k", queued("holder"))]).await;
+async fn a_batch_of_rows_has_one_result_for_each_row(h: Harness) {
+    h.enqueue_all([queued("old"), keyed("k", queued("holder"))]).await;
     let batch = [
         queued("first"),
         queued("old"),
         keyed("k", queued("keyed")),
         RunDispatch { max_attempts: 0, ..queued("invalid") },
         queued("last"),
-        // The batch is judged row by row: what stands before in it counts as enqueued.
+        // Rows are checked in order: an earlier row of the batch counts as enqueued.
         queued("first"),
     ];
     let answers = h.mail.enqueue_many(&batch).await.unwrap();
@@ -214,7 +214,7 @@ fn duplicate_key(key: &str, holder: &str) -> MailboxError {
     MailboxError::DuplicateKey { dedupe_key: key.to_owned(), existing_dispatch_id: holder.to_owned() }
 }
 
-async fn of_one_id_on_two_threads_at_once_one_is_taken(h: Harness) {
+async fn of_concurrent_rows_with_one_id_on_two_threads_one_is_enqueued(h: Harness) {
     let handles = h.two_handles().await;
     for round in 0..100 {
         let id = format!("d{round}");

@@ -1,4 +1,4 @@
-//! One mailbox in a place of its own, and short words for what the cases do with it.
+//! A mailbox on a database of its own, with helper functions for the cases.
 
 use std::sync::Arc;
 
@@ -7,36 +7,36 @@ use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
 use holdpoint_engine::{Clock, Engine, Mailbox, Options};
 use tokio::sync::Barrier;
 
-use crate::place::{Place, Subject};
 use crate::rows::{CONSUMER, LEASE_MS, done, tenant, token};
+use crate::test_database::{Subject, TestDatabase};
 
 pub(crate) struct Harness {
     pub mail: Mailbox,
     pub engine: Engine,
-    // Last, so that the engine is gone before its data is.
-    pub place: Place,
+    // The last field, so that the engine is dropped before its data.
+    pub database: TestDatabase,
 }
 
-/// How many do something at once, half of them on either handle.
-pub(crate) const CROWD: usize = 16;
+/// The number of concurrent tasks. Half of them use each handle.
+pub(crate) const TASKS: usize = 16;
 
 impl Subject for Harness {
-    async fn at(place: Place) -> Self {
-        Self::open(place, |options| options).await
+    async fn at(database: TestDatabase) -> Self {
+        Self::open(database, |options| options).await
     }
 }
 
 impl Harness {
-    async fn open(place: Place, choose: impl FnOnce(Options) -> Options) -> Self {
-        // The engine's own clock stands still: only what the cases say is time.
-        let options = Options::new(place.location()).clock(Clock::manual(0));
+    async fn open(database: TestDatabase, choose: impl FnOnce(Options) -> Options) -> Self {
+        // The clock of the engine does not move: the cases pass the time to each call.
+        let options = Options::new(database.location()).clock(Clock::manual(0));
         let engine = Engine::open(choose(options)).await.unwrap();
-        Self { mail: engine.mailbox(&tenant()), engine, place }
+        Self { mail: engine.mailbox(&tenant()), engine, database }
     }
 
-    /// Another engine on the same database, as another process would have it.
+    /// Opens another engine on the same database, like another process.
     pub(crate) async fn second_handle(&self) -> Mailbox {
-        let options = Options::new(self.place.location()).clock(Clock::manual(0)).second_handle();
+        let options = Options::new(self.database.location()).clock(Clock::manual(0)).second_handle();
         Engine::open(options).await.unwrap().mailbox(&tenant())
     }
 
@@ -44,16 +44,16 @@ impl Harness {
         [self.mail.clone(), self.second_handle().await]
     }
 
-    /// Closes the engine and opens another. Opened as a second handle, because the first one on a file takes back
-    /// every claim in it, and what is asked here is what was stored.
+    /// Closes the engine and opens another as a second handle. The first handle on a file would release all claims, but
+    /// the cases read the claims that were stored.
     pub(crate) async fn reopen(self) -> Self {
-        let Self { mail, engine, place } = self;
+        let Self { mail, engine, database } = self;
         engine.close().await;
         drop((mail, engine));
-        Self::open(place, Options::second_handle).await
+        Self::open(database, Options::second_handle).await
     }
 
-    pub(crate) async fn given(&self, rows: impl IntoIterator<Item = RunDispatch>) {
+    pub(crate) async fn enqueue_all(&self, rows: impl IntoIterator<Item = RunDispatch>) {
         for row in rows {
             self.mail.enqueue(&row).await.unwrap();
         }
@@ -63,7 +63,7 @@ impl Harness {
         self.mail.load_dispatch(id).await.unwrap().unwrap_or_else(|| panic!("there is no dispatch {id:?}"))
     }
 
-    /// All rows of a thread in the order of claims.
+    /// Returns all rows of a thread in claim order.
     pub(crate) async fn list(&self, thread: &str) -> Vec<RunDispatch> {
         self.mail.list_dispatches(thread, None, 1000, 0).await.unwrap()
     }
@@ -72,10 +72,10 @@ impl Harness {
         self.mail.claim(thread, CONSUMER, LEASE_MS, now, limit).await.unwrap()
     }
 
-    /// The one row that a claim of the thread yields.
+    /// Claims one row of the thread.
     pub(crate) async fn claim_one(&self, thread: &str, now: Timestamp) -> RunDispatch {
         let mut rows = self.claim(thread, now, 1).await;
-        assert_eq!(rows.len(), 1, "one row of {thread} was to be claimed");
+        assert_eq!(rows.len(), 1, "a claim of {thread} returns one row");
         rows.remove(0)
     }
 
@@ -83,20 +83,20 @@ impl Harness {
         self.mail.claim_dispatch(id, CONSUMER, LEASE_MS, now).await.unwrap()
     }
 
-    /// Enqueues a row and claims it at once.
-    pub(crate) async fn held(&self, row: RunDispatch, now: Timestamp) -> RunDispatch {
-        self.given([row.clone()]).await;
-        self.claim_dispatch(&row.dispatch_id, now).await.expect("nothing stands in its way")
+    /// Enqueues a row and claims it.
+    pub(crate) async fn claim_new(&self, row: RunDispatch, now: Timestamp) -> RunDispatch {
+        self.enqueue_all([row.clone()]).await;
+        self.claim_dispatch(&row.dispatch_id, now).await.expect("the row can be claimed")
     }
 
-    /// A claimed row with a recorded result.
-    pub(crate) async fn held_with_result(&self, row: RunDispatch, now: Timestamp) -> RunDispatch {
-        let held = self.held(row, now).await;
+    /// Enqueues a row, claims it and records a result.
+    pub(crate) async fn claim_new_with_result(&self, row: RunDispatch, now: Timestamp) -> RunDispatch {
+        let held = self.claim_new(row, now).await;
         self.mail.record_run_result(&held.dispatch_id, token(&held), &done(&held), now).await.unwrap()
     }
 
-    /// Enqueues a row and takes it into a status, ending at `now`. Its thread must be free.
-    pub(crate) async fn brought(
+    /// Enqueues a row and moves it to a status. A terminal status is reached at `now`. The thread must be free.
+    pub(crate) async fn enqueue_in_status(
         &self,
         row: RunDispatch,
         status: RunDispatchStatus,
@@ -104,13 +104,13 @@ impl Harness {
     ) -> RunDispatch {
         let id = row.dispatch_id.clone();
         if let RunDispatchStatus::Queued | RunDispatchStatus::Cancelled = status {
-            self.given([row]).await;
+            self.enqueue_all([row]).await;
             if status == RunDispatchStatus::Cancelled {
                 self.mail.cancel(&id, now).await.unwrap();
             }
             return self.load(&id).await;
         }
-        let held = self.held(row, now).await;
+        let held = self.claim_new(row, now).await;
         let token = token(&held);
         match status {
             RunDispatchStatus::Queued | RunDispatchStatus::Cancelled | RunDispatchStatus::Claimed => {}
@@ -134,13 +134,16 @@ impl Harness {
     }
 }
 
-/// Sixteen tasks on two handles wait for each other and act at once. The results are in the order of their numbers.
-pub(crate) async fn crowd<T, F>(handles: &[Mailbox; 2], act: impl Fn(usize, Mailbox) -> F) -> Vec<T>
+/// Runs [`TASKS`] tasks on two handles; they start together. Returns the results by task number.
+pub(crate) async fn run_concurrently<T, F>(
+    handles: &[Mailbox; 2],
+    act: impl Fn(usize, Mailbox) -> F,
+) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    let start = Arc::new(Barrier::new(CROWD));
+    let start = Arc::new(Barrier::new(TASKS));
     let spawn = |number: usize| {
         let (start, act) = (start.clone(), act(number, handles[number % 2].clone()));
         tokio::spawn(async move {
@@ -148,7 +151,7 @@ where
             act.await
         })
     };
-    let tasks: Vec<_> = (0..CROWD).map(spawn).collect();
+    let tasks: Vec<_> = (0..TASKS).map(spawn).collect();
     let mut results = Vec::new();
     for task in tasks {
         results.push(task.await.unwrap());

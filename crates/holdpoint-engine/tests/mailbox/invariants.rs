@@ -1,18 +1,18 @@
-//! A row that breaks a rule cannot be written, not even by SQL that goes past the engine.
+//! Constraints of the database reject invalid rows, also those that are written with SQL outside the engine.
 
 use holdpoint_engine::core::mailbox::RunDispatchStatus;
 
 use crate::harness::Harness;
-use crate::place::on_both;
 use crate::rows::{TERMINAL, at, keyed, on, queued};
+use crate::test_database::on_both;
 
 on_both! {
     no_rule_of_a_row_can_be_broken_by_sql,
-    what_keeps_the_rules_can_be_written_by_sql,
+    valid_changes_can_be_written_by_sql,
 }
 
-/// What SQL might set in a row of this status, each time breaking one rule.
-fn broken(status: RunDispatchStatus) -> Vec<&'static str> {
+/// Returns `SET` clauses for a row of this status. Each of them breaks one rule.
+fn invalid_changes(status: RunDispatchStatus) -> Vec<&'static str> {
     let always = [
         "dispatch_id = ''",
         "dispatch_id = '  '",
@@ -73,32 +73,32 @@ fn broken(status: RunDispatchStatus) -> Vec<&'static str> {
 async fn no_rule_of_a_row_can_be_broken_by_sql(h: Harness) {
     for status in RunDispatchStatus::ALL {
         let name = status.as_str();
-        let row = h.brought(on(name, queued(name)), status, at(1)).await;
-        for change in broken(status) {
+        let row = h.enqueue_in_status(on(name, queued(name)), status, at(1)).await;
+        for change in invalid_changes(status) {
             let written = set(&h, name, change).await;
             let refused = written.expect_err(change);
-            // SQLite and PostgreSQL both name the kind of rule.
+            // Both databases say that a constraint is violated.
             assert!(refused.to_lowercase().contains("constraint"), "{name}, {change}: {refused}");
             assert_eq!(h.load(name).await, row, "{change}");
         }
     }
-    h.given([keyed("k", queued("holder")), keyed("l", queued("other"))]).await;
-    let refused = set(&h, "other", "dedupe_key = 'k'").await.expect_err("the key is live");
+    h.enqueue_all([keyed("k", queued("holder")), keyed("l", queued("other"))]).await;
+    let refused = set(&h, "other", "dedupe_key = 'k'").await.expect_err("the key is in use");
     assert!(refused.to_lowercase().contains("constraint"), "{refused}");
     assert_eq!(h.load("other").await, keyed("l", queued("other")));
 }
 
-/// The other way round, so that the case above does not pass because SQL fails for another reason.
-async fn what_keeps_the_rules_can_be_written_by_sql(h: Harness) {
+/// Shows that the statements of the test above do not fail for another reason.
+async fn valid_changes_can_be_written_by_sql(h: Harness) {
     for status in RunDispatchStatus::ALL {
         let name = status.as_str();
-        let row = h.brought(on(name, queued(name)), status, at(1)).await;
+        let row = h.enqueue_in_status(on(name, queued(name)), status, at(1)).await;
         set(&h, name, "attempt_count = 5, max_attempts = 5, priority = 255").await.unwrap();
         let mut expected = row;
         (expected.attempt_count, expected.priority) = (5, 255);
         assert_eq!(h.load(name).await, expected);
     }
-    let row = h.brought(queued("done"), TERMINAL[0], at(1)).await;
+    let row = h.enqueue_in_status(queued("done"), TERMINAL[0], at(1)).await;
     set(&h, "done", "run_response = 'late'").await.unwrap();
     let mut expected = row;
     expected.run_response = Some("late".to_owned());
@@ -106,5 +106,5 @@ async fn what_keeps_the_rules_can_be_written_by_sql(h: Harness) {
 }
 
 async fn set(h: &Harness, id: &str, change: &str) -> Result<(), String> {
-    h.place.execute(&format!("UPDATE dispatches SET {change} WHERE dispatch_id = '{id}'")).await
+    h.database.execute(&format!("UPDATE dispatches SET {change} WHERE dispatch_id = '{id}'")).await
 }

@@ -1,12 +1,11 @@
-//! What every store of dispatches must do, case by case and on both databases. Each case is one function; its number
-//! is the one it has always had. Time is an argument of every call, so nothing sleeps, and what is compared is always
-//! the whole row.
+//! Contract tests of the mailbox, on both databases. Each case is one function with a stable number. Time is an
+//! argument of every call, so the tests do not sleep. They compare whole rows.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../place/mod.rs"]
-mod place;
+#[path = "../test_database/mod.rs"]
+mod test_database;
 
 mod claim;
 mod claim_races;

@@ -1,23 +1,23 @@
-//! Cases 62 to 66: what a run did with its activation, as the dispatch shows it.
+//! Cases 62 to 66: the status and result of a run in the row of its dispatch.
 
 use holdpoint_engine::core::mailbox::{
     RunDispatch, RunDispatchResult, RunDispatchStatus, RunStatus, TerminationReason,
 };
 
 use crate::harness::Harness;
-use crate::place::on_both;
 use crate::rows::{at, done, ended, is_validation, on, queued, resulted, stale, started, token};
+use crate::test_database::on_both;
 
 on_both! {
-    case_62_a_start_shows_running_and_forgets_earlier_results,
+    case_62_a_start_sets_running_and_clears_earlier_results,
     case_63_a_result_is_stored_and_kept_by_the_ack,
-    case_64_a_result_of_another_run_is_refused,
-    case_65_every_reason_for_an_end_is_stored_as_it_is,
-    case_66_complete_is_result_and_ack_or_nothing,
+    case_64_a_result_of_another_run_is_rejected,
+    case_65_every_termination_reason_is_stored_exactly,
+    case_66_complete_records_result_and_ack_atomically,
 }
 
-async fn case_62_a_start_shows_running_and_forgets_earlier_results(h: Harness) {
-    let held = h.held_with_result(queued("a"), at(10)).await;
+async fn case_62_a_start_sets_running_and_clears_earlier_results(h: Harness) {
+    let held = h.claim_new_with_result(queued("a"), at(10)).await;
     let running = h.mail.record_dispatch_start("a", token(&held), "instance-8", at(20)).await.unwrap();
     let expected = RunDispatch {
         dispatch_instance_id: Some("instance-8".to_owned()),
@@ -34,14 +34,14 @@ async fn case_62_a_start_shows_running_and_forgets_earlier_results(h: Harness) {
 }
 
 async fn case_63_a_result_is_stored_and_kept_by_the_ack(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+    let held = h.claim_new(queued("a"), at(10)).await;
     let waiting = RunDispatchResult {
         status: RunStatus::Waiting,
         termination: Some(TerminationReason::Suspended),
         error: None,
         ..done(&held)
     };
-    // The last report counts.
+    // The last result replaces earlier ones.
     for (result, now) in [(done(&held), at(20)), (waiting.clone(), at(21))] {
         let recorded = h.mail.record_run_result("a", token(&held), &result, now).await.unwrap();
         assert_eq!(recorded, resulted(&held, &result, now));
@@ -53,8 +53,8 @@ async fn case_63_a_result_is_stored_and_kept_by_the_ack(h: Harness) {
     assert_eq!(h.load("a").await, acked);
 }
 
-async fn case_64_a_result_of_another_run_is_refused(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_64_a_result_of_another_run_is_rejected(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     let foreign = done(&queued("another"));
     for answer in [
         h.mail.record_run_result("a", token(&held), &foreign, at(20)).await,
@@ -66,7 +66,7 @@ async fn case_64_a_result_of_another_run_is_refused(h: Harness) {
     assert_eq!(h.load("a").await, held);
 }
 
-async fn case_65_every_reason_for_an_end_is_stored_as_it_is(h: Harness) {
+async fn case_65_every_termination_reason_is_stored_exactly(h: Harness) {
     let stopped = |detail: Option<&str>| TerminationReason::Stopped {
         code: "max \"steps\"".to_owned(),
         detail: detail.map(ToOwned::to_owned),
@@ -86,7 +86,7 @@ async fn case_65_every_reason_for_an_end_is_stored_as_it_is(h: Harness) {
     ];
     let mut expected = Vec::new();
     for (n, termination) in reasons.into_iter().enumerate() {
-        let held = h.held(on(&format!("t{n}"), queued(&format!("d{n}"))), at(10)).await;
+        let held = h.claim_new(on(&format!("t{n}"), queued(&format!("d{n}"))), at(10)).await;
         let status = termination.as_ref().map_or(RunStatus::Created, TerminationReason::run_status);
         let result = RunDispatchResult { status, termination, ..done(&held) };
         h.mail.record_run_result(&held.dispatch_id, token(&held), &result, at(20)).await.unwrap();
@@ -98,8 +98,8 @@ async fn case_65_every_reason_for_an_end_is_stored_as_it_is(h: Harness) {
     }
 }
 
-async fn case_66_complete_is_result_and_ack_or_nothing(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_66_complete_records_result_and_ack_atomically(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     let running = h.mail.record_dispatch_start("a", token(&held), "instance", at(11)).await.unwrap();
     assert_eq!(running, started(&held, "instance", at(11)));
     let wrong = h.mail.complete("a", "wrong", &done(&held), at(20)).await;

@@ -1,5 +1,5 @@
-//! Rows as they are given, and as they should be afterwards. Written from the rules and not with the transitions of
-//! the core, which are what is tested.
+//! Input rows and expected rows. They are built without the transitions of the core, because the transitions are under
+//! test.
 
 use holdpoint_engine::core::mailbox::{
     MailboxError, RunDispatch, RunDispatchResult, RunDispatchStatus, RunStatus, TerminationReason,
@@ -8,7 +8,7 @@ use holdpoint_engine::core::{TenantId, Timestamp};
 
 pub(crate) const CONSUMER: &str = "worker-1";
 pub(crate) const LEASE_MS: u64 = 1000;
-pub(crate) const UNKNOWN: &str = "nobody knows it";
+pub(crate) const UNKNOWN: &str = "unknown dispatch";
 pub(crate) const TERMINAL: [RunDispatchStatus; 4] = [
     RunDispatchStatus::Acked,
     RunDispatchStatus::Cancelled,
@@ -24,7 +24,7 @@ pub(crate) fn at(ms: i64) -> Timestamp {
     Timestamp(ms)
 }
 
-/// A row for thread `t`, made at 0 and available since then.
+/// A row of thread `t`, created at 0 and available since 0.
 pub(crate) fn queued(id: &str) -> RunDispatch {
     queued_at(id, 0)
 }
@@ -49,14 +49,14 @@ pub(crate) fn token(row: &RunDispatch) -> &str {
     row.claim_token.as_deref().expect("the row is claimed")
 }
 
-/// The reason that a store gave in its own words. Only that there is one is a rule.
+/// Returns the error of a row. Its text is free, but it must not be empty.
 pub(crate) fn reason(row: &RunDispatch) -> Option<String> {
-    let words = row.last_error.clone();
-    assert!(words.as_ref().is_some_and(|words| !words.trim().is_empty()), "no reason is given: {row:?}");
-    words
+    let error = row.last_error.clone();
+    assert!(error.as_ref().is_some_and(|error| !error.trim().is_empty()), "the row has no error: {row:?}");
+    error
 }
 
-/// Claimed at `now` with the token that the store made for `claim`.
+/// The row as claimed at `now`, with the token of `claim`.
 pub(crate) fn claimed(row: &RunDispatch, claim: &RunDispatch, now: Timestamp) -> RunDispatch {
     assert!(!token(claim).trim().is_empty());
     RunDispatch {
@@ -74,7 +74,7 @@ pub(crate) fn ended(row: &RunDispatch, status: RunDispatchStatus, now: Timestamp
     RunDispatch { status, completed_at, updated_at: now, ..free(row) }
 }
 
-/// Back in the queue after a failed attempt.
+/// The row as queued again after a failed attempt.
 pub(crate) fn failed(
     row: &RunDispatch,
     error: Option<String>,
@@ -91,7 +91,7 @@ pub(crate) fn failed(
     }
 }
 
-/// Superseded for the reason that `found` gives.
+/// The row as superseded, with the error of `found`.
 pub(crate) fn superseded(row: &RunDispatch, found: &RunDispatch, now: Timestamp) -> RunDispatch {
     let closed = ended(&unprojected(row), RunDispatchStatus::Superseded, now);
     RunDispatch { last_error: reason(found), ..closed }
@@ -119,15 +119,15 @@ pub(crate) fn resulted(row: &RunDispatch, result: &RunDispatchResult, now: Times
     }
 }
 
-/// A result that fills every field.
+/// A result with a value in every field.
 pub(crate) fn done(row: &RunDispatch) -> RunDispatchResult {
     RunDispatchResult {
         run_id: row.run_id.clone(),
         dispatch_instance_id: Some("instance-7".to_owned()),
         status: RunStatus::Done,
-        termination: Some(TerminationReason::Error("it rained".to_owned())),
+        termination: Some(TerminationReason::Error("model unavailable".to_owned())),
         response: Some("half an answer".to_owned()),
-        error: Some("it rained".to_owned()),
+        error: Some("model unavailable".to_owned()),
     }
 }
 

@@ -1,45 +1,45 @@
-//! Cases 29 to 41: ack, nack and dead letter, and that only the holder's token opens the door.
+//! Cases 29 to 41: ack, nack and dead letter. Only calls with the token of the claim succeed.
 
 use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
 
 use crate::harness::Harness;
-use crate::place::on_both;
 use crate::rows::{
     LEASE_MS, UNKNOWN, at, claimed, done, ended, failed, is_not_found, queued, reason, resulted, stale,
     superseded, token,
 };
+use crate::test_database::on_both;
 
 on_both! {
-    case_29_an_acked_row_keeps_what_came_of_it,
-    case_30_a_wrong_token_acks_nothing,
-    case_31_an_ack_counts_once,
-    case_32_a_row_that_nobody_holds_takes_no_word,
+    case_29_an_acked_row_keeps_its_result,
+    case_30_an_ack_with_a_wrong_token_is_rejected,
+    case_31_a_second_ack_is_rejected,
+    case_32_an_unclaimed_row_rejects_ack_nack_and_dead_letter,
     case_33_an_unknown_row_is_not_found,
     case_34_a_nacked_row_waits_for_its_next_attempt,
-    case_35_a_nack_after_a_result_leaves_a_sound_row,
+    case_35_a_nack_after_a_result_clears_the_result,
     case_36_the_last_attempt_ends_as_a_dead_letter,
     case_37_a_dead_letter_keeps_its_count_and_its_error,
-    case_38_a_dead_letter_stays_dead,
-    case_39_a_late_ack_counts_while_nobody_took_the_row,
+    case_38_a_dead_letter_cannot_be_claimed_nacked_or_cancelled,
+    case_39_an_ack_after_the_lease_succeeds_if_the_row_was_not_reclaimed,
     case_40_an_ack_after_a_reclaim_is_stale,
-    case_41_who_lost_a_row_cannot_touch_its_next_holder,
+    case_41_a_former_holder_cannot_change_a_reclaimed_row,
 }
 
-async fn case_29_an_acked_row_keeps_what_came_of_it(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_29_an_acked_row_keeps_its_result(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     let acked = h.mail.ack("a", token(&held), at(20)).await.unwrap();
     assert_eq!(acked, ended(&queued("a"), RunDispatchStatus::Acked, at(20)));
     assert_eq!(h.load("a").await, acked);
-    // With a result, `completed_at` says when it was recorded.
-    let held = h.held_with_result(queued("b"), at(30)).await;
+    // With a result, `completed_at` is the time when the result was recorded.
+    let held = h.claim_new_with_result(queued("b"), at(30)).await;
     let acked = h.mail.ack("b", token(&held), at(40)).await.unwrap();
     let with_result = resulted(&queued("b"), &done(&held), at(30));
     assert_eq!(acked, ended(&with_result, RunDispatchStatus::Acked, at(40)));
     assert_eq!(h.load("b").await, acked);
 }
 
-async fn case_30_a_wrong_token_acks_nothing(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_30_an_ack_with_a_wrong_token_is_rejected(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     for wrong in ["", "wrong", &format!("{} ", token(&held))] {
         let error = h.mail.ack("a", wrong, at(20)).await.unwrap_err();
         assert_eq!(error, stale("a", RunDispatchStatus::Claimed));
@@ -47,16 +47,16 @@ async fn case_30_a_wrong_token_acks_nothing(h: Harness) {
     assert_eq!(h.load("a").await, held);
 }
 
-async fn case_31_an_ack_counts_once(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_31_a_second_ack_is_rejected(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     let acked = h.mail.ack("a", token(&held), at(20)).await.unwrap();
     let error = h.mail.ack("a", token(&held), at(30)).await.unwrap_err();
     assert_eq!(error, stale("a", RunDispatchStatus::Acked));
     assert_eq!(h.load("a").await, acked);
 }
 
-async fn case_32_a_row_that_nobody_holds_takes_no_word(h: Harness) {
-    h.given([queued("a")]).await;
+async fn case_32_an_unclaimed_row_rejects_ack_nack_and_dead_letter(h: Harness) {
+    h.enqueue_all([queued("a")]).await;
     for token in ["", "any"] {
         let refused = Err(stale("a", RunDispatchStatus::Queued));
         assert_eq!(h.mail.ack("a", token, at(20)).await, refused);
@@ -82,7 +82,7 @@ async fn case_33_an_unknown_row_is_not_found(h: Harness) {
 }
 
 async fn case_34_a_nacked_row_waits_for_its_next_attempt(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+    let held = h.claim_new(queued("a"), at(10)).await;
     let back = h.mail.nack("a", token(&held), at(500), "no network", at(20)).await.unwrap();
     let expected = RunDispatch {
         attempt_count: 1,
@@ -95,8 +95,8 @@ async fn case_34_a_nacked_row_waits_for_its_next_attempt(h: Harness) {
     assert_eq!(h.load("a").await, expected);
 }
 
-async fn case_35_a_nack_after_a_result_leaves_a_sound_row(h: Harness) {
-    let held = h.held_with_result(queued("a"), at(10)).await;
+async fn case_35_a_nack_after_a_result_clears_the_result(h: Harness) {
+    let held = h.claim_new_with_result(queued("a"), at(10)).await;
     let back = h.mail.nack("a", token(&held), at(500), "again", at(20)).await.unwrap();
     assert_eq!(back, failed(&queued("a"), Some("again".to_owned()), at(500), at(20)));
     assert_eq!(h.load("a").await, back);
@@ -109,27 +109,27 @@ async fn case_35_a_nack_after_a_result_leaves_a_sound_row(h: Harness) {
 
 async fn case_36_the_last_attempt_ends_as_a_dead_letter(h: Harness) {
     let row = RunDispatch { max_attempts: 2, ..queued("a") };
-    let held = h.held(row.clone(), at(10)).await;
+    let held = h.claim_new(row.clone(), at(10)).await;
     let back = h.mail.nack("a", token(&held), at(15), "first", at(11)).await.unwrap();
     assert_eq!(back, failed(&row, Some("first".to_owned()), at(15), at(11)));
     let held = h.claim_one("t", at(20)).await;
     let dead = h.mail.nack("a", token(&held), at(99), "second", at(21)).await.unwrap();
-    // It will not be tried again, so `retry_at` means nothing and is not kept.
+    // There is no next attempt, so `retry_at` is not stored.
     let counted = RunDispatch { attempt_count: 2, last_error: Some("second".to_owned()), ..back };
     assert_eq!(dead, ended(&counted, RunDispatchStatus::DeadLetter, at(21)));
     assert_eq!(h.load("a").await, dead);
 }
 
 async fn case_37_a_dead_letter_keeps_its_count_and_its_error(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+    let held = h.claim_new(queued("a"), at(10)).await;
     let dead = h.mail.dead_letter("a", token(&held), "no such agent", at(20)).await.unwrap();
     let with_error = RunDispatch { last_error: Some("no such agent".to_owned()), ..queued("a") };
     assert_eq!(dead, ended(&with_error, RunDispatchStatus::DeadLetter, at(20)));
     assert_eq!(h.load("a").await, dead);
 }
 
-async fn case_38_a_dead_letter_stays_dead(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_38_a_dead_letter_cannot_be_claimed_nacked_or_cancelled(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     let dead = h.mail.dead_letter("a", token(&held), "hopeless", at(20)).await.unwrap();
     assert_eq!(h.claim("t", at(30), 10).await, []);
     let error = h.mail.nack("a", token(&held), at(40), "again", at(30)).await.unwrap_err();
@@ -138,15 +138,15 @@ async fn case_38_a_dead_letter_stays_dead(h: Harness) {
     assert_eq!(h.load("a").await, dead);
 }
 
-async fn case_39_a_late_ack_counts_while_nobody_took_the_row(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+async fn case_39_an_ack_after_the_lease_succeeds_if_the_row_was_not_reclaimed(h: Harness) {
+    let held = h.claim_new(queued("a"), at(10)).await;
     let acked = h.mail.ack("a", token(&held), at(999_999)).await.unwrap();
     assert_eq!(acked, ended(&queued("a"), RunDispatchStatus::Acked, at(999_999)));
     assert_eq!(h.load("a").await, acked);
 }
 
 async fn case_40_an_ack_after_a_reclaim_is_stale(h: Harness) {
-    let held = h.held(queued("a"), at(10)).await;
+    let held = h.claim_new(queued("a"), at(10)).await;
     let reclaimed = h.mail.reclaim_expired_leases(at(5000), 10).await.unwrap();
     let error = h.mail.ack("a", token(&held), at(5001)).await.unwrap_err();
     assert_eq!(error, stale("a", RunDispatchStatus::Queued));
@@ -155,8 +155,8 @@ async fn case_40_an_ack_after_a_reclaim_is_stale(h: Harness) {
     assert_eq!(reclaimed, [found]);
 }
 
-async fn case_41_who_lost_a_row_cannot_touch_its_next_holder(h: Harness) {
-    let lost = h.held(queued("a"), at(10)).await;
+async fn case_41_a_former_holder_cannot_change_a_reclaimed_row(h: Harness) {
+    let lost = h.claim_new(queued("a"), at(10)).await;
     h.mail.reclaim_expired_leases(at(5000), 10).await.unwrap();
     let queued_again = h.load("a").await;
     let b = h.mail.claim("t", "b", LEASE_MS, at(5001), 1).await.unwrap().remove(0);

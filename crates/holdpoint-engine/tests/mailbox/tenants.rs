@@ -1,18 +1,17 @@
-//! One tenant's mailbox is another's nothing: neither ids nor the names of threads lead across. And the list of ended
-//! rows whose runs somebody must still see to.
+//! Isolation of tenants in the mailbox, and the list of terminal rows whose runs are not yet reconciled.
 
 use holdpoint_engine::core::TenantId;
 use holdpoint_engine::core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_engine::{Error, Mailbox};
 
 use crate::harness::Harness;
-use crate::place::on_both;
 use crate::rows::{CONSUMER, LEASE_MS, at, done, ids, keyed, on, queued, token};
+use crate::test_database::on_both;
 
 on_both! {
-    a_foreign_dispatch_is_not_there_for_any_operation,
-    threads_of_the_same_name_are_two_threads,
-    what_ended_without_its_run_is_listed_until_it_is_seen_to,
+    no_operation_finds_a_dispatch_of_another_tenant,
+    threads_of_the_same_name_in_two_tenants_are_separate,
+    terminal_rows_are_listed_until_their_runs_are_reconciled,
 }
 
 fn foreign(h: &Harness) -> (TenantId, Mailbox) {
@@ -21,9 +20,9 @@ fn foreign(h: &Harness) -> (TenantId, Mailbox) {
     (other, mail)
 }
 
-async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
+async fn no_operation_finds_a_dispatch_of_another_tenant(h: Harness) {
     let (other, theirs) = foreign(&h);
-    h.given([on("u", queued("waiting"))]).await;
+    h.enqueue_all([on("u", queued("waiting"))]).await;
     let waiting = h.load("waiting").await;
     assert_eq!(theirs.load_dispatch("waiting").await.unwrap(), None);
     assert_eq!(theirs.claim_dispatch("waiting", CONSUMER, LEASE_MS, at(1)).await.unwrap(), None);
@@ -33,7 +32,7 @@ async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
     assert!(matches!(cancelled, Err(Error::NotFound("dispatch"))), "{cancelled:?}");
     assert_eq!(h.load("waiting").await, waiting);
 
-    let held = h.held(queued("held"), at(1)).await;
+    let held = h.claim_new(queued("held"), at(1)).await;
     let (id, token) = ("held", token(&held));
     let missing = Err(MailboxError::NotFound { kind: "dispatch", id: id.to_owned() });
     assert_eq!(theirs.ack(id, token, at(2)).await, missing);
@@ -44,66 +43,66 @@ async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
     assert_eq!(theirs.complete(id, token, &done(&held), at(2)).await, missing);
     assert_eq!(theirs.supersede_claimed(id, token, at(2), "no").await, Ok(None));
     assert_eq!(theirs.extend_lease(id, token, 99_000, at(2)).await, Ok(false));
-    // Nor does a call that is denied close the row because its thread was interrupted.
+    // A rejected call does not close the row after an interrupt of its thread.
     h.mail.interrupt("t", at(2)).await.unwrap();
     assert_eq!(theirs.extend_lease(id, token, 99_000, at(2)).await, Ok(false));
     assert_eq!(theirs.ack(id, token, at(2)).await, missing);
     assert_eq!(h.load("held").await, held);
 
-    let held = h.held(on("v", queued("given up")), at(1)).await;
-    let (id, token) = ("given up", crate::rows::token(&held));
+    let held = h.claim_new(on("v", queued("dead")), at(1)).await;
+    let (id, token) = ("dead", crate::rows::token(&held));
     h.mail.dead_letter(id, token, "hopeless", at(3)).await.unwrap();
     let requeued = h.engine.requeue_dispatch(&other, id, None).await;
     assert!(matches!(requeued, Err(Error::NotFound("dispatch"))), "{requeued:?}");
 }
 
-async fn threads_of_the_same_name_are_two_threads(h: Harness) {
+async fn threads_of_the_same_name_in_two_tenants_are_separate(h: Harness) {
     let (other, theirs) = foreign(&h);
-    h.given([keyed("k", queued("ours"))]).await;
-    // The same key in the same thread, were it one thread, would be refused.
+    h.enqueue_all([keyed("k", queued("ours"))]).await;
+    // The same key is accepted, because the thread of the other tenant is another thread.
     let row = RunDispatch { tenant: other, ..keyed("k", queued("theirs")) };
     assert_eq!(theirs.enqueue(&row).await, Ok(row.clone()));
     assert_eq!(theirs.list_dispatches("t", None, 10, 0).await.unwrap(), *std::slice::from_ref(&row));
     assert_eq!(ids(&h.list("t").await), ["ours"]);
     assert_eq!(h.mail.count_by_status().await.unwrap(), [1, 0, 0, 0, 0, 0]);
-    // What is in flight here keeps nobody from claiming there.
+    // A claimed row does not block the thread of the other tenant.
     let held = h.claim_one("t", at(1)).await;
     assert_eq!(held.dispatch_id, "ours");
     assert_eq!(h.mail.queued_thread_ids().await.unwrap(), [""; 0]);
     assert_eq!(theirs.queued_thread_ids().await.unwrap(), ["t"]);
     let theirs_held = theirs.claim("t", CONSUMER, LEASE_MS, at(1), 10).await.unwrap();
     assert_eq!(ids(&theirs_held), ["theirs"]);
-    // An interrupt here overtakes nothing there.
+    // An interrupt does not affect the thread of the other tenant.
     assert_eq!(h.mail.interrupt("t", at(2)).await.unwrap().active_dispatch, Some(held.clone()));
     assert_eq!(theirs.current_dispatch_epoch("t").await.unwrap(), 0);
     theirs.ack("theirs", token(&theirs_held[0]), at(3)).await.unwrap();
-    let overtaken = h.mail.ack("ours", token(&held), at(3)).await;
-    assert!(matches!(overtaken, Err(MailboxError::EpochConflict { .. })), "{overtaken:?}");
-    // An id is one tenant's, everywhere.
+    let superseded = h.mail.ack("ours", token(&held), at(3)).await;
+    assert!(matches!(superseded, Err(MailboxError::EpochConflict { .. })), "{superseded:?}");
+    // Dispatch ids are unique across tenants.
     let taken = theirs.enqueue(&RunDispatch { dispatch_id: "ours".to_owned(), ..row }).await;
     assert_eq!(taken, Err(MailboxError::DuplicateDispatch { dispatch_id: "ours".to_owned() }));
 }
 
-async fn what_ended_without_its_run_is_listed_until_it_is_seen_to(h: Harness) {
+async fn terminal_rows_are_listed_until_their_runs_are_reconciled(h: Harness) {
     for status in RunDispatchStatus::ALL {
         let name = status.as_str();
-        h.brought(on(name, queued(name)), status, at(1)).await;
+        h.enqueue_in_status(on(name, queued(name)), status, at(1)).await;
     }
-    // Used up by a holder that went silent.
-    h.held(on("u", RunDispatch { max_attempts: 1, ..queued("silent") }), at(1)).await;
+    // The only attempt ends by an expired lease.
+    h.claim_new(on("u", RunDispatch { max_attempts: 1, ..queued("silent") }), at(1)).await;
     h.mail.reclaim_expired_leases(at(1 + i64::try_from(LEASE_MS).unwrap() + 1), 10).await.unwrap();
-    // Superseded in the queue.
-    h.given([on("v", queued("overtaken"))]).await;
+    // An interrupt supersedes a queued row.
+    h.enqueue_all([on("v", queued("interrupted"))]).await;
     h.mail.interrupt("v", at(1)).await.unwrap();
-    // Acked says that the run was seen to; what lives is nobody's to close. The rest comes in the order it came in.
-    let expected = ["cancelled", "superseded", "dead_letter", "silent", "overtaken"];
+    // Acked rows and rows that are not terminal are not listed. The other rows are listed in arrival order.
+    let expected = ["cancelled", "superseded", "dead_letter", "silent", "interrupted"];
     let listed = h.mail.list_terminal_unreconciled(10).await.unwrap();
     assert_eq!(ids(&listed), expected);
     for row in &listed {
         assert_eq!(*row, h.load(&row.dispatch_id).await);
     }
     assert_eq!(ids(&h.mail.list_terminal_unreconciled(2).await.unwrap()), expected[..2]);
-    // They are no runs of ours, so that there is nothing to do about them but to say so.
+    // These dispatches have no runs, so the worker only marks the rows as reconciled.
     h.engine.worker().drain().await.unwrap();
     assert_eq!(h.mail.list_terminal_unreconciled(10).await.unwrap(), []);
 }

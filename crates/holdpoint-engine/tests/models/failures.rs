@@ -1,16 +1,16 @@
-//! What goes wrong, told apart.
+//! Failures of endpoints and their error codes.
 
 use holdpoint_engine::agent::model::{ModelError, OpenAi};
-use holdpoint_engine::outgoing::{Outgoing, Policy};
+use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::stand_in::{DONE, StandIn, Turn, ask, ends, event, local, piece, prompt, says};
+use crate::fake_endpoint::{DONE, FakeEndpoint, Turn, ask, ends, event, local, piece, prompt, text_reply};
 
-/// The error of one attempt.
+/// Returns the error of one attempt.
 async fn failure_of(turn: Turn) -> ModelError {
-    let stand_in = StandIn::with([turn]).await;
-    let mut settings = stand_in.settings();
+    let endpoint = FakeEndpoint::with([turn]).await;
+    let mut settings = endpoint.settings();
     settings.retries = 0;
     let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
     reply.unwrap_err()
@@ -21,7 +21,7 @@ fn error(message: &str, code: Value, kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn statuses_and_what_is_said_with_them_are_told_apart() {
+async fn statuses_and_error_bodies_map_to_distinct_error_codes() {
     let overflow = "This model's maximum context length is 8192 tokens. Please reduce the length.";
     let none = Value::Null;
     let table = [
@@ -58,7 +58,7 @@ async fn statuses_and_what_is_said_with_them_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_is_passed_on_and_not_all_of_it() {
+async fn the_message_of_a_server_is_passed_on_up_to_a_limit() {
     let failed = failure_of(Turn::json(404, &json!({"error": "model 'small' not found"}))).await;
     assert_eq!(failed, ModelError::BadRequest("model 'small' not found (status 404)".to_owned()));
     let endless = "x".repeat(1_000_000);
@@ -67,7 +67,7 @@ async fn what_a_server_says_is_passed_on_and_not_all_of_it() {
 }
 
 #[tokio::test]
-async fn refusals_and_filters_are_refusals() {
+async fn refusals_and_content_filters_are_reported_as_refused() {
     let refused = Turn::stream([
         piece(json!({"refusal": "I cannot "})),
         piece(json!({"refusal": "do that."})),
@@ -84,7 +84,7 @@ async fn refusals_and_filters_are_refusals() {
 }
 
 #[tokio::test]
-async fn replies_that_make_no_sense_are_bad_ones() {
+async fn incomplete_and_malformed_replies_are_reported_as_bad_replies() {
     let begins = || piece(json!({"content": "First, "}));
     let nameless = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]});
     let table = [
@@ -111,36 +111,36 @@ async fn replies_that_make_no_sense_are_bad_ones() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_a_stream_is_one() {
-    for (said, code) in [
+async fn an_error_event_in_a_stream_fails_the_reply() {
+    for (body, code) in [
         (error("Provider went away", json!(502), "x"), "model_unavailable"),
         (error("Slow down", json!(429), "x"), "model_unavailable"),
-        (error("Something", Value::Null, "server_error"), "model_unavailable"),
+        (error("Unknown", Value::Null, "server_error"), "model_unavailable"),
         (error("Too long", json!("context_length_exceeded"), "x"), "context_overflow"),
         (error("Bad", json!(400), "x"), "model_bad_request"),
     ] {
-        let failed = failure_of(Turn::stream([piece(json!({"content": "Fir"})), event(&said)])).await;
-        assert_eq!(failed.code(), code, "{said}: {failed:?}");
-        assert_eq!(failure_of(Turn::json(200, &said)).await.code(), code, "as a document: {said}");
+        let failed = failure_of(Turn::stream([piece(json!({"content": "Fir"})), event(&body)])).await;
+        assert_eq!(failed.code(), code, "{body}: {failed:?}");
+        assert_eq!(failure_of(Turn::json(200, &body)).await.code(), code, "as a document: {body}");
     }
 }
 
 #[tokio::test]
-async fn silence_in_the_middle_has_a_limit_and_so_has_the_whole() {
+async fn the_idle_time_and_the_total_time_of_a_reply_are_limited() {
     let slow = || Turn::stream([piece(json!({"content": "First, "}))]).silent();
-    for (timeout_ms, idle_timeout_ms, told) in [(60_000, 300, 300), (400, 60_000, 400)] {
-        let stand_in = StandIn::with([slow()]).await;
-        let mut settings = stand_in.settings();
+    for (timeout_ms, idle_timeout_ms, limit_ms) in [(60_000, 300, 300), (400, 60_000, 400)] {
+        let endpoint = FakeEndpoint::with([slow()]).await;
+        let mut settings = endpoint.settings();
         (settings.timeout_ms, settings.idle_timeout_ms) = (timeout_ms, idle_timeout_ms);
         settings.retries = 0;
-        let (reply, heard) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
-        assert_eq!(reply, Err(ModelError::TimedOut(told)));
-        assert_eq!(heard.len(), 1, "what had come was heard");
+        let (reply, deltas) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+        assert_eq!(reply, Err(ModelError::TimedOut(limit_ms)));
+        assert_eq!(deltas.len(), 1, "the first piece was delivered");
     }
 }
 
 #[tokio::test]
-async fn a_huge_reply_is_given_up_and_not_asked_for_again() {
+async fn a_reply_over_the_size_limit_fails_and_is_not_retried() {
     let part = piece(json!({"content": "x".repeat(1000)}));
     let refusal = piece(json!({"refusal": "x".repeat(1000)}));
     let call = |n: usize| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "x".repeat(n)}}]});
@@ -158,37 +158,42 @@ async fn a_huge_reply_is_given_up_and_not_asked_for_again() {
         ("a document", Turn::json(200, &document)),
     ];
     for (what, turn) in table {
-        let stand_in = StandIn::with([turn]).await;
-        let mut settings = stand_in.settings();
+        let endpoint = FakeEndpoint::with([turn]).await;
+        let mut settings = endpoint.settings();
         settings.reply_bytes_max = 10_000;
         let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
         assert!(matches!(reply, Err(ModelError::BadReply(_))), "{what}: {reply:?}");
-        assert_eq!(stand_in.heard().len(), 1, "{what}");
+        assert_eq!(endpoint.requests().len(), 1, "{what}");
     }
 }
 
 #[tokio::test]
-async fn nobody_there_is_not_available() {
+async fn an_unreachable_endpoint_is_reported_as_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let settings = StandIn::with([says("x")]).await.settings();
+    let settings = FakeEndpoint::with([text_reply("x")]).await.settings();
     drop(listener);
-    let settings =
-        holdpoint_engine::agent::model::Settings { base_url: format!("http://{address}/v1"), ..settings };
+    let settings = holdpoint_engine::agent::model::OpenAiSettings {
+        base_url: format!("http://{address}/v1"),
+        ..settings
+    };
     let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
     assert!(matches!(reply, Err(ModelError::Unavailable { .. })), "{reply:?}");
 }
 
 #[tokio::test]
-async fn only_an_operator_opens_the_inside_for_models() {
-    let stand_in = StandIn::with([says("x")]).await;
+async fn only_an_operator_can_allow_private_addresses_for_models() {
+    let endpoint = FakeEndpoint::with([text_reply("x")]).await;
     for outgoing in [
-        Outgoing::new(Policy::default()),
-        Outgoing::new(Policy { allow: vec!["127.0.0.0/8".parse().unwrap()], ..Policy::default() }),
-        Outgoing::new(Policy::opening(vec!["10.0.0.0/8".parse().unwrap()])),
+        Outgoing::new(OutgoingPolicy::default()),
+        Outgoing::new(OutgoingPolicy {
+            allow: vec!["127.0.0.0/8".parse().unwrap()],
+            ..OutgoingPolicy::default()
+        }),
+        Outgoing::new(OutgoingPolicy::for_operator_networks(vec!["10.0.0.0/8".parse().unwrap()])),
     ] {
-        let flaw = OpenAi::new(stand_in.settings(), outgoing).unwrap_err();
+        let flaw = OpenAi::new(endpoint.settings(), outgoing).unwrap_err();
         assert_eq!(flaw.field, "baseUrl", "{flaw}");
     }
-    assert_eq!(ask(&stand_in.model(), &prompt("hello")).await.0.unwrap().text, "x");
+    assert_eq!(ask(&endpoint.model(), &prompt("hello")).await.0.unwrap().text, "x");
 }

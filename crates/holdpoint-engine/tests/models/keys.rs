@@ -1,18 +1,18 @@
-//! Keys are read for every call and shown to nobody.
+//! API keys: they are read for each call and never shown.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_engine::agent::model::{HeaderText, KeyRef, ModelError, OpenAi, Secret, from_definition};
+use holdpoint_engine::agent::model::{HeaderText, KeyRef, ModelError, OpenAi, SecretText, from_definition};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use crate::stand_in::{StandIn, Turn, ask, ends, header, local, piece, prompt, says};
+use crate::fake_endpoint::{FakeEndpoint, Turn, ask, ends, header, local, piece, prompt, text_reply};
 
 const CANARY: &str = "sk-canary-4711";
 
-/// Everything that is logged, on any level, by this thread.
+/// Collects the log of this thread, at all levels.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 
@@ -42,7 +42,7 @@ impl tracing::Subscriber for Log {
 }
 
 #[tokio::test]
-async fn a_key_never_appears_in_what_is_told_or_logged() {
+async fn a_key_never_appears_in_errors_or_logs() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let folder = tempfile::tempdir().unwrap();
@@ -62,11 +62,11 @@ async fn a_key_never_appears_in_what_is_told_or_logged() {
         Turn::stream([refusal, ends("stop")]),
         Turn::json(301, &repeated),
     ] {
-        let stand_in = StandIn::with([turn.clone()]).await;
-        let mut settings = stand_in.settings();
+        let endpoint = FakeEndpoint::with([turn.clone()]).await;
+        let mut settings = endpoint.settings();
         settings.api_key = Some(KeyRef::File(folder.path().join("key")));
         settings.headers = vec![
-            ("x-also".to_owned(), HeaderText::Text(Secret::new(format!("{CANARY}-too")))),
+            ("x-also".to_owned(), HeaderText::Text(SecretText::new(format!("{CANARY}-too")))),
             ("x-other".to_owned(), HeaderText::Key(KeyRef::File(folder.path().join("key")))),
         ];
         settings.base_url = format!("{}?key={CANARY}", settings.base_url);
@@ -75,47 +75,48 @@ async fn a_key_never_appears_in_what_is_told_or_logged() {
         let shown = format!("{shown} {model:?}");
         let (reply, _) = ask(&model, &prompt("hello")).await;
         let failed = reply.unwrap_err();
-        for told in [failed.to_string(), format!("{failed:?}"), shown] {
-            assert!(!told.contains("canary"), "{turn:?}: {told}");
+        for text in [failed.to_string(), format!("{failed:?}"), shown] {
+            assert!(!text.contains("canary"), "{turn:?}: {text}");
         }
-        let heard = &stand_in.heard()[0];
-        assert_eq!(header(heard, "authorization").unwrap(), format!("Bearer {CANARY}"), "it was used");
-        assert!(heard.starts_with(&format!("POST /v1/chat/completions?key={CANARY} ")), "{heard}");
+        let request = &endpoint.requests()[0];
+        assert_eq!(header(request, "authorization").unwrap(), format!("Bearer {CANARY}"), "the key is sent");
+        assert!(request.starts_with(&format!("POST /v1/chat/completions?key={CANARY} ")), "{request}");
     }
     let logged = log.0.lock().unwrap().clone();
-    assert!(logged.contains("a model is asked again"), "the log was heard: {logged}");
+    assert!(logged.contains("retrying a call of a model"), "the log is collected: {logged}");
     assert!(!logged.contains("canary"), "{logged}");
 }
 
 #[tokio::test]
-async fn a_key_in_the_address_is_not_told_either() {
-    let stand_in = StandIn::with([Turn::json(400, &json!({"error": format!("no {CANARY}")}))]).await;
-    let mut settings = stand_in.settings();
+async fn a_key_in_the_address_is_hidden_in_errors() {
+    let endpoint = FakeEndpoint::with([Turn::json(400, &json!({"error": format!("no {CANARY}")}))]).await;
+    let mut settings = endpoint.settings();
     settings.base_url = format!("{}?key={CANARY}", settings.base_url);
     let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
     assert_eq!(reply, Err(ModelError::BadRequest("no [hidden] (status 400)".to_owned())));
 }
 
 #[tokio::test]
-async fn a_key_that_was_changed_counts_from_then_on() {
+async fn a_changed_key_is_used_from_the_next_call_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
-    let stand_in = StandIn::with([says("Hello.")]).await;
-    let mut settings = stand_in.settings();
+    let endpoint = FakeEndpoint::with([text_reply("Hello.")]).await;
+    let mut settings = endpoint.settings();
     settings.api_key = Some(KeyRef::File(file.clone()));
     let model = OpenAi::new(settings, local()).unwrap();
     for key in ["first", " second\n"] {
         std::fs::write(&file, key).unwrap();
         ask(&model, &prompt("hello")).await.0.unwrap();
     }
-    let sent: Vec<_> = stand_in.heard().iter().map(|heard| header(heard, "authorization").unwrap()).collect();
+    let sent: Vec<_> =
+        endpoint.requests().iter().map(|request| header(request, "authorization").unwrap()).collect();
     assert_eq!(sent, ["Bearer first", "Bearer second"]);
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_there_or_cannot_be_sent_is_told_before_anything_is_sent() {
+async fn a_missing_or_invalid_key_fails_before_the_request_is_sent() {
     let folder = tempfile::tempdir().unwrap();
-    let stand_in = StandIn::with([says("Hello.")]).await;
+    let endpoint = FakeEndpoint::with([text_reply("Hello.")]).await;
     let written = |name: &str, bytes: &[u8]| {
         std::fs::write(folder.path().join(name), bytes).unwrap();
         KeyRef::File(folder.path().join(name))
@@ -127,34 +128,37 @@ async fn a_key_that_is_not_there_or_cannot_be_sent_is_told_before_anything_is_se
         written("two-lines", b"canary\r\nHost: elsewhere"),
         written("not-text", b"\xff\xfe"),
     ] {
-        let mut settings = stand_in.settings();
+        let mut settings = endpoint.settings();
         settings.api_key = Some(key.clone());
         let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
         let failed = reply.unwrap_err();
         assert!(matches!(failed, ModelError::Unauthorized(_)), "{key:?}: {failed:?}");
-        let told = failed.to_string();
-        assert!(!told.contains("canary") && !told.contains(folder.path().to_str().unwrap()), "{told}");
+        let message = failed.to_string();
+        assert!(
+            !message.contains("canary") && !message.contains(folder.path().to_str().unwrap()),
+            "{message}"
+        );
     }
-    assert!(stand_in.heard().is_empty());
+    assert!(endpoint.requests().is_empty());
 }
 
 #[tokio::test]
-async fn keys_come_from_the_environment_and_into_any_header() {
-    let stand_in = StandIn::with([says("Hello.")]).await;
-    // Whatever runs tests sets this one.
+async fn keys_from_the_environment_can_be_sent_in_any_header() {
+    let endpoint = FakeEndpoint::with([text_reply("Hello.")]).await;
+    // Every test runner sets this variable.
     let key = json!({"env": "CARGO_PKG_NAME"});
     let model = json!({
         "provider": "openai",
         "model": "small",
-        "baseUrl": format!("http://{}/v1/", stand_in.address),
+        "baseUrl": format!("http://{}/v1/", endpoint.address),
         "headers": {"api-key": key, "X-Title": "Test"},
     });
     let folder = tempfile::tempdir().unwrap();
     let model = from_definition(&model, Some(folder.path()), &local()).unwrap();
     ask(model.as_ref(), &prompt("hello")).await.0.unwrap();
-    let heard = &stand_in.heard()[0];
-    assert!(heard.starts_with("POST /v1/chat/completions "), "{heard}");
-    assert_eq!(header(heard, "api-key").as_deref(), Some("holdpoint-engine"));
-    assert_eq!(header(heard, "x-title").as_deref(), Some("Test"));
-    assert_eq!(header(heard, "authorization"), None);
+    let request = &endpoint.requests()[0];
+    assert!(request.starts_with("POST /v1/chat/completions "), "{request}");
+    assert_eq!(header(request, "api-key").as_deref(), Some("holdpoint-engine"));
+    assert_eq!(header(request, "x-title").as_deref(), Some("Test"));
+    assert_eq!(header(request, "authorization"), None);
 }

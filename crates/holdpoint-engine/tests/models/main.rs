@@ -1,14 +1,13 @@
-//! Models of agents: chat-completions endpoints, spoken to over real sockets, and scripts. Everything stays on this
-//! machine.
+//! Tests of models: chat-completions endpoints over real sockets, and scripted models. The tests need no network.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod definitions;
 mod failures;
+mod fake_endpoint;
 mod keys;
 mod replies;
 mod requests;
 mod retries;
 mod scripts;
-mod stand_in;

@@ -1,22 +1,22 @@
-//! Replies as endpoints give them, however their bytes are cut.
+//! Parsing of replies, for streams and documents that are split at any byte.
 
-use holdpoint_engine::agent::model::{Delta, Finish, Reply, unparsed};
+use holdpoint_engine::agent::model::{FinishReason, ModelReply, ReplyDelta, unparsed_arguments};
 use holdpoint_engine::core::agent::{CallRequest, Usage};
 use serde_json::{Value, json};
 
-use crate::stand_in::{DONE, StandIn, Turn, ask, ends, event, piece, prompt};
+use crate::fake_endpoint::{DONE, FakeEndpoint, Turn, ask, ends, event, piece, prompt};
 
-async fn reply_to(turn: Turn) -> (Reply, Vec<Delta>) {
-    let stand_in = StandIn::with([turn]).await;
-    let (reply, heard) = ask(&stand_in.model(), &prompt("hello")).await;
-    assert_eq!(stand_in.heard().len(), 1, "a good reply is asked for once");
-    (reply.unwrap(), heard)
+async fn reply_to(turn: Turn) -> (ModelReply, Vec<ReplyDelta>) {
+    let endpoint = FakeEndpoint::with([turn]).await;
+    let (reply, deltas) = ask(&endpoint.model(), &prompt("hello")).await;
+    assert_eq!(endpoint.requests().len(), 1, "a valid reply is requested once");
+    (reply.unwrap(), deltas)
 }
 
-fn text(heard: &[Delta]) -> String {
-    let texts = heard.iter().filter_map(|delta| match delta {
-        Delta::Text(text) => Some(text.as_str()),
-        Delta::Call { .. } | Delta::Restarted => None,
+fn text(deltas: &[ReplyDelta]) -> String {
+    let texts = deltas.iter().filter_map(|delta| match delta {
+        ReplyDelta::Text(text) => Some(text.as_str()),
+        ReplyDelta::Call { .. } | ReplyDelta::Restarted => None,
     });
     texts.collect()
 }
@@ -25,13 +25,13 @@ fn call(id: &str, name: &str, arguments: Value) -> CallRequest {
     CallRequest { id: id.to_owned(), name: name.to_owned(), arguments }
 }
 
-fn of_call(index: u64, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
+fn call_delta(index: u64, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
     let function = json!({"name": name, "arguments": arguments});
     json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]})
 }
 
 #[tokio::test]
-async fn a_stream_becomes_text_with_its_costs_and_is_heard_as_it_comes() {
+async fn a_stream_yields_deltas_and_then_text_and_usage() {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3}});
     let turn = Turn::stream([
         piece(json!({"role": "assistant", "content": ""})),
@@ -41,19 +41,19 @@ async fn a_stream_becomes_text_with_its_costs_and_is_heard_as_it_comes() {
         event(&usage),
         DONE.to_owned(),
     ]);
-    let (reply, heard) = reply_to(turn).await;
-    let expected = Reply {
+    let (reply, deltas) = reply_to(turn).await;
+    let expected = ModelReply {
         text: "Good morning.".to_owned(),
         usage: Usage { input_tokens: 12, output_tokens: 3 },
         model: "small-2".to_owned(),
-        ..Reply::default()
+        ..ModelReply::default()
     };
     assert_eq!(reply, expected);
-    assert_eq!(heard, [Delta::Text("Good ".to_owned()), Delta::Text("morning.".to_owned())]);
+    assert_eq!(deltas, [ReplyDelta::Text("Good ".to_owned()), ReplyDelta::Text("morning.".to_owned())]);
 }
 
 #[tokio::test]
-async fn a_stream_is_read_the_same_in_whatever_pieces_and_lines_it_comes() {
+async fn a_stream_is_parsed_independently_of_chunks_and_line_ends() {
     let stream = [
         ": hello\n\n".to_owned(),
         piece(json!({"content": "Grüße, "})),
@@ -66,43 +66,43 @@ async fn a_stream_is_read_the_same_in_whatever_pieces_and_lines_it_comes() {
     for line_end in ["\n", "\r\n", "\r"] {
         let stream = stream.replace('\n', line_end);
         for size in [1, 2, 3, 7, 64, 100_000] {
-            let (reply, heard) = reply_to(Turn::stream(stream.as_bytes().chunks(size))).await;
+            let (reply, deltas) = reply_to(Turn::stream(stream.as_bytes().chunks(size))).await;
             assert_eq!(reply.text, "Grüße, 😀€", "{line_end:?} in pieces of {size}");
-            assert_eq!(text(&heard), reply.text);
+            assert_eq!(text(&deltas), reply.text);
         }
     }
 }
 
 #[tokio::test]
-async fn calls_in_parallel_are_put_together_by_their_index() {
+async fn parallel_calls_are_assembled_by_their_index() {
     let turn = Turn::stream([
         piece(json!({"content": "Let me see."})),
-        piece(of_call(0, Some("c1"), Some("weather"), "")),
-        piece(of_call(1, Some("c2"), Some("mail"), "{\"to\":")),
-        piece(of_call(0, None, None, "{\"in\": \"B")),
-        piece(of_call(1, None, None, " \"a@b\"}")),
-        piece(of_call(0, None, None, "erlin\"}")),
+        piece(call_delta(0, Some("c1"), Some("weather"), "")),
+        piece(call_delta(1, Some("c2"), Some("mail"), "{\"to\":")),
+        piece(call_delta(0, None, None, "{\"in\": \"B")),
+        piece(call_delta(1, None, None, " \"a@b\"}")),
+        piece(call_delta(0, None, None, "erlin\"}")),
         ends("tool_calls"),
         DONE.to_owned(),
     ]);
-    let (reply, heard) = reply_to(turn).await;
-    assert_eq!(reply.finish, Finish::Calls);
+    let (reply, deltas) = reply_to(turn).await;
+    assert_eq!(reply.finish, FinishReason::Calls);
     assert_eq!(
         reply.calls,
         [call("c1", "weather", json!({"in": "Berlin"})), call("c2", "mail", json!({"to": "a@b"}))]
     );
-    let first = Delta::Call {
+    let first = ReplyDelta::Call {
         index: 1,
         id: Some("c2".to_owned()),
         name: Some("mail".to_owned()),
         arguments: "{\"to\":".to_owned(),
     };
-    let later = Delta::Call { index: 1, id: None, name: None, arguments: " \"a@b\"}".to_owned() };
-    assert_eq!((&heard[2], &heard[4]), (&first, &later));
+    let later = ReplyDelta::Call { index: 1, id: None, name: None, arguments: " \"a@b\"}".to_owned() };
+    assert_eq!((&deltas[2], &deltas[4]), (&first, &later));
 }
 
 #[tokio::test]
-async fn calls_of_servers_that_count_in_ways_of_their_own_are_understood() {
+async fn calls_with_nonstandard_indexes_are_parsed() {
     let one = |index: Value, id: Value, name: &str, arguments: Value| {
         let function = json!({"name": name, "arguments": arguments});
         piece(json!({"tool_calls": [{"index": index, "id": id, "function": function}]}))
@@ -143,12 +143,12 @@ async fn calls_of_servers_that_count_in_ways_of_their_own_are_understood() {
         pieces.extend([ends("stop"), DONE.to_owned()]);
         let (reply, _) = reply_to(Turn::stream(pieces)).await;
         assert_eq!(reply.calls, [a.clone(), b.clone()], "{what}");
-        assert_eq!(reply.finish, Finish::Calls, "{what}");
+        assert_eq!(reply.finish, FinishReason::Calls, "{what}");
     }
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_are_kept_as_they_are_and_never_guessed_at() {
+async fn arguments_that_are_not_an_object_are_kept_unparsed() {
     for (written, reason, expected) in [
         ("{\"a\": 1}", "tool_calls", Ok(json!({"a": 1}))),
         ("", "tool_calls", Ok(json!({}))),
@@ -162,26 +162,29 @@ async fn arguments_that_are_no_object_are_kept_as_they_are_and_never_guessed_at(
         ("null", "tool_calls", Err("null")),
         ("rm -rf", "tool_calls", Err("rm -rf")),
     ] {
-        let turn =
-            Turn::stream([piece(of_call(0, Some("c"), Some("f"), written)), ends(reason), DONE.to_owned()]);
+        let turn = Turn::stream([
+            piece(call_delta(0, Some("c"), Some("f"), written)),
+            ends(reason),
+            DONE.to_owned(),
+        ]);
         let (reply, _) = reply_to(turn).await;
         let arguments = &reply.calls[0].arguments;
         match expected {
-            Ok(value) => assert_eq!((arguments, unparsed(arguments)), (&value, None), "{written}"),
-            Err(text) => assert_eq!(unparsed(arguments), Some(text), "{written}"),
+            Ok(value) => assert_eq!((arguments, unparsed_arguments(arguments)), (&value, None), "{written}"),
+            Err(text) => assert_eq!(unparsed_arguments(arguments), Some(text), "{written}"),
         }
     }
 }
 
 #[tokio::test]
-async fn a_reply_at_its_limit_says_so() {
+async fn a_reply_at_its_token_limit_has_the_finish_reason_length() {
     let (reply, _) =
         reply_to(Turn::stream([piece(json!({"content": "and th"})), ends("length"), DONE.to_owned()])).await;
-    assert_eq!((reply.text.as_str(), reply.finish), ("and th", Finish::Length));
+    assert_eq!((reply.text.as_str(), reply.finish), ("and th", FinishReason::Length));
 }
 
 #[tokio::test]
-async fn a_document_is_understood_as_well_as_a_stream() {
+async fn a_reply_can_be_a_json_document() {
     let calls =
         json!([{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"n\":1}"}}]);
     let message = json!({"role": "assistant", "content": "Hm.", "tool_calls": calls});
@@ -193,24 +196,24 @@ async fn a_document_is_understood_as_well_as_a_stream() {
     let bytes = format!("\n {document}");
     for size in [1, 10, 100_000] {
         let turn = Turn::answer(200, &[("content-type", "application/json")], bytes.as_bytes().chunks(size));
-        let (reply, heard) = reply_to(turn).await;
+        let (reply, deltas) = reply_to(turn).await;
         assert_eq!((reply.text.as_str(), reply.model.as_str()), ("Hm.", "small-3"));
         assert_eq!(reply.calls, [call("c1", "f", json!({"n": 1}))]);
         assert_eq!(reply.usage, Usage { input_tokens: 5, output_tokens: 6 });
-        assert_eq!((text(&heard).as_str(), heard.len()), ("Hm.", 2));
+        assert_eq!((text(&deltas).as_str(), deltas.len()), ("Hm.", 2));
     }
 }
 
 #[tokio::test]
-async fn a_reply_that_is_complete_is_kept_whatever_becomes_of_the_rest() {
-    let said = || [piece(json!({"content": "Yes."})), ends("stop")];
+async fn a_complete_reply_is_accepted_despite_errors_after_it() {
+    let complete = || [piece(json!({"content": "Yes."})), ends("stop")];
     let half = piece(json!({"content": "Yes."})) + &ends("stop") + "data: {\"choi";
     let table = [
-        ("no [DONE]", Turn::stream(said())),
-        ("no [DONE], and the connection breaks", Turn::stream(said()).cut()),
-        ("nonsense follows", Turn::stream([said().concat(), "data: {oops}\n\n".to_owned()])),
-        ("nonsense follows at once", Turn::stream([said().concat() + "data: {oops}\n\n"])),
-        ("an error follows", Turn::stream([said().concat() + "data: {\"error\": \"late\"}\n\n"])),
+        ("no [DONE]", Turn::stream(complete())),
+        ("no [DONE], and the connection breaks", Turn::stream(complete()).cut()),
+        ("nonsense follows", Turn::stream([complete().concat(), "data: {oops}\n\n".to_owned()])),
+        ("nonsense follows at once", Turn::stream([complete().concat() + "data: {oops}\n\n"])),
+        ("an error follows", Turn::stream([complete().concat() + "data: {\"error\": \"late\"}\n\n"])),
         ("half an event follows", Turn::stream([half])),
         ("[DONE] without a reason", Turn::stream([piece(json!({"content": "Yes."})), DONE.to_owned()])),
         (
@@ -234,12 +237,12 @@ async fn a_reply_that_is_complete_is_kept_whatever_becomes_of_the_rest() {
                 event(
                     &json!({"choices": [{"index": 1, "delta": {"content": "No."}, "finish_reason": "stop"}]}),
                 ),
-                said().concat(),
+                complete().concat(),
             ]),
         ),
     ];
     for (what, turn) in table {
         let (reply, _) = reply_to(turn).await;
-        assert_eq!((reply.text.as_str(), reply.finish), ("Yes.", Finish::Stop), "{what}");
+        assert_eq!((reply.text.as_str(), reply.finish), ("Yes.", FinishReason::Stop), "{what}");
     }
 }

@@ -1,18 +1,19 @@
-//! What endpoints are asked.
+//! Requests to endpoints.
 
 use std::sync::Arc;
 
-use holdpoint_engine::agent::model::{OpenAi, Prompt};
+use holdpoint_engine::agent::model::{ModelPrompt, OpenAi};
 use holdpoint_engine::agent::tool::ToolSpec;
 use holdpoint_engine::core::agent::{CallRequest, Message, Role};
 use serde_json::{Value, json};
 
-use crate::stand_in::{StandIn, ask, local, prompt, says};
+use crate::fake_endpoint::{FakeEndpoint, ask, local, prompt, text_reply};
 
-async fn asked(prompt: &Prompt) -> Value {
-    let stand_in = StandIn::with([says("Hello.")]).await;
-    ask(&stand_in.model(), prompt).await.0.unwrap();
-    stand_in.body(0)
+/// Returns the body of the request for a prompt.
+async fn request_body(prompt: &ModelPrompt) -> Value {
+    let endpoint = FakeEndpoint::with([text_reply("Hello.")]).await;
+    ask(&endpoint.model(), prompt).await.0.unwrap();
+    endpoint.body(0)
 }
 
 fn call(id: &str, arguments: Value) -> CallRequest {
@@ -20,7 +21,7 @@ fn call(id: &str, arguments: Value) -> CallRequest {
 }
 
 #[tokio::test]
-async fn a_conversation_is_told_in_the_form_that_endpoints_take() {
+async fn a_conversation_is_sent_as_chat_completions_messages() {
     let reply =
         Message { calls: vec![call("c1", json!({"to": "a"}))], ..Message::new("a1", Role::Assistant, "") };
     let result = |id: &str, of: &str, content: Value| Message {
@@ -44,7 +45,7 @@ async fn a_conversation_is_told_in_the_form_that_endpoints_take() {
         idempotent: false,
         primary: None,
     };
-    let prompt = Prompt {
+    let prompt = ModelPrompt {
         instructions: Some("You write mail.".to_owned()),
         messages: messages.into_iter().map(Arc::new).collect(),
         tools: vec![Arc::new(tool)],
@@ -70,38 +71,39 @@ async fn a_conversation_is_told_in_the_form_that_endpoints_take() {
             {"role": "user", "content": parts},
         ],
     });
-    assert_eq!(asked(&prompt).await, expected);
+    assert_eq!(request_body(&prompt).await, expected);
 }
 
 #[tokio::test]
-async fn a_call_without_a_result_is_given_one_because_endpoints_refuse_it_otherwise() {
+async fn a_call_without_a_result_gets_a_placeholder_result() {
     let two = vec![call("c1", json!({})), call("c2", json!({}))];
     let reply = Message { calls: two, ..Message::new("a1", Role::Assistant, "Let me see.") };
     let result = Message { call_id: Some("c2".to_owned()), ..Message::new("r2", Role::Tool, "ok") };
-    for said_since in [true, false] {
+    for has_later_message in [true, false] {
         let mut messages = vec![Message::new("u1", Role::User, "Write."), reply.clone(), result.clone()];
-        if said_since {
+        if has_later_message {
             messages.push(Message::new("u2", Role::User, "Well?"));
         }
-        let prompt = Prompt { messages: messages.into_iter().map(Arc::new).collect(), ..prompt("") };
-        let body = asked(&prompt).await;
+        let prompt = ModelPrompt { messages: messages.into_iter().map(Arc::new).collect(), ..prompt("") };
+        let body = request_body(&prompt).await;
         let messages = body["messages"].as_array().unwrap();
         let of: Vec<_> = messages.iter().map(|message| message["tool_call_id"].as_str()).collect();
         let mut expected = vec![None, None, Some("c2"), Some("c1")];
-        expected.extend(said_since.then_some(None));
+        expected.extend(has_later_message.then_some(None));
         assert_eq!(of, expected);
     }
 }
 
 #[tokio::test]
-async fn options_of_the_prompt_go_before_those_of_the_definition_and_touch_nothing_else() {
-    let stand_in = StandIn::with([says("Hello.")]).await;
-    let mut settings = stand_in.settings();
+async fn options_of_the_prompt_override_options_of_the_definition_and_no_other_members() {
+    let endpoint = FakeEndpoint::with([text_reply("Hello.")]).await;
+    let mut settings = endpoint.settings();
     let options = json!({"temperature": 0.5, "maxTokens": 10, "reasoningEffort": "low", "top_p": 0.9});
     settings.options = options.as_object().unwrap().clone();
     settings.stream = false;
-    let said = json!({"maxTokens": 20, "model": "large", "messages": [], "streamOptions": {}, "n": 5});
-    let prompt = Prompt { options: said.as_object().unwrap().clone(), ..prompt("hello") };
+    let options_of_prompt =
+        json!({"maxTokens": 20, "model": "large", "messages": [], "streamOptions": {}, "n": 5});
+    let prompt = ModelPrompt { options: options_of_prompt.as_object().unwrap().clone(), ..prompt("hello") };
     ask(&OpenAi::new(settings, local()).unwrap(), &prompt).await.0.unwrap();
     let expected = json!({
         "model": "small",
@@ -111,5 +113,5 @@ async fn options_of_the_prompt_go_before_those_of_the_definition_and_touch_nothi
         "reasoning_effort": "low",
         "top_p": 0.9,
     });
-    assert_eq!(stand_in.body(0), expected);
+    assert_eq!(endpoint.body(0), expected);
 }

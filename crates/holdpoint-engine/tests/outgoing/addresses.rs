@@ -1,9 +1,9 @@
-//! IANA's registries of special-purpose addresses, written down a second time: each network from end to end, and its
-//! neighbours, which stay open.
+//! The IANA registries of special-purpose addresses, repeated here: all addresses of each network are rejected, and the
+//! addresses next to it are accepted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use holdpoint_engine::outgoing::{Error, Network, Outgoing, Policy, Refused};
+use holdpoint_engine::outgoing::{Error, Network, Outgoing, OutgoingPolicy, OutgoingRefusal};
 
 use crate::peer::get;
 
@@ -127,7 +127,7 @@ const OPEN: [&str; 56] = [
     "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff",
 ];
 
-/// First, last, and some in between.
+/// Returns the first and the last address of a network, and some between them.
 fn samples(network: &str) -> Vec<IpAddr> {
     let (base, prefix) = network.split_once('/').unwrap();
     let prefix: u32 = prefix.parse().unwrap();
@@ -145,7 +145,7 @@ fn samples(network: &str) -> Vec<IpAddr> {
     }
 }
 
-/// The first and the last address of a network, and those next to it that are open.
+/// Returns the first and the last address of a network, and the public addresses next to it.
 pub(crate) fn neighbours(network: &str) -> (Vec<IpAddr>, Vec<IpAddr>) {
     let ends = samples(network);
     let (first, last) = (ends[0], ends[ends.len() - 1]);
@@ -178,13 +178,13 @@ pub(crate) fn url(address: IpAddr) -> String {
 }
 
 #[tokio::test]
-async fn no_special_address_is_ever_connected_to() {
-    let outgoing = Outgoing::new(Policy::default());
+async fn no_special_purpose_address_is_connected_to() {
+    let outgoing = Outgoing::new(OutgoingPolicy::default());
     for network in CLOSED {
         for address in samples(network) {
             let refused = outgoing.send(get(&url(address))).await;
             assert!(
-                matches!(refused, Err(Error::Refused(Refused::Address { .. }))),
+                matches!(refused, Err(Error::Refused(OutgoingRefusal::Address { .. }))),
                 "{address} of {network}: {refused:?}"
             );
         }
@@ -193,20 +193,20 @@ async fn no_special_address_is_ever_connected_to() {
 }
 
 #[test]
-fn the_neighbours_of_special_addresses_are_open() {
-    let outgoing = Outgoing::new(Policy::default());
+fn addresses_next_to_special_purpose_networks_are_accepted() {
+    let outgoing = Outgoing::new(OutgoingPolicy::default());
     let closed: Vec<_> =
         OPEN.iter().filter(|address| outgoing.check_url(&url(address.parse().unwrap())).is_err()).collect();
     assert_eq!(
         closed,
         [&"2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"],
-        "the last of 2001::/23, to see that this looks"
+        "the last address of 2001::/23 shows that this test detects rejections"
     );
 }
 
 #[test]
-fn switching_loopback_on_opens_loopback_and_nothing_else() {
-    let outgoing = Outgoing::new(Policy { allow_loopback: true, ..Policy::default() });
+fn allow_loopback_allows_only_loopback() {
+    let outgoing = Outgoing::new(OutgoingPolicy { allow_loopback: true, ..OutgoingPolicy::default() });
     for network in CLOSED {
         for address in samples(network) {
             let loopback = network == "127.0.0.0/8" || address == IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -216,35 +216,35 @@ fn switching_loopback_on_opens_loopback_and_nothing_else() {
         }
     }
     let plain = outgoing.check_url("http://8.8.8.8/");
-    assert_eq!(plain, Err(Refused::PlainText { host: "8.8.8.8".to_owned() }));
+    assert_eq!(plain, Err(OutgoingRefusal::PlainText { host: "8.8.8.8".to_owned() }));
 }
 
 #[test]
-fn an_operator_opens_networks_and_closes_others_and_closing_wins() {
+fn denied_networks_take_precedence_over_allowed_networks() {
     let networks = |texts: &[&str]| texts.iter().map(|text| text.parse::<Network>().unwrap()).collect();
-    let outgoing = Outgoing::new(Policy {
+    let outgoing = Outgoing::new(OutgoingPolicy {
         allow: networks(&["10.1.0.0/16", "fd00:1::/32", "64:ff9b::/96"]),
         deny: networks(&["10.1.9.0/24", "8.8.0.0/16", "2606:4700::/32"]),
-        ..Policy::default()
+        ..OutgoingPolicy::default()
     });
-    let judged = |host: &str| outgoing.check_url(&format!("https://{host}/")).err();
-    let denied = |host: &str| Some(Refused::Denied { host: host.to_owned() });
+    let check = |host: &str| outgoing.check_url(&format!("https://{host}/")).err();
+    let denied = |host: &str| Some(OutgoingRefusal::Denied { host: host.to_owned() });
     for open in ["10.1.2.3", "[fd00:1::7]", "1.1.1.1", "[64:ff9b::1.1.1.1]", "[64:ff9b::10.1.2.3]"] {
-        assert_eq!(judged(open), None, "{open}");
+        assert_eq!(check(open), None, "{open}");
     }
     for closed in
         ["10.2.0.1", "[fd00:2::7]", "[64:ff9b::10.2.0.1]", "[64:ff9b::127.0.0.1]", "[::ffff:10.1.2.3]"]
     {
-        assert!(matches!(judged(closed), Some(Refused::Address { .. })), "{closed}");
+        assert!(matches!(check(closed), Some(OutgoingRefusal::Address { .. })), "{closed}");
     }
-    assert_eq!(judged("10.1.9.1"), denied("10.1.9.1"));
-    assert_eq!(judged("8.8.8.8"), denied("8.8.8.8"));
-    assert_eq!(judged("[2606:4700::1]"), denied("2606:4700::1"));
-    assert_eq!(judged("[64:ff9b::8.8.8.8]"), denied("64:ff9b::808:808"), "also behind a translator");
+    assert_eq!(check("10.1.9.1"), denied("10.1.9.1"));
+    assert_eq!(check("8.8.8.8"), denied("8.8.8.8"));
+    assert_eq!(check("[2606:4700::1]"), denied("2606:4700::1"));
+    assert_eq!(check("[64:ff9b::8.8.8.8]"), denied("64:ff9b::808:808"), "also behind NAT64");
 }
 
 #[test]
-fn a_network_that_says_less_than_it_seems_is_not_taken() {
+fn an_invalid_network_is_rejected() {
     for good in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "192.0.2.7", "192.0.2.7/32", "2001:db8::/32", "::1"] {
         assert!(good.parse::<Network>().is_ok(), "{good}");
     }

@@ -1,19 +1,21 @@
-//! What a call takes and gives back: redirects stay where they are, and time and bytes have limits.
+//! HTTP requests and responses: redirects are not followed, and time and size are limited.
 
-use holdpoint_engine::outgoing::{Error, Method, Outgoing, Policy, Refused, Request, Script, Stage};
+use holdpoint_engine::outgoing::{
+    CallStage, Error, Method, Outgoing, OutgoingPolicy, OutgoingRefusal, OutgoingRequest, ScriptedResolver,
+};
 use tokio::net::TcpListener;
 
-use crate::peer::{Peer, Reply, get, header, scripted};
+use crate::peer::{Peer, PeerReply, get, header, scripted};
 
 fn open() -> Outgoing {
-    scripted(&Script::default(), true)
+    scripted(&ScriptedResolver::default(), true)
 }
 
 #[tokio::test]
-async fn a_call_carries_method_headers_and_body_and_brings_back_the_answer() {
+async fn a_call_sends_method_headers_and_body_and_returns_the_response() {
     let answer = "HTTP/1.1 201 Created\r\nContent-Length: 4\r\nX-One: 1\r\nx-two: 2\r\n\r\nmade";
-    let peer = Peer::saying([Reply::Say(answer.to_owned())]).await;
-    let request = Request {
+    let peer = Peer::with_replies([PeerReply::Say(answer.to_owned())]).await;
+    let request = OutgoingRequest {
         method: Method::Post,
         headers: vec![("X-Custom".to_owned(), "a b".to_owned())],
         body: b"{\"n\":1}".to_vec(),
@@ -22,24 +24,24 @@ async fn a_call_carries_method_headers_and_body_and_brings_back_the_answer() {
     let response = open().send(request).await.unwrap();
     assert_eq!((response.status, response.body.as_slice()), (201, b"made".as_slice()));
     assert!(response.headers.contains(&("x-one".to_owned(), "1".to_owned())), "{:?}", response.headers);
-    let heard = &peer.heard()[0];
+    let received = &peer.requests()[0];
     assert!(
-        heard.starts_with("POST /path?q=1 HTTP/1.1\r\n") && heard.ends_with("\r\n\r\n{\"n\":1}"),
-        "{heard}"
+        received.starts_with("POST /path?q=1 HTTP/1.1\r\n") && received.ends_with("\r\n\r\n{\"n\":1}"),
+        "{received}"
     );
     for (name, value) in [("x-custom", "a b"), ("content-length", "7"), ("host", &peer.address.to_string())] {
-        assert_eq!(header(heard, name).as_deref(), Some(value), "{name}");
+        assert_eq!(header(received, name).as_deref(), Some(value), "{name}");
     }
-    assert!(header(heard, "user-agent").unwrap().starts_with("holdpoint/"));
+    assert!(header(received, "user-agent").unwrap().starts_with("holdpoint/"));
 }
 
 #[tokio::test]
-async fn redirects_are_answers_and_are_never_followed() {
-    let inside = Peer::saying([Reply::json(200, "{}")]).await;
+async fn redirects_are_returned_and_never_followed() {
+    let inside = Peer::with_replies([PeerReply::json(200, "{}")]).await;
     for status in [301, 302, 303, 307, 308] {
         for to in [inside.url("/"), "http://169.254.169.254/latest".to_owned(), "//10.0.0.1/".to_owned()] {
             let text = format!("HTTP/1.1 {status} X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
-            let peer = Peer::saying([Reply::Say(text)]).await;
+            let peer = Peer::with_replies([PeerReply::Say(text)]).await;
             let outgoing = open();
             let response = outgoing.send(get(&peer.url("/"))).await.unwrap();
             assert_eq!(response.status, status);
@@ -47,65 +49,66 @@ async fn redirects_are_answers_and_are_never_followed() {
             assert_eq!(outgoing.connects(), 1);
         }
     }
-    assert!(inside.heard().is_empty());
+    assert!(inside.requests().is_empty());
 }
 
 #[tokio::test]
-async fn an_answer_may_be_as_large_as_allowed_and_no_larger() {
+async fn a_response_body_is_accepted_up_to_the_size_limit() {
     let body = "x".repeat(1000);
-    let framed = |head: &str, body: &str| Reply::Say(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}"));
+    let framed = |head: &str, body: &str| PeerReply::Say(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}"));
     let chunked = format!("1f4\r\n{}\r\n1f4\r\n{}\r\n0\r\n\r\n", &body[..500], &body[500..]);
     for reply in [
         framed("content-length: 1000", &body),
         framed("transfer-encoding: chunked", &chunked),
         framed("connection: close", &body),
     ] {
-        let peer = Peer::saying([reply.clone()]).await;
-        let asked = |body_bytes_max| Request { body_bytes_max, ..get(&peer.url("/?key=secret")) };
-        let response = open().send(asked(1000)).await.unwrap();
+        let peer = Peer::with_replies([reply.clone()]).await;
+        let request = |body_bytes_max| OutgoingRequest { body_bytes_max, ..get(&peer.url("/?key=secret")) };
+        let response = open().send(request(1000)).await.unwrap();
         assert_eq!(response.body.len(), 1000, "{reply:?}");
-        let failed = open().send(asked(999)).await.unwrap_err();
+        let failed = open().send(request(999)).await.unwrap_err();
         assert!(matches!(failed, Error::BodyTooLarge { bytes_max: 999, .. }), "{failed:?}");
         assert!(!failed.to_string().contains("secret"), "{failed}");
     }
 }
 
 #[tokio::test]
-async fn an_announced_size_is_believed_and_an_endless_answer_is_cut_off() {
+async fn a_response_is_rejected_by_its_content_length_or_when_it_exceeds_the_limit() {
     let announced = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n";
-    let peer = Peer::saying([Reply::Hang(announced.to_owned())]).await;
+    let peer = Peer::with_replies([PeerReply::Hang(announced.to_owned())]).await;
     let failed = open().send(get(&peer.url("/"))).await.unwrap_err();
-    assert!(matches!(failed, Error::BodyTooLarge { .. }), "without reading any of it: {failed:?}");
+    assert!(matches!(failed, Error::BodyTooLarge { .. }), "the body is not read: {failed:?}");
     let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(1000));
-    let peer = Peer::saying([Reply::Drip(endless)]).await;
+    let peer = Peer::with_replies([PeerReply::Drip(endless)]).await;
     let failed = open().send(get(&peer.url("/"))).await.unwrap_err();
     assert!(matches!(failed, Error::BodyTooLarge { .. }), "{failed:?}");
 }
 
 #[tokio::test]
-async fn the_head_of_an_answer_has_a_limit_too() {
+async fn the_head_of_a_response_is_limited() {
     let large = format!("HTTP/1.1 200 OK\r\nx-large: {}\r\n\r\n", "x".repeat(1024 * 1024));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-many: 1\r\n".repeat(1000));
-    for reply in [Reply::Say(large), Reply::Say(many), Reply::Drip("x-endless: 1\r\n".to_owned())] {
-        let peer = Peer::saying([reply]).await;
+    for reply in [PeerReply::Say(large), PeerReply::Say(many), PeerReply::Drip("x-endless: 1\r\n".to_owned())]
+    {
+        let peer = Peer::with_replies([reply]).await;
         let failed = open().send(get(&peer.url("/"))).await.unwrap_err();
         assert!(matches!(failed, Error::Broken { .. }), "{failed:?}");
     }
 }
 
 #[tokio::test]
-async fn whoever_is_slow_is_given_up_at_any_point() {
-    let slow = |text: &str| Reply::Hang(text.to_owned());
+async fn a_slow_server_times_out_at_every_stage() {
+    let slow = |text: &str| PeerReply::Hang(text.to_owned());
     for (reply, during) in [
-        (slow(""), Stage::Answer),
-        (slow("HTTP/1.1 200"), Stage::Answer),
-        (slow("HTTP/1.1 100 Continue\r\n\r\n"), Stage::Answer),
-        (slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n"), Stage::Answer),
-        (slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), Stage::Body),
-        (slow("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"), Stage::Body),
+        (slow(""), CallStage::Answer),
+        (slow("HTTP/1.1 200"), CallStage::Answer),
+        (slow("HTTP/1.1 100 Continue\r\n\r\n"), CallStage::Answer),
+        (slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n"), CallStage::Answer),
+        (slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), CallStage::Body),
+        (slow("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"), CallStage::Body),
     ] {
-        let peer = Peer::saying([reply.clone()]).await;
-        let request = Request { timeout_ms: 100, ..get(&peer.url("/?key=secret")) };
+        let peer = Peer::with_replies([reply.clone()]).await;
+        let request = OutgoingRequest { timeout_ms: 100, ..get(&peer.url("/?key=secret")) };
         let failed = open().send(request).await.unwrap_err();
         let origin = format!("http://{}", peer.address);
         assert_eq!(failed, Error::TimedOut { origin, timeout_ms: 100, during }, "{reply:?}");
@@ -113,33 +116,33 @@ async fn whoever_is_slow_is_given_up_at_any_point() {
 }
 
 #[tokio::test]
-async fn interim_answers_are_passed_over_and_have_a_limit() {
+async fn interim_responses_are_skipped_up_to_a_limit() {
     let early = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".repeat(20);
     let answer = format!("{early}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    let peer = Peer::saying([Reply::Say(answer)]).await;
+    let peer = Peer::with_replies([PeerReply::Say(answer)]).await;
     assert_eq!(open().send(get(&peer.url("/"))).await.unwrap().body, b"ok");
-    // For ever: always something new, and never enough of it to be one head that is too large.
+    // Endless interim responses, each smaller than the limit of a head.
     for interim in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 102 Processing\r\nx: y\r\n\r\n"] {
-        let peer = Peer::saying([Reply::Drip(interim.to_owned())]).await;
+        let peer = Peer::with_replies([PeerReply::Drip(interim.to_owned())]).await;
         let failed = open().send(get(&peer.url("/"))).await.unwrap_err();
         assert!(
-            matches!(&failed, Error::Broken { why, .. } if why.contains("too much came before an answer")),
-            "long before its time is over: {failed:?}"
+            matches!(&failed, Error::Broken { why, .. } if why.contains("too much data before the response")),
+            "before the timeout: {failed:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn an_answer_is_read_to_its_end_although_it_is_larger_than_what_may_come_before_it() {
+async fn the_limit_of_data_before_a_response_does_not_apply_to_its_body() {
     let body = "x".repeat(1024 * 1024);
     let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    let peer = Peer::saying([Reply::Say(answer)]).await;
-    let request = Request { body_bytes_max: body.len(), ..get(&peer.url("/")) };
+    let peer = Peer::with_replies([PeerReply::Say(answer)]).await;
+    let request = OutgoingRequest { body_bytes_max: body.len(), ..get(&peer.url("/")) };
     assert_eq!(open().send(request).await.unwrap().body.len(), body.len());
 }
 
 #[tokio::test]
-async fn nobody_there_and_nonsense_are_told_apart() {
+async fn an_unreachable_server_and_an_invalid_response_are_different_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -147,7 +150,7 @@ async fn nobody_there_and_nonsense_are_told_apart() {
     assert!(matches!(failed, Error::ConnectFailed { .. }), "{failed:?}");
     assert!(!failed.to_string().contains("secret"), "{failed}");
     for nonsense in ["", "SSH-2.0-x\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"] {
-        let peer = Peer::saying([Reply::Say(nonsense.to_owned())]).await;
+        let peer = Peer::with_replies([PeerReply::Say(nonsense.to_owned())]).await;
         let failed = open().send(get(&peer.url("/?key=secret"))).await.unwrap_err();
         assert!(matches!(failed, Error::Broken { .. }), "{nonsense:?}: {failed:?}");
         assert!(!failed.to_string().contains("secret"), "{failed}");
@@ -155,8 +158,8 @@ async fn nobody_there_and_nonsense_are_told_apart() {
 }
 
 #[tokio::test]
-async fn headers_that_frame_a_message_are_ours() {
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
+async fn callers_cannot_set_framing_headers() {
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
     let outgoing = open();
     for (name, value) in [
         ("Host", "10.0.0.1"),
@@ -177,36 +180,37 @@ async fn headers_that_frame_a_message_are_ours() {
         ("x-zero", "a\0b"),
     ] {
         let headers = vec![(name.to_owned(), value.to_owned())];
-        let refused = outgoing.send(Request { headers, ..get(&peer.url("/")) }).await.unwrap_err();
-        assert_eq!(refused, Error::Refused(Refused::Header(name.to_owned())), "{name}");
+        let refused = outgoing.send(OutgoingRequest { headers, ..get(&peer.url("/")) }).await.unwrap_err();
+        assert_eq!(refused, Error::Refused(OutgoingRefusal::Header(name.to_owned())), "{name}");
     }
     assert_eq!(outgoing.connects(), 0);
 }
 
 #[tokio::test]
-async fn only_so_many_calls_are_under_way_and_waiting_counts() {
-    let peer = Peer::saying([Reply::Hang(String::new())]).await;
-    let outgoing = Outgoing::new(Policy { allow_loopback: true, calls_max: 2, ..Policy::default() });
+async fn concurrent_calls_are_limited_and_the_timeout_includes_the_wait() {
+    let peer = Peer::with_replies([PeerReply::Hang(String::new())]).await;
+    let outgoing =
+        Outgoing::new(OutgoingPolicy { allow_loopback: true, calls_max: 2, ..OutgoingPolicy::default() });
     let call = |timeout_ms| {
-        let (outgoing, request) = (outgoing.clone(), Request { timeout_ms, ..get(&peer.url("/")) });
+        let (outgoing, request) = (outgoing.clone(), OutgoingRequest { timeout_ms, ..get(&peer.url("/")) });
         tokio::spawn(async move { outgoing.send(request).await })
     };
-    let under_way = [call(60_000), call(60_000)];
-    peer.heard_times(2).await;
+    let in_flight = [call(60_000), call(60_000)];
+    peer.wait_for_requests(2).await;
     let failed = call(100).await.unwrap();
-    assert!(matches!(failed, Err(Error::TimedOut { during: Stage::Turn, .. })), "{failed:?}");
-    assert_eq!(outgoing.connects(), 2, "the third never had its turn");
+    assert!(matches!(failed, Err(Error::TimedOut { during: CallStage::Turn, .. })), "{failed:?}");
+    assert_eq!(outgoing.connects(), 2, "the third call did not start");
     let third = call(60_000);
-    under_way[0].abort();
-    peer.heard_times(3).await;
-    assert_eq!(outgoing.connects(), 3, "a place that was given back was taken");
-    under_way[1].abort();
+    in_flight[0].abort();
+    peer.wait_for_requests(3).await;
+    assert_eq!(outgoing.connects(), 3, "the third call starts when a slot is free");
+    in_flight[1].abort();
     third.abort();
 }
 
 #[test]
-fn what_is_secret_is_not_shown_in_logs() {
-    let request = Request {
+fn secrets_of_a_request_are_not_in_its_debug_output() {
+    let request = OutgoingRequest {
         headers: vec![("authorization".to_owned(), "Bearer s3cret".to_owned())],
         body: b"s3cret".to_vec(),
         ..get("https://example.com/s3cret?token=s3cret")

@@ -4,16 +4,16 @@ use holdpoint_engine::Error;
 use holdpoint_engine::core::ForkMode;
 use serde_json::{Value, json};
 
-use crate::grants::{behind, edge, fork, gate, pay, peer, uses};
-use crate::house::{House, accept, graph, node, tenant};
+use crate::grants::{edge, events_through, fork, gate, pay, peer, uses};
 use crate::node::{failure, open};
 use crate::peer::Peer;
-use crate::place::{Place, on_both};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{TestEnv, accept, graph, node, tenant};
 
 on_both! {
     loops_that_repeat_an_effect_without_the_gate_are_rejected,
     loops_that_pass_the_gate_or_leave_the_loop_are_accepted,
-    an_effect_that_every_round_leads_out_to_is_permitted_once,
+    an_effect_that_every_round_of_a_loop_reaches_is_permitted_once,
     an_effect_after_a_loop_is_permitted_once,
     a_gate_that_permits_repetition_is_used_in_every_round,
     an_interrupt_with_a_fixed_key_does_not_permit_a_second_round,
@@ -22,7 +22,7 @@ on_both! {
     contradicting_members_are_rejected,
 }
 
-fn way(output: &str, from: &str, to: &str) -> Value {
+fn output_edge(output: &str, from: &str, to: &str) -> Value {
     let mut edge = edge(from, to);
     edge["sourceOutput"] = json!(output);
     edge
@@ -41,7 +41,7 @@ fn noop(id: &str) -> Value {
     node(id, "core.noop", json!({}))
 }
 
-/// An approval that is not one of the gate types.
+/// An approval of `core.interrupt`, which is not a gate type.
 fn interrupt(config: Value) -> Value {
     let mut interrupt = node(
         "gate",
@@ -54,25 +54,25 @@ fn interrupt(config: Value) -> Value {
     interrupt
 }
 
-async fn flaws(house: &House, definition: Value) -> Vec<String> {
-    match house.engine.register(&tenant(), definition).await {
+async fn flaws(env: &TestEnv, definition: Value) -> Vec<String> {
+    match env.engine.register(&tenant(), definition).await {
         Err(Error::InvalidWorkflow(flaws)) => flaws.into_iter().map(|flaw| flaw.message).collect(),
         Err(error) => panic!("{error}"),
         Ok(_) => Vec::new(),
     }
 }
 
-async fn loops_that_repeat_an_effect_without_the_gate_are_rejected(place: Place) {
-    let house = House::with(place, open).await;
+async fn loops_that_repeat_an_effect_without_the_gate_are_rejected(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
     let (gate, pay) = (gate(json!({})), pay("pay", &peer));
     let conditional = node("if", "core.conditional", json!({"expression": "iteration < 2"}));
     let plain = [edge("gate", "step"), edge("step", "pay"), edge("pay", "step")];
     let skipped = [
         edge("start", "loop"),
-        way("body", "loop", "if"),
-        way("true", "if", "gate"),
-        any(way("false", "if", "join")),
+        output_edge("body", "loop", "if"),
+        output_edge("true", "if", "gate"),
+        any(output_edge("false", "if", "join")),
         any(edge("gate", "join")),
         edge("join", "pay"),
         edge("pay", "loop"),
@@ -82,7 +82,7 @@ async fn loops_that_repeat_an_effect_without_the_gate_are_rejected(place: Place)
         graph("pay", &[interrupt(json!({})), noop("step"), pay.clone()], &plain),
         graph("pay", &[noop("start"), rounds(3), conditional, gate, noop("join"), pay], &skipped),
     ] {
-        let flaws = flaws(&house, definition).await;
+        let flaws = flaws(&env, definition).await;
         assert!(flaws.iter().any(|flaw| flaw.contains("would permit every round")), "{flaws:?}");
     }
 }
@@ -93,8 +93,8 @@ fn when(expression: &str, from: &str, to: &str) -> Value {
     edge
 }
 
-async fn loops_that_pass_the_gate_or_leave_the_loop_are_accepted(place: Place) {
-    let house = House::with(place, open).await;
+async fn loops_that_pass_the_gate_or_leave_the_loop_are_accepted(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
     let named = |id: &str| {
         let mut gate = gate(json!({"actions": ["accept", "refine"]}));
@@ -116,20 +116,20 @@ async fn loops_that_pass_the_gate_or_leave_the_loop_are_accepted(place: Place) {
         edge("draft", "second"),
         when("output.action == \"accept\"", "second", "pay"),
     ];
-    // A loop that waits for something after the approval.
+    // A loop that polls after the approval.
     let polled = [
         edge("gate", "step"),
         edge("step", "if"),
-        way("true", "if", "wait"),
+        output_edge("true", "if", "wait"),
         edge("wait", "step"),
-        way("false", "if", "pay"),
+        output_edge("false", "if", "pay"),
     ];
     // Each round passes one of two gates.
     let either = [
         edge("start", "loop"),
-        way("body", "loop", "if"),
-        way("true", "if", "gate"),
-        way("false", "if", "second"),
+        output_edge("body", "loop", "if"),
+        output_edge("true", "if", "gate"),
+        output_edge("false", "if", "second"),
         any(edge("gate", "pay")),
         any(edge("second", "pay")),
         edge("pay", "loop"),
@@ -149,113 +149,126 @@ async fn loops_that_pass_the_gate_or_leave_the_loop_are_accepted(place: Place) {
             &either,
         ),
     ] {
-        assert_eq!(flaws(&house, definition).await, Vec::<String>::new());
+        assert_eq!(flaws(&env, definition).await, Vec::<String>::new());
     }
-    let of = house.start_with("either", json!({"sum": 1})).await;
+    let of = env.start_with("either", json!({"sum": 1})).await;
     for gate in ["gate", "second"] {
-        house.answer(&of, gate, accept()).await.unwrap();
-        house.drain().await;
+        env.answer(&of, gate, accept()).await.unwrap();
+        env.drain().await;
     }
-    let run = house.run(&of).await;
-    assert_eq!((run.status().as_str(), peer.heard().len()), ("completed", 2));
+    let run = env.run(&of).await;
+    assert_eq!((run.status().as_str(), peer.requests().len()), ("completed", 2));
     let used: Vec<usize> = run.interrupts.iter().map(|asked| asked.uses.len()).collect();
     assert_eq!(used, [1, 1]);
 }
 
-/// The definition does not tell whether the loop comes to the payment once, so the second use is refused.
-async fn an_effect_that_every_round_leads_out_to_is_permitted_once(place: Place) {
-    let house = House::with(place, open).await;
+/// The definition does not determine how often the loop reaches the payment, so the second use is rejected at run time.
+async fn an_effect_that_every_round_of_a_loop_reaches_is_permitted_once(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
-    let edges =
-        [edge("gate", "loop"), way("body", "loop", "step"), way("body", "loop", "pay"), edge("step", "loop")];
+    let edges = [
+        edge("gate", "loop"),
+        output_edge("body", "loop", "step"),
+        output_edge("body", "loop", "pay"),
+        edge("step", "loop"),
+    ];
     for gate in [gate(json!({})), gate(json!({"covers": ["pay"]})), interrupt(json!({}))] {
         let step = node("step", "core.delay", json!({"ms": 1000}));
-        house.register(graph("pay", &[gate, rounds(3), step, pay("pay", &peer)], &edges)).await;
-        let before = peer.heard().len();
-        let of = house.start_with("pay", json!({"sum": 1})).await;
-        house.answer(&of, "gate", accept()).await.unwrap();
+        env.register(graph("pay", &[gate, rounds(3), step, pay("pay", &peer)], &edges)).await;
+        let before = peer.requests().len();
+        let of = env.start_with("pay", json!({"sum": 1})).await;
+        env.answer(&of, "gate", accept()).await.unwrap();
         for _ in 0..3 {
-            house.drain().await;
-            house.clock.advance(1000);
+            env.drain().await;
+            env.clock.advance(1000);
         }
-        house.drain().await;
-        assert_eq!(failure(&house, &of).await.code, "grant_used");
-        assert_eq!(peer.heard().len(), before + 1);
+        env.drain().await;
+        assert_eq!(failure(&env, &of).await.code, "grant_used");
+        assert_eq!(peer.requests().len(), before + 1);
     }
 }
 
 /// A gate, a loop of three rounds, and a payment when the loop is done.
 fn paid_at_the_end(peer: &Peer) -> Value {
-    let edges =
-        [edge("gate", "loop"), way("body", "loop", "step"), edge("step", "loop"), way("done", "loop", "pay")];
+    let edges = [
+        edge("gate", "loop"),
+        output_edge("body", "loop", "step"),
+        edge("step", "loop"),
+        output_edge("done", "loop", "pay"),
+    ];
     graph("pay", &[gate(json!({})), rounds(3), noop("step"), pay("pay", peer)], &edges)
 }
 
-async fn an_effect_after_a_loop_is_permitted_once(place: Place) {
-    let house = House::with(place, open).await;
+async fn an_effect_after_a_loop_is_permitted_once(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
-    house.register(paid_at_the_end(&peer)).await;
-    let of = house.start_with("pay", json!({"sum": 1})).await;
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.drain().await;
-    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
-    assert_eq!(uses(&*house.run(&of).await).len(), 1);
+    env.register(paid_at_the_end(&peer)).await;
+    let of = env.start_with("pay", json!({"sum": 1})).await;
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.drain().await;
+    assert_eq!((env.status(&of).await, peer.requests().len()), ("completed", 1));
+    assert_eq!(uses(&*env.run(&of).await).len(), 1);
 }
 
-async fn a_gate_that_permits_repetition_is_used_in_every_round(place: Place) {
-    let house = House::with(place, open).await;
+async fn a_gate_that_permits_repetition_is_used_in_every_round(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
     let gate = gate(json!({"covers": [{"node": "pay", "repeat": true}]}));
-    let edges = [edge("gate", "loop"), way("body", "loop", "pay"), edge("pay", "loop")];
-    house.register(graph("pay", &[gate, rounds(3), pay("pay", &peer)], &edges)).await;
-    let of = house.start_with("pay", json!({"sum": 1})).await;
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.drain().await;
-    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 3));
-    let used = uses(&*house.run(&of).await);
+    let edges = [edge("gate", "loop"), output_edge("body", "loop", "pay"), edge("pay", "loop")];
+    env.register(graph("pay", &[gate, rounds(3), pay("pay", &peer)], &edges)).await;
+    let of = env.start_with("pay", json!({"sum": 1})).await;
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.drain().await;
+    assert_eq!((env.status(&of).await, peer.requests().len()), ("completed", 3));
+    let used = uses(&*env.run(&of).await);
     assert_eq!(used, [1, 2, 3].map(|visit| ("pay".to_owned(), visit)));
 }
 
-/// The interrupt is asked once, because every round finds it by its key.
-async fn an_interrupt_with_a_fixed_key_does_not_permit_a_second_round(place: Place) {
-    let house = House::with(place, open).await;
+/// The interrupt opens once, because every round finds it by its key.
+async fn an_interrupt_with_a_fixed_key_does_not_permit_a_second_round(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
-    let edges =
-        [edge("start", "loop"), way("body", "loop", "gate"), edge("gate", "pay"), edge("pay", "loop")];
+    let edges = [
+        edge("start", "loop"),
+        output_edge("body", "loop", "gate"),
+        edge("gate", "pay"),
+        edge("pay", "loop"),
+    ];
     let nodes = [noop("start"), rounds(3), interrupt(json!({"key": "once"})), pay("pay", &peer)];
-    house.register(graph("pay", &nodes, &edges)).await;
-    let of = house.start_with("pay", json!({"sum": 1})).await;
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.drain().await;
-    assert_eq!(failure(&house, &of).await.code, "grant_used");
-    assert_eq!(peer.heard().len(), 1);
+    env.register(graph("pay", &nodes, &edges)).await;
+    let of = env.start_with("pay", json!({"sum": 1})).await;
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.drain().await;
+    assert_eq!(failure(&env, &of).await.code, "grant_used");
+    assert_eq!(peer.requests().len(), 1);
 }
 
-async fn a_gate_covers_only_the_nodes_that_it_lists(place: Place) {
-    let house = House::with(place, open).await;
+async fn a_gate_covers_only_the_nodes_that_it_lists(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
     let mut second = gate(json!({}));
     second["id"] = json!("second");
     let nodes = [gate(json!({"covers": ["one"]})), pay("one", &peer), second, pay("two", &peer)];
     let edges = [edge("gate", "one"), edge("one", "second"), edge("second", "two")];
-    house.register(graph("pay", &nodes, &edges)).await;
-    let of = house.start_with("pay", json!({"sum": 1})).await;
-    let shown = house.run(&of).await.interrupts[0].data["covers"].clone();
+    env.register(graph("pay", &nodes, &edges)).await;
+    let of = env.start_with("pay", json!({"sum": 1})).await;
+    let shown = env.run(&of).await.interrupts[0].data["covers"].clone();
     assert_eq!(shown, json!(["one"]), "the approver sees what the gate covers");
-    house.answer(&of, "gate", accept()).await.unwrap();
-    house.drain().await;
-    house.answer(&of, "second", accept()).await.unwrap();
-    house.drain().await;
-    let run = house.run(&of).await;
+    env.answer(&of, "gate", accept()).await.unwrap();
+    env.drain().await;
+    env.answer(&of, "second", accept()).await.unwrap();
+    env.drain().await;
+    let run = env.run(&of).await;
     let used: Vec<_> = run.interrupts.iter().map(|asked| asked.uses[0].node.to_string()).collect();
-    assert_eq!((used, peer.heard().len()), (vec!["one".to_owned(), "two".to_owned()], 2));
-    let branch = fork(&house, &of, ForkMode::Branch, behind(&house, &of, "interrupt.resolved").await).await;
-    house.drain().await;
-    assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
+    assert_eq!((used, peer.requests().len()), (vec!["one".to_owned(), "two".to_owned()], 2));
+    let branch =
+        fork(&env, &of, ForkMode::Branch, events_through(&env, &of, "interrupt.resolved").await).await;
+    env.drain().await;
+    assert_eq!(failure(&env, &branch).await.code, "grant_not_transferable");
 }
 
-async fn effects_that_no_gate_covers_are_rejected(place: Place) {
-    let house = House::with(place, open).await;
+async fn effects_that_no_gate_covers_are_rejected(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
     let flow = |covers: Value| {
         let nodes = [gate(json!({ "covers": covers })), pay("one", &peer), pay("two", &peer), noop("step")];
@@ -263,31 +276,31 @@ async fn effects_that_no_gate_covers_are_rejected(place: Place) {
     };
     for (covers, message) in [
         (json!(["one"]), "no gate before node \"two\" covers it"),
-        (json!(["one", "two", "nothing"]), "there is no node"),
+        (json!(["one", "two", "missing"]), "there is no node"),
         (json!(["one", "two", "step"]), "has no effect"),
         (json!([]), "non-empty array"),
         (json!([{"node": "one", "repeat": "yes"}]), "non-empty array"),
     ] {
-        let flaws = flaws(&house, flow(covers)).await;
+        let flaws = flaws(&env, flow(covers)).await;
         assert!(flaws.iter().any(|flaw| flaw.contains(message)), "{message}: {flaws:?}");
     }
-    assert_eq!(flaws(&house, flow(json!(["one", "two"]))).await, Vec::<String>::new());
+    assert_eq!(flaws(&env, flow(json!(["one", "two"]))).await, Vec::<String>::new());
 }
 
-async fn contradicting_members_are_rejected(place: Place) {
-    let house = House::with(place, open).await;
+async fn contradicting_members_are_rejected(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
     let peer = peer().await;
     let mut free = pay("pay", &peer);
     free["grant"] = json!("none");
     free["config"]["approvedBy"] = json!("gate");
     let definition = graph("pay", &[gate(json!({})), free], &[edge("gate", "pay")]);
-    let found = flaws(&house, definition).await;
+    let found = flaws(&env, definition).await;
     assert!(found.iter().any(|flaw| flaw.contains("cannot name a gate")), "{found:?}");
-    // A decision about a tool call is not a gate, so only agents may ask for one.
+    // A decision about a tool call is not a gate, so only agents may open such an interrupt.
     let data = json!({"data": {
         "title": "Pay?", "artifactId": "a", "artifactType": "t", "actions": ["accept"], "toolCall": {"id": "c1"},
     }});
     let definition = graph("pay", &[interrupt(data), pay("pay", &peer)], &[edge("gate", "pay")]);
-    let found = flaws(&house, definition).await;
+    let found = flaws(&env, definition).await;
     assert!(found.iter().any(|flaw| flaw.contains("reserved for the tool calls")), "{found:?}");
 }

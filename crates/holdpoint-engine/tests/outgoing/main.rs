@@ -1,17 +1,17 @@
-//! Outgoing calls: what the guard refuses, what a call does, and `core.http` in a run. Everything stays on this
-//! machine; names are resolved by a script.
+//! Tests of outgoing calls: the outgoing policy, HTTP requests, and `core.http` in a run. The tests need no network; a
+//! script resolves names.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../postgres/certificates.rs"]
 #[allow(dead_code)]
 mod certificates;
-#[path = "../engine/house.rs"]
+#[path = "../test_database/mod.rs"]
+mod test_database;
+#[path = "../engine/test_env.rs"]
 #[allow(dead_code)]
-mod house;
-#[path = "../place/mod.rs"]
-mod place;
+mod test_env;
 
 mod addresses;
 mod approved;

@@ -1,23 +1,23 @@
-//! `core.http` around crashes and cancellations: recorded once, not repeated, and the same key when nobody can know
-//! whether the first call came through.
+//! `core.http` with crashes and cancellations: the response is recorded once, and a call whose outcome is unknown is
+//! repeated with the same idempotency key.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use holdpoint_engine::core::{Refusal, RunRef, WorkflowId};
-use holdpoint_engine::{Engine, Error, Fault, Options};
+use holdpoint_engine::{CommitFault, Engine, Error, Options};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::house::{House, alice, line, run_id, start, tenant};
 use crate::node::open;
-use crate::peer::{Peer, Reply};
-use crate::place::{Place, on_both};
+use crate::peer::{Peer, PeerReply};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{TestEnv, alice, line, run_id, start, tenant};
 
 on_both! {
-    a_crash_around_any_commit_calls_once_or_again_under_the_same_key,
-    a_recorded_answer_is_used_even_if_the_host_may_no_longer_be_called,
-    a_run_that_is_cancelled_under_its_call_stays_cancelled,
+    a_crash_at_any_commit_repeats_the_call_at_most_once_with_the_same_key,
+    a_recorded_response_is_used_even_if_the_host_is_no_longer_allowed,
+    a_run_cancelled_during_its_call_stays_cancelled,
 }
 
 fn definition(peer: &Peer) -> Value {
@@ -29,8 +29,8 @@ fn the_run() -> RunRef {
     RunRef { tenant: tenant(), run: run_id("the-run") }
 }
 
-/// Everything in it may already have happened.
-async fn tell(engine: &Engine, definition: Value) -> Result<(), Error> {
+/// Registers the definition and executes the run. Steps that happened before a crash are skipped.
+async fn execute_run(engine: &Engine, definition: Value) -> Result<(), Error> {
     engine.register(&tenant(), definition).await?;
     let workflow = WorkflowId::parse("pay").unwrap();
     match engine.start_as(&the_run().run, &workflow, start(json!({}))).await {
@@ -40,83 +40,82 @@ async fn tell(engine: &Engine, definition: Value) -> Result<(), Error> {
     engine.worker().drain().await.map(|_| ())
 }
 
-/// Carries out the run with a crash somewhere. How often it called, its log, the commits until then.
-async fn told(place: Place, stop: Option<Fault>) -> (usize, Vec<String>, u64) {
-    let peer = Peer::saying([Reply::json(200, r#"{"paid":true}"#)]).await;
+/// Executes the run with a crash. Returns the number of calls, the log, and the number of commits before the crash.
+async fn run_with_crash(database: TestDatabase, stop: Option<CommitFault>) -> (usize, Vec<String>, u64) {
+    let peer = Peer::with_replies([PeerReply::json(200, r#"{"paid":true}"#)]).await;
     let crashing = |options: Options| match stop {
         Some(stop) => open(options).fault(stop),
         None => open(options),
     };
-    let house = House::with(place, crashing).await;
-    let crashed = tell(&house.engine, definition(&peer)).await.is_err();
+    let env = TestEnv::with(database, crashing).await;
+    let crashed = execute_run(&env.engine, definition(&peer)).await.is_err();
     assert_eq!(crashed, stop.is_some(), "{stop:?} was reached");
-    let commits = house.engine.counters().commits.load(Ordering::SeqCst);
-    let house = house.reopen(open).await;
-    tell(&house.engine, definition(&peer)).await.unwrap();
-    assert_eq!(house.status(&the_run()).await, "completed", "{stop:?}");
+    let commits = env.engine.counters().commits.load(Ordering::SeqCst);
+    let env = env.reopen(open).await;
+    execute_run(&env.engine, definition(&peer)).await.unwrap();
+    assert_eq!(env.status(&the_run()).await, "completed", "{stop:?}");
     let mut keys = peer.header("idempotency-key");
     keys.dedup();
     assert!(keys.len() == 1 && keys[0].is_some(), "{stop:?}: {keys:?}");
-    // The port is another one in every telling.
-    let log = house.log(&the_run()).await;
-    (peer.heard().len(), log, commits)
+    let log = env.log(&the_run()).await;
+    (peer.requests().len(), log, commits)
 }
 
-async fn a_crash_around_any_commit_calls_once_or_again_under_the_same_key(place: Place) {
-    let (calls, expected, commits) = told(place.another().await, None).await;
+async fn a_crash_at_any_commit_repeats_the_call_at_most_once_with_the_same_key(database: TestDatabase) {
+    let (calls, expected, commits) = run_with_crash(database.another().await, None).await;
     assert_eq!(calls, 1);
     assert!(commits >= 4, "{commits} commits");
     let mut repeated = 0;
     for n in 1..=commits {
-        for stop in [Fault::StopBefore(n), Fault::StopAfter(n)] {
-            let (calls, log, _) = told(place.another().await, Some(stop)).await;
+        for stop in [CommitFault::StopBefore(n), CommitFault::StopAfter(n)] {
+            let (calls, log, _) = run_with_crash(database.another().await, Some(stop)).await;
             assert_eq!(log, expected, "{stop:?}");
             assert!(calls <= 2, "{stop:?}: {calls} calls");
             repeated += calls - 1;
         }
     }
-    assert_eq!(repeated, 1, "only the crash between the call and its record repeats it");
+    assert_eq!(repeated, 1, "only a crash between the call and its record repeats the call");
 }
 
-async fn a_recorded_answer_is_used_even_if_the_host_may_no_longer_be_called(place: Place) {
-    // Between the record and the end of the node: found by looking for the first crash that leaves a record behind.
+async fn a_recorded_response_is_used_even_if_the_host_is_no_longer_allowed(database: TestDatabase) {
+    // Finds the first crash between the record of the response and the end of the node.
     for n in 1..20 {
-        let peer = Peer::saying([Reply::json(200, "7")]).await;
-        let crashing = |options: Options| open(options).fault(Fault::StopAfter(n));
-        let house = House::with(place.another().await, crashing).await;
-        assert!(tell(&house.engine, definition(&peer)).await.is_err());
-        let house = house.reopen(|options| options).await;
-        let recorded = match house.engine.run(&the_run()).await {
+        let peer = Peer::with_replies([PeerReply::json(200, "7")]).await;
+        let crashing = |options: Options| open(options).fault(CommitFault::StopAfter(n));
+        let env = TestEnv::with(database.another().await, crashing).await;
+        assert!(execute_run(&env.engine, definition(&peer)).await.is_err());
+        let env = env.reopen(|options| options).await;
+        let recorded = match env.engine.run(&the_run()).await {
             Ok(run) => run.nodes[1].steps.contains_key("request"),
             Err(_) => false,
         };
         if recorded {
-            house.drain().await;
-            let run = house.run(&the_run()).await;
+            env.drain().await;
+            let run = env.run(&the_run()).await;
             assert_eq!((run.status().as_str(), &run.variables["body"]), ("completed", &json!(7)));
-            assert_eq!(peer.heard().len(), 1);
+            assert_eq!(peer.requests().len(), 1);
             return;
         }
     }
-    panic!("no crash left a record behind");
+    panic!("no crash left a recorded response");
 }
 
-async fn a_run_that_is_cancelled_under_its_call_stays_cancelled(place: Place) {
-    let told = Arc::new(Notify::new());
+async fn a_run_cancelled_during_its_call_stays_cancelled(database: TestDatabase) {
+    let signal = Arc::new(Notify::new());
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok".to_owned();
-    let peer = Peer::saying([Reply::When(told.clone(), answer)]).await;
-    let house = House::with(place, open).await;
-    house.register(definition(&peer)).await;
-    let of = house.start("pay").await;
-    let engine = house.engine.clone();
+    let peer = Peer::with_replies([PeerReply::When(signal.clone(), answer)]).await;
+    let env = TestEnv::with(database, open).await;
+    env.register(definition(&peer)).await;
+    let of = env.start("pay").await;
+    let engine = env.engine.clone();
     let working = tokio::spawn(async move { engine.worker().drain().await.unwrap() });
-    peer.heard_times(1).await;
-    house.engine.cancel(&of, None, alice()).await.unwrap();
-    told.notify_one();
+    peer.wait_for_requests(1).await;
+    env.engine.cancel(&of, None, alice()).await.unwrap();
+    signal.notify_one();
     working.await.unwrap();
-    let log = house.log(&of).await;
-    assert_eq!(house.status(&of).await, "cancelled");
+    let log = env.log(&of).await;
+    assert_eq!(env.status(&of).await, "cancelled");
     assert!(log.last().unwrap().contains("run.cancelled"), "{log:?}");
     assert!(!log.concat().contains("step.recorded"), "{log:?}");
-    assert_eq!((house.drain().await, peer.heard().len()), (0, 1));
+    assert_eq!((env.drain().await, peer.requests().len()), (0, 1));
 }

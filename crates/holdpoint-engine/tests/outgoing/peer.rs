@@ -1,28 +1,30 @@
-//! The other side of a call: a small server on loopback that keeps what it heard and says what a test tells it to.
+//! A small HTTP server on loopback. It records requests and sends the replies of a test.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use holdpoint_engine::outgoing::{Method, Outgoing, Policy, Request, Resolver, Script};
+use holdpoint_engine::outgoing::{
+    Method, Outgoing, OutgoingPolicy, OutgoingRequest, Resolver, ScriptedResolver,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
-/// What the server does with a request.
+/// The reply of the server to a request.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
-    /// Says this and closes.
+pub(crate) enum PeerReply {
+    /// Sends the text and closes the connection.
     Say(String),
-    /// Says this and then nothing more, without closing.
+    /// Sends the text and keeps the connection open without further data.
     Hang(String),
-    /// Says this when it is told to, and closes.
+    /// Waits for the notification, sends the text and closes the connection.
     When(Arc<Notify>, String),
-    /// Says this over and over, as long as somebody listens.
+    /// Sends the text repeatedly until the client closes the connection.
     Drip(String),
 }
 
-impl Reply {
+impl PeerReply {
     pub(crate) fn json(status: u16, body: &str) -> Self {
         let length = body.len();
         Self::Say(format!(
@@ -34,32 +36,32 @@ impl Reply {
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub address: SocketAddr,
-    heard: Arc<watch::Sender<Vec<String>>>,
+    requests: Arc<watch::Sender<Vec<String>>>,
 }
 
 impl Peer {
-    /// The replies in their order; the last one is given for ever.
-    pub(crate) async fn saying(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self::listening(replies.into_iter().collect(), None).await
+    /// Starts a server with these replies. The last one is repeated.
+    pub(crate) async fn with_replies(replies: impl IntoIterator<Item = PeerReply>) -> Self {
+        Self::start(replies.into_iter().collect(), None).await
     }
 
-    /// The same over TLS.
-    pub(crate) async fn securely(replies: impl IntoIterator<Item = Reply>, tls: TlsAcceptor) -> Self {
-        Self::listening(replies.into_iter().collect(), Some(tls)).await
+    /// Starts a server with TLS.
+    pub(crate) async fn with_tls(replies: impl IntoIterator<Item = PeerReply>, tls: TlsAcceptor) -> Self {
+        Self::start(replies.into_iter().collect(), Some(tls)).await
     }
 
-    async fn listening(replies: Vec<Reply>, tls: Option<TlsAcceptor>) -> Self {
+    async fn start(replies: Vec<PeerReply>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, heard) = (listener.local_addr().unwrap(), Arc::new(watch::Sender::default()));
-        let peer = Self { address, heard: heard.clone() };
+        let (address, requests) = (listener.local_addr().unwrap(), Arc::new(watch::Sender::default()));
+        let peer = Self { address, requests: requests.clone() };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, replies, heard) = (tls.clone(), replies.clone(), heard.clone());
+                let (tls, replies, requests) = (tls.clone(), replies.clone(), requests.clone());
                 tokio::spawn(async move {
-                    let Some(tls) = tls else { return converse(stream, replies, heard).await };
-                    // Whoever does not trust the certificate hangs up.
+                    let Some(tls) = tls else { return serve(stream, replies, requests).await };
+                    // A client that does not trust the certificate closes the connection.
                     if let Ok(stream) = tls.accept(stream).await {
-                        converse(stream, replies, heard).await;
+                        serve(stream, replies, requests).await;
                     }
                 });
             }
@@ -67,19 +69,19 @@ impl Peer {
         peer
     }
 
-    /// Everything that was asked, head and body.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.borrow().clone()
+    /// Returns all requests, with head and body.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.borrow().clone()
     }
 
-    /// Waits until so many requests have come.
-    pub(crate) async fn heard_times(&self, count: usize) {
-        self.heard.subscribe().wait_for(|heard| heard.len() >= count).await.unwrap();
+    /// Waits until the server has this many requests.
+    pub(crate) async fn wait_for_requests(&self, count: usize) {
+        self.requests.subscribe().wait_for(|requests| requests.len() >= count).await.unwrap();
     }
 
-    /// The value of a header in each request.
+    /// Returns the value of a header in each request.
     pub(crate) fn header(&self, name: &str) -> Vec<Option<String>> {
-        self.heard().iter().map(|request| header(request, name)).collect()
+        self.requests().iter().map(|request| header(request, name)).collect()
     }
 
     pub(crate) fn url(&self, rest: &str) -> String {
@@ -93,32 +95,32 @@ pub(crate) fn header(request: &str, name: &str) -> Option<String> {
     fields.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
 }
 
-async fn converse<S>(mut stream: S, replies: Vec<Reply>, heard: Arc<watch::Sender<Vec<String>>>)
+async fn serve<S>(mut stream: S, replies: Vec<PeerReply>, requests: Arc<watch::Sender<Vec<String>>>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let Some(request) = listen(&mut stream).await else { return };
+    let Some(request) = read_request(&mut stream).await else { return };
     let mut count = 0;
-    heard.send_modify(|heard| {
-        heard.push(request);
-        count = heard.len();
+    requests.send_modify(|requests| {
+        requests.push(request);
+        count = requests.len();
     });
-    // Whoever called may have gone; that is what some of the tests are about.
+    // In some tests the client has closed the connection.
     let _ = match &replies[(count - 1).min(replies.len() - 1)] {
-        Reply::Say(text) => {
+        PeerReply::Say(text) => {
             let _ = stream.write_all(text.as_bytes()).await;
             stream.shutdown().await
         }
-        Reply::Hang(text) => {
+        PeerReply::Hang(text) => {
             let _ = stream.write_all(text.as_bytes()).await;
             stream.read_to_end(&mut Vec::new()).await.map(|_| ())
         }
-        Reply::When(told, text) => {
-            told.notified().await;
+        PeerReply::When(signal, text) => {
+            signal.notified().await;
             let _ = stream.write_all(text.as_bytes()).await;
             stream.shutdown().await
         }
-        Reply::Drip(text) => loop {
+        PeerReply::Drip(text) => loop {
             if let Err(error) = stream.write_all(text.as_bytes()).await {
                 break Err(error);
             }
@@ -127,8 +129,8 @@ where
     };
 }
 
-/// A request to the end of its body, or nothing when the connection ends before.
-async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
+/// Reads a request to the end of its body. Returns None if the connection ends earlier.
+async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
         let mut more = [0; 4096];
@@ -144,8 +146,8 @@ async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     }
 }
 
-pub(crate) fn get(url: &str) -> Request {
-    Request {
+pub(crate) fn get(url: &str) -> OutgoingRequest {
+    OutgoingRequest {
         method: Method::Get,
         url: url.to_owned(),
         headers: Vec::new(),
@@ -155,10 +157,10 @@ pub(crate) fn get(url: &str) -> Request {
     }
 }
 
-/// Calls under a script of names.
-pub(crate) fn scripted(script: &Script, allow_loopback: bool) -> Outgoing {
+/// Returns an outgoing client that resolves names with a script.
+pub(crate) fn scripted(script: &ScriptedResolver, allow_loopback: bool) -> Outgoing {
     let resolver = Resolver::Scripted(script.clone());
-    Outgoing::new(Policy { resolver, allow_loopback, ..Policy::default() })
+    Outgoing::new(OutgoingPolicy { resolver, allow_loopback, ..OutgoingPolicy::default() })
 }
 
 pub(crate) fn ip(text: &str) -> IpAddr {

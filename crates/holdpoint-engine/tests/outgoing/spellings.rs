@@ -1,9 +1,9 @@
-//! One address has many names. Every spelling of an address that is closed is closed, and every spelling of an open
-//! one leads to that one.
+//! Spellings of addresses: every spelling of a private address is rejected, and every spelling of a public address is
+//! parsed to that address.
 
 use std::net::Ipv4Addr;
 
-use holdpoint_engine::outgoing::{Error, Outgoing, Policy, Refused, Script};
+use holdpoint_engine::outgoing::{Error, Outgoing, OutgoingPolicy, OutgoingRefusal, ScriptedResolver};
 
 use crate::peer::{get, scripted};
 
@@ -32,7 +32,7 @@ const CLOSED: [[u8; 4]; 22] = [
     [255, 255, 255, 255],
 ];
 
-/// What browsers, and so the parser, take for an IPv4 address.
+/// Returns the spellings of an IPv4 address that browsers, and so the URL parser, accept.
 pub(crate) fn of_v4([a, b, c, d]: [u8; 4]) -> Vec<String> {
     let whole = u32::from_be_bytes([a, b, c, d]);
     let (low24, low16) = (whole & 0xff_ffff, whole & 0xffff);
@@ -57,7 +57,7 @@ pub(crate) fn of_v4([a, b, c, d]: [u8; 4]) -> Vec<String> {
         format!("000{a:o}.000{b:o}.000{c:o}.000{d:o}"),
         format!("0x{a:x}.0{b:o}.{c}.{d}"),
         format!("0{a:o}.0x{low24:x}"),
-        // Full-width, bold and doubly struck digits; the dots of East Asia; what is left out of names.
+        // Full-width, bold and double-struck digits; East Asian full stops; characters that IDNA ignores.
         in_script(0xff10, '。'),
         in_script(0xff10, '．'),
         in_script(0x1d7ce, '.'),
@@ -69,7 +69,7 @@ pub(crate) fn of_v4([a, b, c, d]: [u8; 4]) -> Vec<String> {
     ]
 }
 
-/// IPv6 addresses behind which the IPv4 address is.
+/// Returns IPv6 addresses that embed the IPv4 address.
 pub(crate) fn in_v6([a, b, c, d]: [u8; 4]) -> Vec<String> {
     let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     let (client_high, client_low) = (!high, !low);
@@ -84,7 +84,7 @@ pub(crate) fn in_v6([a, b, c, d]: [u8; 4]) -> Vec<String> {
         format!("[64:ff9b:1::{a}.{b}.{c}.{d}]"),
         format!("[64:ff9b:1:{high:x}:{:x}:{:x}::]", low >> 8, (low & 0xff) << 8),
         format!("[2002:{high:x}:{low:x}::1]"),
-        // Teredo: the server is 8.8.8.8 where the client is not, and the other way round.
+        // Teredo, with 8.8.8.8 as the client or as the server.
         format!("[2001:0:{high:x}:{low:x}:0:0:f7f7:f7f7]"),
         format!("[2001:0:808:808:0:0:{client_high:x}:{client_low:x}]"),
         format!("[2a00:1450:4001:82a:0:5efe:{high:x}:{low:x}]"),
@@ -93,8 +93,8 @@ pub(crate) fn in_v6([a, b, c, d]: [u8; 4]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_spelling_of_a_closed_address_is_closed() {
-    let script = Script::default();
+async fn every_spelling_of_a_private_address_is_rejected() {
+    let script = ScriptedResolver::default();
     let outgoing = scripted(&script, false);
     let mut rows = 0;
     for address in CLOSED {
@@ -102,7 +102,7 @@ async fn every_spelling_of_a_closed_address_is_closed() {
             for rest in ["/", ":443/", ":8443/x?y=z"] {
                 let refused = outgoing.send(get(&format!("https://{host}{rest}"))).await;
                 assert!(
-                    matches!(refused, Err(Error::Refused(Refused::Address { .. }))),
+                    matches!(refused, Err(Error::Refused(OutgoingRefusal::Address { .. }))),
                     "{host}: {refused:?}"
                 );
                 rows += 1;
@@ -110,31 +110,31 @@ async fn every_spelling_of_a_closed_address_is_closed() {
         }
     }
     assert!(rows > 2000, "{rows} rows");
-    assert_eq!((outgoing.connects(), script.questions()), (0, 0), "nobody was asked and nothing was opened");
+    assert_eq!((outgoing.connects(), script.lookups()), (0, 0), "no lookup and no connection");
 }
 
 #[test]
-fn every_spelling_of_an_open_address_is_that_address() {
-    let outgoing = Outgoing::new(Policy::default());
+fn every_spelling_of_a_public_address_is_parsed_to_that_address() {
+    let outgoing = Outgoing::new(OutgoingPolicy::default());
     for address in [[8, 8, 8, 8], [1, 1, 1, 1], [93, 184, 216, 34]] {
         for host in of_v4(address) {
             let url = outgoing.check_url(&format!("https://{host}/")).unwrap();
             assert_eq!(url.host_str().unwrap(), Ipv4Addr::from(address).to_string(), "{host}");
         }
     }
-    // ISATAP alone has no network of its own: what hides in it decides.
+    // ISATAP has no network of its own: the embedded address decides.
     assert!(outgoing.check_url("https://[2a00:1450:4001:82a:0:5efe:808:808]/").is_ok());
 }
 
 #[test]
-fn an_allowed_tunnel_is_judged_by_what_hides_in_it() {
+fn an_allowed_tunnel_is_checked_by_its_embedded_address() {
     let tunnels = ["::/64", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"];
     let allow = tunnels.iter().map(|network| network.parse().unwrap()).collect();
-    let outgoing = Outgoing::new(Policy { allow, ..Policy::default() });
+    let outgoing = Outgoing::new(OutgoingPolicy { allow, ..OutgoingPolicy::default() });
     for host in CLOSED.into_iter().filter(|address| *address != [0, 0, 0, 0]).flat_map(in_v6) {
         assert!(outgoing.check_url(&format!("https://{host}/")).is_err(), "{host}");
     }
-    // The rows of IPv4-compatible and mapped 0.0.0.0; where a translator has nothing to translate, nothing is hidden.
+    // Some prefixes with 0.0.0.0 embed no address; these are rejected.
     for host in ["[::]", "[::ffff:0.0.0.0]", "[64:ff9b::0.0.0.0]", "[2002::1]"] {
         assert!(outgoing.check_url(&format!("https://{host}/")).is_err(), "{host}");
     }
@@ -144,8 +144,8 @@ fn an_allowed_tunnel_is_judged_by_what_hides_in_it() {
 }
 
 #[tokio::test]
-async fn names_for_the_inside_are_refused_in_every_spelling() {
-    let script = Script::default();
+async fn internal_names_are_rejected_in_every_spelling() {
+    let script = ScriptedResolver::default();
     let outgoing = scripted(&script, false);
     for host in [
         "localhost",
@@ -174,14 +174,14 @@ async fn names_for_the_inside_are_refused_in_every_spelling() {
         "instance-data",
     ] {
         let refused = outgoing.send(get(&format!("https://{host}/"))).await;
-        assert!(matches!(refused, Err(Error::Refused(Refused::Name(_)))), "{host}: {refused:?}");
+        assert!(matches!(refused, Err(Error::Refused(OutgoingRefusal::Name(_)))), "{host}: {refused:?}");
     }
-    assert_eq!((outgoing.connects(), script.questions()), (0, 0));
+    assert_eq!((outgoing.connects(), script.lookups()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_url_that_has_to_be_repaired_is_refused() {
-    let script = Script::default();
+async fn an_invalid_url_is_rejected() {
+    let script = ScriptedResolver::default();
     let outgoing = scripted(&script, true);
     for url in [
         "",
@@ -244,12 +244,12 @@ async fn a_url_that_has_to_be_repaired_is_refused() {
         assert!(outgoing.check_url(url).is_err(), "{url:?}");
     }
     assert!(outgoing.check_url(&format!("https://example.com/{}", "x".repeat(9000))).is_err());
-    assert_eq!((outgoing.connects(), script.questions()), (0, 0));
+    assert_eq!((outgoing.connects(), script.lookups()), (0, 0));
 }
 
 #[test]
-fn user_info_and_other_schemes_are_refused_as_such() {
-    let outgoing = Outgoing::new(Policy { allow_loopback: true, ..Policy::default() });
+fn user_info_and_other_schemes_are_rejected() {
+    let outgoing = Outgoing::new(OutgoingPolicy { allow_loopback: true, ..OutgoingPolicy::default() });
     for url in [
         "https://user@example.com/",
         "https://user:secret@example.com/",
@@ -258,7 +258,7 @@ fn user_info_and_other_schemes_are_refused_as_such() {
         "https://example.com@10.0.0.1/",
         "https://%75ser@example.com/",
     ] {
-        assert_eq!(outgoing.check_url(url), Err(Refused::UserInfo), "{url}");
+        assert_eq!(outgoing.check_url(url), Err(OutgoingRefusal::UserInfo), "{url}");
     }
     for url in [
         "ftp://example.com/",
@@ -267,25 +267,25 @@ fn user_info_and_other_schemes_are_refused_as_such() {
         "wss://example.com/",
         "http+unix://%2frun%2fx.sock/",
     ] {
-        assert_eq!(outgoing.check_url(url), Err(Refused::Scheme), "{url}");
+        assert_eq!(outgoing.check_url(url), Err(OutgoingRefusal::Scheme), "{url}");
     }
 }
 
 #[test]
-fn plain_http_is_refused_unless_loopback_is_switched_on() {
-    let strict = Outgoing::new(Policy::default());
-    assert_eq!(strict.check_url("http://example.com/"), Err(Refused::Scheme));
-    assert_eq!(strict.check_url("HTTP://example.com/"), Err(Refused::Scheme));
-    let relaxed = Outgoing::new(Policy { allow_loopback: true, ..Policy::default() });
+fn plain_http_is_rejected_unless_loopback_is_allowed() {
+    let strict = Outgoing::new(OutgoingPolicy::default());
+    assert_eq!(strict.check_url("http://example.com/"), Err(OutgoingRefusal::Scheme));
+    assert_eq!(strict.check_url("HTTP://example.com/"), Err(OutgoingRefusal::Scheme));
+    let relaxed = Outgoing::new(OutgoingPolicy { allow_loopback: true, ..OutgoingPolicy::default() });
     assert!(relaxed.check_url("http://localhost:8080/").is_ok());
     assert!(relaxed.check_url("http://a.localhost/").is_ok());
-    assert!(relaxed.check_url("https://metadata.google.internal/").is_err(), "loopback is all it opens");
+    assert!(relaxed.check_url("https://metadata.google.internal/").is_err(), "only loopback is allowed");
 }
 
 #[test]
-fn a_good_url_is_taken_as_it_is() {
-    let outgoing = Outgoing::new(Policy::default());
-    for (text, taken) in [
+fn a_valid_url_is_accepted_and_normalized() {
+    let outgoing = Outgoing::new(OutgoingPolicy::default());
+    for (text, normalized) in [
         ("https://example.com", "https://example.com/"),
         ("HTTPS://Example.COM:443/a/%2e%2e/b?x=%20y", "https://example.com/b?x=%20y"),
         ("https://example.com.:8443/x#part", "https://example.com:8443/x"),
@@ -293,6 +293,6 @@ fn a_good_url_is_taken_as_it_is() {
         ("https://example.com/@user", "https://example.com/@user"),
         ("https://my_host.example/", "https://my_host.example/"),
     ] {
-        assert_eq!(outgoing.check_url(text).unwrap().as_str(), taken);
+        assert_eq!(outgoing.check_url(text).unwrap().as_str(), normalized);
     }
 }

@@ -1,10 +1,11 @@
-//! Certificates for a test, made with `openssl`: authorities, and what they sign.
+//! Certificate authorities and certificates for tests, made with `openssl`.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a certificate is for. Everything is said here, so that the settings of the machine do not count.
+/// The `openssl` configuration, with one section for each purpose. It is complete, so that the configuration of the
+/// machine is not used.
 const PURPOSES: &str = "
 [req]
 distinguished_name = subject
@@ -27,10 +28,10 @@ basicConstraints = critical, CA:false
 extendedKeyUsage = clientAuth
 ";
 
-/// For certificates with dates that are over; everything else signs for as long as it needs.
-const LEDGER: &str = "
-[ledger]
-database = FOLDER/ledger
+/// The `openssl ca` configuration for expired certificates. All other certificates are signed with `openssl req`.
+const CA_DATABASE: &str = "
+[expired_ca]
+database = FOLDER/index
 serial = FOLDER/serial
 new_certs_dir = FOLDER
 default_md = sha256
@@ -45,9 +46,9 @@ pub(crate) struct Certificates(PathBuf);
 impl Certificates {
     pub(crate) fn new(folder: PathBuf) -> Self {
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("ledger"), "").unwrap();
-        let ledger = LEDGER.replace("FOLDER", folder.to_str().unwrap());
-        std::fs::write(folder.join("purposes"), format!("{PURPOSES}{ledger}")).unwrap();
+        std::fs::write(folder.join("index"), "").unwrap();
+        let ca_database = CA_DATABASE.replace("FOLDER", folder.to_str().unwrap());
+        std::fs::write(folder.join("purposes"), format!("{PURPOSES}{ca_database}")).unwrap();
         Self(folder)
     }
 
@@ -55,23 +56,32 @@ impl Certificates {
         self.make(name, "authority", None);
     }
 
-    /// For `server`, `elsewhere` (a server of another name) or `client`.
+    /// Signs a certificate. The purpose is `server`, `elsewhere` (a server of another name) or `client`.
     pub(crate) fn signed(&self, name: &str, purpose: &str, by: &str) {
         self.make(name, purpose, Some(by));
     }
 
-    /// For `server`, as it was right for one day in 2020. Of the tests that share this file not all need it.
+    /// Signs a server certificate that was valid for one day in 2020. Some test targets do not use it.
     #[allow(dead_code)]
     pub(crate) fn expired(&self, name: &str, by: &str) {
-        let asked = self.0.join(format!("{name}.asked"));
+        let csr = self.0.join(format!("{name}.csr"));
         let mut request = Command::new("openssl");
         request.args(["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
         request.args(["-subj", &format!("/CN={name}"), "-config"]).arg(self.0.join("purposes"));
-        run(request.arg("-keyout").arg(self.key(name)).arg("-out").arg(&asked));
+        run(request.arg("-keyout").arg(self.key(name)).arg("-out").arg(&csr));
         let mut sign = Command::new("openssl");
-        sign.args(["ca", "-batch", "-notext", "-rand_serial", "-name", "ledger", "-extensions", "server"]);
+        sign.args([
+            "ca",
+            "-batch",
+            "-notext",
+            "-rand_serial",
+            "-name",
+            "expired_ca",
+            "-extensions",
+            "server",
+        ]);
         sign.args(["-startdate", "20200101000000Z", "-enddate", "20200102000000Z", "-config"]);
-        sign.arg(self.0.join("purposes")).arg("-in").arg(&asked).arg("-out").arg(self.certificate(name));
+        sign.arg(self.0.join("purposes")).arg("-in").arg(&csr).arg("-out").arg(self.certificate(name));
         run(sign.arg("-cert").arg(self.certificate(by)).arg("-keyfile").arg(self.key(by)));
     }
 
@@ -101,7 +111,7 @@ fn run(openssl: &mut Command) {
     assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// PostgreSQL takes a key only if nobody else can read it.
+/// Gives a key to the owner of a path, with mode 600. PostgreSQL rejects keys that other users can read.
 pub(crate) fn give_key(key: &Path, to_owner_of: &Path) {
     let owner = std::fs::metadata(to_owner_of).unwrap();
     std::fs::set_permissions(key, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,9 +1,9 @@
-//! A PostgreSQL server of one test, made by `scripts/postgres`. Gone when it is dropped.
+//! A PostgreSQL server for one test, created by `scripts/postgres` and removed on drop.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::place;
+use crate::test_database;
 
 pub(crate) struct Cluster {
     folder: PathBuf,
@@ -12,10 +12,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let said = script("start", Path::new(""));
+        let output = script("start", Path::new(""));
         let value = |name: &str| {
-            let line = said.lines().find_map(|line| line.strip_prefix(&format!("export {name}=")));
-            line.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
+            let line = output.lines().find_map(|line| line.strip_prefix(&format!("export {name}=")));
+            line.unwrap_or_else(|| panic!("no {name} in {output}")).to_owned()
         };
         let folder = value("HOLDPOINT_TEST_POSTGRES_DIR").into();
         let address = value("HOLDPOINT_TEST_POSTGRES");
@@ -23,17 +23,17 @@ impl Cluster {
         Self { folder, port: port.parse().unwrap() }
     }
 
-    /// Adds to `postgresql.conf`, and decides who may come in from this machine, as lines of `pg_hba.conf`. Its own
-    /// user always may, through the socket.
-    pub(crate) fn configure(&self, settings: &str, who: &str) {
+    /// Appends settings to `postgresql.conf`, replaces the rules of `pg_hba.conf` and restarts the server. The user
+    /// `postgres` can always connect through the socket.
+    pub(crate) fn configure(&self, settings: &str, rules: &str) {
         let (conf, hba) = (self.data().join("postgresql.conf"), self.data().join("pg_hba.conf"));
         let before = std::fs::read_to_string(&conf).unwrap();
         std::fs::write(&conf, format!("{before}\n{settings}\n")).unwrap();
-        std::fs::write(&hba, format!("local all postgres trust\n{who}\n")).unwrap();
+        std::fs::write(&hba, format!("local all postgres trust\n{rules}\n")).unwrap();
         self.restart();
     }
 
-    /// Ends all clients and comes back.
+    /// Restarts the server. This closes all connections.
     pub(crate) fn restart(&self) {
         script("restart", &self.folder);
     }
@@ -50,14 +50,14 @@ impl Cluster {
         std::fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
-    /// The way in for the test itself.
+    /// The address of the socket, for the test itself.
     pub(crate) fn socket(&self, database: &str) -> String {
         let folder = self.folder.display().to_string().replace('/', "%2F");
         format!("postgres://postgres@{folder}:{}/{database}", self.port)
     }
 
     pub(crate) async fn execute(&self, sql: &str) {
-        place::execute(&self.socket("postgres"), sql).await.unwrap();
+        test_database::execute(&self.socket("postgres"), sql).await.unwrap();
     }
 }
 
@@ -67,11 +67,11 @@ impl Drop for Cluster {
     }
 }
 
-/// What the script says. Without a word when a test already fails: a second panic would hide the first.
-fn script(what: &str, folder: &Path) -> String {
+/// Returns the output of the script. Does not panic if a test already fails: a second panic would hide the first.
+fn script(action: &str, folder: &Path) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/postgres");
-    let done = Command::new(path).arg(what).env("HOLDPOINT_TEST_POSTGRES_DIR", folder).output().unwrap();
+    let done = Command::new(path).arg(action).env("HOLDPOINT_TEST_POSTGRES_DIR", folder).output().unwrap();
     let failed = !done.status.success() && !std::thread::panicking();
-    assert!(!failed, "scripts/postgres {what}: {}", String::from_utf8_lossy(&done.stderr));
+    assert!(!failed, "scripts/postgres {action}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
 }

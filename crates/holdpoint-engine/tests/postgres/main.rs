@@ -1,18 +1,18 @@
-//! What a connection to PostgreSQL promises: safe, clear about what is wrong, and patient with a server that goes and
-//! comes. That a server is too old to be used is not tested here: there is only one on this machine.
+//! Tests of connections to PostgreSQL: TLS, sign-in, error messages, outages and connection limits. The rejection of
+//! server versions that are too old is not tested here, because only one version is installed.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
-// The engine's tests need more of it than these.
-#[allow(dead_code)]
-#[path = "../engine/house.rs"]
-mod house;
-#[path = "../place/mod.rs"]
-mod place;
+// These tests use only a part of the file.
 #[allow(dead_code)]
 #[path = "../engine/slow_node.rs"]
 mod slow_node;
+#[path = "../test_database/mod.rs"]
+mod test_database;
+#[allow(dead_code)]
+#[path = "../engine/test_env.rs"]
+mod test_env;
 
 mod certificates;
 mod cluster;

@@ -1,5 +1,5 @@
-//! `pooler=transaction`, as for a proxy that gives every transaction another session: everything works, and nothing
-//! is left behind in a session. The server's own log is the witness.
+//! `pooler=transaction`, for a proxy that assigns a session to each transaction: runs complete, and the engine leaves
+//! no state in a session. The tests read the server's log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,13 +9,13 @@ use holdpoint_engine::{Clock, EffectContext, Engine, Location, Node, Options, Ou
 use serde_json::json;
 
 use crate::cluster::Cluster;
-use crate::house::{NOON, accept, line, resolve, start, tenant};
 use crate::server::status;
+use crate::test_env::{NOON, accept, line, resolve, start, tenant};
 
-/// Does something outside, and counts how often.
-struct Outside(Arc<AtomicU32>);
+/// A node with an effect. Counts its executions.
+struct Effect(Arc<AtomicU32>);
 
-impl Node for Outside {
+impl Node for Effect {
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let done = self.0.clone();
         let number = context
@@ -25,18 +25,18 @@ impl Node for Outside {
     }
 }
 
-/// A gate, an effect, a sleep, and a gate that nobody answers in time.
-async fn story(url: String) {
+/// Executes a run with a gate, an effect, a delay, and a gate that expires.
+async fn execute_run(url: String) {
     let (clock, done) = (Clock::manual(NOON), Arc::new(AtomicU32::new(0)));
     let options = Options::new(Location::Postgres(url)).clock(clock.clone());
-    let engine = Engine::open(options.node("test.outside", Outside(done.clone()))).await.unwrap();
+    let engine = Engine::open(options.node("test.effect", Effect(done.clone()))).await.unwrap();
     let gate = json!({"title": "Go on?", "actions": ["accept", "reject"]});
-    let hurry = json!({"title": "Quick?", "actions": ["accept"], "timeoutMs": 1000});
+    let expiring = json!({"title": "Quick?", "actions": ["accept"], "timeoutMs": 1000});
     let nodes = [
         ("gate", "core.approvalGate", gate),
-        ("outside", "test.outside", json!({})),
-        ("nap", "core.delay", json!({"ms": 60_000})),
-        ("hurry", "core.approvalGate", hurry),
+        ("effect", "test.effect", json!({})),
+        ("delay", "core.delay", json!({"ms": 60_000})),
+        ("expiring", "core.approvalGate", expiring),
     ];
     engine.register(&tenant(), line("flow", &nodes)).await.unwrap();
     let run = engine.start(&WorkflowId::parse("flow").unwrap(), start(json!({}))).await.unwrap();
@@ -58,7 +58,7 @@ async fn story(url: String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_a_pooler_nothing_is_kept_in_a_session() {
+async fn with_a_pooler_the_engine_keeps_no_state_in_a_session() {
     let cluster = Cluster::start();
     cluster.configure("log_statement = all", "host all all 127.0.0.1/32 trust");
     cluster.execute("CREATE DATABASE straight").await;
@@ -66,24 +66,24 @@ async fn behind_a_pooler_nothing_is_kept_in_a_session() {
     let address = |database: &str| format!("postgres://postgres@127.0.0.1:{}/{database}", cluster.port);
 
     let before = cluster.log().len();
-    story(format!("{}?pooler=transaction", address("pooled"))).await;
+    execute_run(format!("{}?pooler=transaction", address("pooled"))).await;
     let log = cluster.log()[before..].to_owned();
     assert!(log.contains("execute <unnamed>: ") && log.contains("statement: BEGIN; SET LOCAL "), "{log}");
-    assert_eq!(kept(&log), [""; 0]);
+    assert_eq!(session_statements(&log), [""; 0]);
 
-    // That the log would tell is shown by an engine that has its sessions to itself.
+    // Without a pooler the log does contain such statements.
     let before = cluster.log().len();
-    story(address("straight")).await;
-    assert_ne!(kept(&cluster.log()[before..]), [""; 0]);
+    execute_run(address("straight")).await;
+    assert_ne!(session_statements(&cluster.log()[before..]), [""; 0]);
 }
 
-/// Statements with a name, settings of a session, and ears that only a session has.
-fn kept(log: &str) -> Vec<&str> {
+/// Returns the log lines of named statements, session settings and `LISTEN`.
+fn session_statements(log: &str) -> Vec<&str> {
     let named =
         |line: &str| line.split_once("execute ").is_some_and(|(_, name)| !name.starts_with("<unnamed>"));
-    let lasting =
+    let sets_state =
         |sql: &str| sql.starts_with("LISTEN") || (sql.starts_with("SET ") && !sql.starts_with("SET LOCAL "));
     let session =
-        |line: &str| line.split_once("statement: ").is_some_and(|(_, text)| text.split("; ").any(lasting));
+        |line: &str| line.split_once("statement: ").is_some_and(|(_, text)| text.split("; ").any(sets_state));
     log.lines().filter(|line| line.contains(" LOG: ") && (named(line) || session(line))).collect()
 }

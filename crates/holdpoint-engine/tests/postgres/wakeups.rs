@@ -1,55 +1,52 @@
-//! Nodes that share a database wake each other's workers: here no worker looks by itself.
+//! Processes that share a database wake each other's workers. The workers of these tests do not poll.
 
-use crate::house::House;
-use crate::place::Place;
-use crate::slow_node::{Control, sleeps, slow, start_slow, until, work};
+use crate::slow_node::{Control, slow, start_slow, start_worker, until, wait_until_idle};
+use crate::test_database::TestDatabase;
+use crate::test_env::TestEnv;
 
-/// Two nodes that know of each other.
-async fn given() -> (House, holdpoint_engine::Engine, Control) {
+/// Opens two engines on one database. Each sees the other.
+async fn two_engines() -> (TestEnv, holdpoint_engine::Engine, Control) {
     let control = Control::new();
-    let house = House::with(Place::postgres().await, |options| control.furnish(options)).await;
-    house.register(slow()).await;
-    let other = house.second_engine(|options| control.furnish(options)).await;
-    until("that the nodes hear of each other", || {
-        house.engine.hears_other_nodes() && other.hears_other_nodes()
-    })
-    .await;
-    (house, other, control)
+    let env = TestEnv::with(TestDatabase::postgres().await, |options| control.configure(options)).await;
+    env.register(slow()).await;
+    let other = env.second_engine(|options| control.configure(options)).await;
+    until("the engines see each other", || env.engine.sees_other_nodes() && other.sees_other_nodes()).await;
+    (env, other, control)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_node_queues_in_a_busy_thread_begins_when_the_holder_ends() {
-    let (house, other, mut control) = given().await;
-    let (_stop, _worker) = work(&house.engine);
-    start_slow(&house.engine, "t").await;
-    control.one_begins().await;
-    // The other node has no worker: it queues, and says so.
+async fn a_run_queued_by_another_process_in_a_busy_thread_starts_when_the_thread_is_free() {
+    let (env, other, mut control) = two_engines().await;
+    let (_stop, _worker) = start_worker(&env.engine);
+    start_slow(&env.engine, "t").await;
+    control.wait_for_start().await;
+    // The other engine has no worker: it queues the run and notifies.
     start_slow(&other, "t").await;
     start_slow(&other, "u").await;
-    control.one_begins().await;
-    sleeps(&house.engine).await;
-    control.none_has_begun();
+    control.wait_for_start().await;
+    wait_until_idle(&env.engine).await;
+    control.assert_none_started();
     control.end_one();
     control.end_one();
-    control.one_begins().await;
+    control.wait_for_start().await;
     control.end_one();
     other.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_node_that_goes_down_held_up_begins_on_the_other() {
-    let (house, other, mut control) = given().await;
-    let (stop, going_down) = work(&house.engine);
-    start_slow(&house.engine, "t").await;
-    control.one_begins().await;
-    let (_stop, _worker) = work(&other);
+async fn a_run_blocked_by_a_stopping_process_starts_on_the_other() {
+    let (env, other, mut control) = two_engines().await;
+    let (stop, going_down) = start_worker(&env.engine);
+    start_slow(&env.engine, "t").await;
+    control.wait_for_start().await;
+    let (_stop, _worker) = start_worker(&other);
     start_slow(&other, "t").await;
-    sleeps(&other).await;
+    wait_until_idle(&other).await;
     stop.send(true).unwrap();
-    control.none_has_begun();
+    control.assert_none_started();
     control.end_one();
     going_down.await.unwrap();
-    control.one_begins().await;
+    control.wait_for_start().await;
     control.end_one();
     other.close().await;
 }

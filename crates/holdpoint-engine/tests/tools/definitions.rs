@@ -1,23 +1,23 @@
-//! What is wrong in a definition is found before anything is called, and told with its place.
+//! Validation of definitions of tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_engine::agent::tool::{
-    Returned, RustTool, ToolSpec, Toolbox, Tools, WorkflowTool, only_for_operators,
+    CallOutcome, RustTool, ToolSpec, Toolbox, Tools, WorkflowTool, only_for_operators,
 };
 use holdpoint_engine::core::WorkflowId;
-use holdpoint_engine::outgoing::{Outgoing, Policy};
+use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use serde_json::{Value, json};
 
-use crate::world::{call, outgoing, parse, program};
+use crate::tool_env::{call, outgoing, parse, program};
 
 fn http(more: Value) -> Value {
-    crate::world::with(json!({"type": "http", "name": "send", "url": "https://mail.example/x"}), more)
+    crate::tool_env::with(json!({"type": "http", "name": "send", "url": "https://mail.example/x"}), more)
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn an_invalid_definition_is_rejected_with_its_field() {
     let required = json!({"type": "object", "properties": {"id": {"type": "string"}}});
     for (tools, field) in [
         (json!({}), "tools"),
@@ -57,8 +57,8 @@ fn mistakes_are_told_with_their_place() {
 }
 
 #[test]
-fn the_guard_of_outgoing_calls_judges_definitions_too() {
-    let strict = Outgoing::new(Policy::default());
+fn addresses_in_definitions_follow_the_outgoing_policy() {
+    let strict = Outgoing::new(OutgoingPolicy::default());
     let parse = |tool: Value| Tools::from_definition(&json!([tool]), None, &strict, &BTreeMap::new());
     assert!(parse(http(json!({}))).is_ok());
     for url in
@@ -71,7 +71,7 @@ fn the_guard_of_outgoing_calls_judges_definitions_too() {
 }
 
 #[test]
-fn what_only_operators_may_write_is_found() {
+fn members_that_only_operators_may_use_are_found() {
     for (tool, field) in [
         (program(json!({})), Some("tools[0].command")),
         (http(json!({"headers": {"A": "plain", "B": {"env": "X"}}})), Some("tools[0].headers.B")),
@@ -82,7 +82,7 @@ fn what_only_operators_may_write_is_found() {
 }
 
 #[tokio::test]
-async fn workflows_are_told_as_data_and_rust_tools_are_called() {
+async fn workflow_tools_are_returned_as_data_and_rust_tools_are_called() {
     let spec = ToolSpec {
         name: "double".to_owned(),
         description: "doubles".to_owned(),
@@ -91,7 +91,7 @@ async fn workflows_are_told_as_data_and_rust_tools_are_called() {
         primary: None,
     };
     let double = RustTool::new(spec, |call| async move {
-        Ok(Returned::Result(json!(call.arguments["n"].as_i64().unwrap_or_default() * 2)))
+        Ok(CallOutcome::Result(json!(call.arguments["n"].as_i64().unwrap_or_default() * 2)))
     });
     let rust: BTreeMap<String, Arc<dyn Toolbox>> = [("double".to_owned(), Arc::new(double) as _)].into();
     let definition = json!([
@@ -100,7 +100,7 @@ async fn workflows_are_told_as_data_and_rust_tools_are_called() {
     ]);
     let tools = Tools::from_definition(&definition, None, &outgoing(), &rust).unwrap();
     let called = tools.call(&call("double", json!({"n": 21}))).await;
-    assert_eq!(called, Ok(Returned::Result(json!(42))));
+    assert_eq!(called, Ok(CallOutcome::Result(json!(42))));
     assert_eq!(
         tools.workflows(),
         [WorkflowTool {

@@ -1,7 +1,7 @@
-//! Tools of agents: MCP servers that behave and others, programs and URLs; HTTP tools; definitions. Everything stays
-//! on this machine.
+//! Tests of the tools of agents: MCP servers over stdio and HTTP, HTTP tools, and definitions. The tests need no
+//! network.
 
-// What a test cannot do without, it may demand.
+// Tests may unwrap: a panic is a failed test.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../outgoing/peer.rs"]
@@ -13,5 +13,5 @@ mod faults;
 mod published;
 mod requests;
 mod servers;
+mod tool_env;
 mod web;
-mod world;

@@ -1,4 +1,4 @@
-"""A server made with the published SDK for Python, over HTTP on a free port: with sessions, and answers as streams."""
+"""An MCP server made with the published Python SDK, over HTTP on a free port, with sessions and streamed responses."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 async def noted(text: str, context: Context) -> str:
-    """Says something before its answer."""
+    """Sends a progress notification before its result."""
     await context.report_progress(1, 2)
     return "noted " + text
 

@@ -1,12 +1,12 @@
-//! Servers that others have published, as they are: `scripts/mcp-servers` installs them below the build folder.
+//! Published MCP servers. `scripts/mcp-servers` installs them below the build folder.
 
 use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::world::{Web, parse, result, specs};
+use crate::tool_env::{HttpServer, parse, result, specs};
 
-/// The Python that has them.
+/// Returns the Python interpreter with the installed packages.
 fn python() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     // target/debug/deps/tools-…
@@ -24,13 +24,13 @@ async fn a_published_server_that_is_a_program_can_be_used() {
     assert_eq!(specs["get_current_time"].parameters["required"], json!(["timezone"]));
     let arguments =
         json!({"source_timezone": "Asia/Tokyo", "time": "16:30", "target_timezone": "Asia/Kolkata"});
-    let said = result(&tools, "convert_time", arguments).await;
-    assert!(said.to_string().contains("T13:00:00+05:30"), "{said}");
+    let response = result(&tools, "convert_time", arguments).await;
+    assert!(response.to_string().contains("T13:00:00+05:30"), "{response}");
 }
 
 #[tokio::test]
 async fn a_server_made_with_a_published_sdk_can_be_used_over_http() {
-    let web = Web::start(&python(), &["published.py"], &json!({})).await;
+    let web = HttpServer::start(&python(), &["published.py"], &json!({})).await;
     let tools = web.tools(json!({}));
     assert!(specs(&tools).await.contains_key("add"));
     assert_eq!(result(&tools, "add", json!({"a": 19, "b": 23})).await, json!({"result": 42}));

@@ -1,8 +1,8 @@
 """An MCP server for the tests, without any package: over stdio, or with --http over HTTP on a free port.
 
-Its tools misbehave on demand. With TETHER=port in its environment it keeps a connection to the test, which so hears
-what happens here ("started 123", "cancelled") and when the process is gone. What note and stall have done is a line
-each in the file NOTES, which outlives everybody. Over HTTP, /plain/NAME is the tool as a plain request.
+Its tools misbehave on demand. With CONTROL_PORT=port in its environment it keeps a connection to the test and reports
+events on it ("started 123", "cancelled"); the connection ends with the process. Each call of note and stall is a line
+in the file NOTES. Over HTTP, /plain/NAME calls the tool with a plain request.
 """
 
 import json
@@ -14,15 +14,15 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 out_lock = threading.Lock()
-second_came = threading.Event()
+second_called = threading.Event()
 answers = {}
 answered = threading.Condition()
-tether = None
+control = None
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 NAMES = ["echo", "sum", "fail", "no", "die", "leave", "hang", "huge", "garbage", "where", "ask", "first", "second",
-         "grandchild", "deaf", "heard", "forget", "streamed", "broken", "gone", "taken", "silent", "read.me", "picture",
-         "note", "stall"]
+         "grandchild", "stop_reading", "requests", "forget", "streamed", "broken", "gone", "taken", "silent", "read.me",
+         "picture", "note", "stall"]
 
 
 def tools():
@@ -37,13 +37,13 @@ def tools():
     return listed
 
 
-def tell(word):
-    if tether:
-        tether.sendall((word + "\n").encode())
+def report(event):
+    if control:
+        control.sendall((event + "\n").encode())
 
 
 def note(name, arguments, meta):
-    """Writes down that a tool was carried out; how often it was by now."""
+    """Records an execution of a tool. Returns the number of its executions."""
     line = {"tool": name, "text": arguments.get("text"), "key": meta.get("idempotencyKey")}
     with out_lock, open(os.environ["NOTES"], "a+") as notes:
         notes.write(json.dumps(line) + "\n")
@@ -56,8 +56,8 @@ def text(value, **more):
     return {"content": [{"type": "text", "text": value}], **more}
 
 
-def perform(name, arguments, meta, say):
-    """The result of a tool; say sends a message to the client."""
+def perform(name, arguments, meta, send):
+    """Returns the result of a tool. `send` sends a message to the client."""
     if name == "echo":
         return text(arguments.get("text", ""))
     if name == "sum":
@@ -67,7 +67,7 @@ def perform(name, arguments, meta, say):
     if name == "die":
         os._exit(3)
     if name == "hang":
-        tell("hanging")
+        report("hanging")
         threading.Event().wait()
     if name == "huge":
         return text("x" * int(arguments["text"]))
@@ -83,18 +83,18 @@ def perform(name, arguments, meta, say):
             params = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
             if method.startswith("sampling"):
                 params = {"messages": [], "maxTokens": 1}
-            say({"jsonrpc": "2.0", "id": method, "method": method, "params": params})
+            send({"jsonrpc": "2.0", "id": method, "method": method, "params": params})
         with answered:
             answered.wait_for(lambda: len(answers) == 3)
-        return text(json.dumps({method: said.get("error", {}).get("message") for method, said in answers.items()}))
+        return text(json.dumps({method: each.get("error", {}).get("message") for method, each in answers.items()}))
     if name == "first":
-        second_came.wait()
+        second_called.wait()
         return text("first")
     if name == "second":
-        second_came.set()
+        second_called.set()
         return text("second")
     if name == "grandchild":
-        fd = tether.fileno()
+        fd = control.fileno()
         subprocess.Popen(["sleep", "1000"], pass_fds=[fd], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return text("there is a grandchild")
     if name in ("note", "stall"):
@@ -107,8 +107,8 @@ def perform(name, arguments, meta, say):
     return text(name)
 
 
-def answer(message, say):
-    """The answer to a request, or nothing."""
+def respond(message, send):
+    """Returns the response to a message, or None."""
     method, params = message.get("method"), message.get("params", {})
     if method is None:
         with answered:
@@ -116,7 +116,7 @@ def answer(message, say):
             answered.notify_all()
         return None
     if method == "notifications/cancelled":
-        tell("cancelled")
+        report("cancelled")
     if "id" not in message:
         return None
     if method == "initialize":
@@ -129,38 +129,38 @@ def answer(message, say):
     elif method == "tools/call" and params["name"] == "no":
         return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "not like this"}}
     elif method == "tools/call":
-        result = perform(params["name"], params.get("arguments") or {}, params.get("_meta") or {}, say)
+        result = perform(params["name"], params.get("arguments") or {}, params.get("_meta") or {}, send)
     else:
         return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "unknown"}}
     return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
 def stdio():
-    def say(message):
+    def send(message):
         with out_lock:
             sys.stdout.write(json.dumps(message) + "\n")
             sys.stdout.flush()
 
     def work(message):
-        said = answer(message, say)
-        if said:
-            say(said)
+        response = respond(message, send)
+        if response:
+            send(response)
         if message.get("params", {}).get("name") == "leave":
             os._exit(0)
 
-    sys.stderr.write("a complaint\n")
+    sys.stderr.write("a log line\n")
     for line in sys.stdin:
         message = json.loads(line)
         name = message.get("params", {}).get("name")
-        if name == "deaf" and "DEAF" in os.environ:
+        if name == "stop_reading" and "STOP_READING" in os.environ:
             threading.Event().wait()
         threading.Thread(target=work, args=(message,), daemon=True).start()
 
 
-class Web(BaseHTTPRequestHandler):
+class HttpHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     sessions = set()
-    heard = []
+    received = []
 
     def log_message(self, *_):
         pass
@@ -176,7 +176,7 @@ class Web(BaseHTTPRequestHandler):
 
     def do_DELETE(self):
         self.sessions.discard(self.headers.get("mcp-session-id"))
-        tell("deleted")
+        report("deleted")
         self.finish_with(200)
 
     def do_GET(self):
@@ -186,16 +186,16 @@ class Web(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self.path.startswith("/plain/"):
             meta = {"idempotencyKey": self.headers.get("idempotency-key")}
-            said = perform(self.path.removeprefix("/plain/"), message, meta, None)
-            return self.finish_with(200, json.dumps(said["content"][0]["text"]).encode())
+            response = perform(self.path.removeprefix("/plain/"), message, meta, None)
+            return self.finish_with(200, json.dumps(response["content"][0]["text"]).encode())
         session, method = self.headers.get("mcp-session-id"), message.get("method")
         name = message.get("params", {}).get("name")
         known = ("mcp-protocol-version", "authorization", "accept")
-        self.heard.append({"method": method, "session": session, **{key: self.headers.get(key) for key in known}})
+        self.received.append({"method": method, "session": session, **{key: self.headers.get(key) for key in known}})
         if name == "gone":
             self.sessions.clear()
         if method == "initialize":
-            session = f"s{len(self.heard)}"
+            session = f"s{len(self.received)}"
             self.sessions.add(session)
         elif session not in self.sessions:
             return self.finish_with(404)
@@ -210,12 +210,12 @@ class Web(BaseHTTPRequestHandler):
         if name == "die":
             self.connection.close()
             os._exit(3)
-        said = answer(message, None)
-        if said is None:
+        response = respond(message, None)
+        if response is None:
             return self.finish_with(202)
-        if name == "heard":
-            said["result"] = text(json.dumps(self.heard))
-        body = json.dumps(said)
+        if name == "requests":
+            response["result"] = text(json.dumps(self.received))
+        body = json.dumps(response)
         if name == "streamed":
             note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
             body = f": hello\n\nevent: message\ndata: {note}\n\nevent: message\ndata: {body}\n\n"
@@ -224,12 +224,12 @@ class Web(BaseHTTPRequestHandler):
 
 
 def main():
-    global tether
-    if "TETHER" in os.environ:
-        tether = socket.create_connection(("127.0.0.1", int(os.environ["TETHER"])))
-        tell(f"started {os.getpid()}")
+    global control
+    if "CONTROL_PORT" in os.environ:
+        control = socket.create_connection(("127.0.0.1", int(os.environ["CONTROL_PORT"])))
+        report(f"started {os.getpid()}")
     if "--http" in sys.argv:
-        server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", 0))), Web)
+        server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", 0))), HttpHandler)
         print(server.server_address[1], flush=True)
         server.serve_forever()
     elif "--exit" in sys.argv:

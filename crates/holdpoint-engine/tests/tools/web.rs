@@ -1,147 +1,153 @@
-//! A server behind a URL: sessions, both forms of answers, and what goes wrong over HTTP.
+//! MCP servers over HTTP: sessions, responses as JSON and as streams, and failures.
 
-use holdpoint_engine::agent::tool::Returned;
+use holdpoint_engine::agent::tool::CallOutcome;
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, Reply};
-use crate::world::{Tether, Web, made, not_called, parse, result, specs, unknown};
+use crate::peer::{Peer, PeerReply};
+use crate::tool_env::{ControlPort, HttpServer, call_tool, not_called, parse, result, specs, unknown};
 
-async fn heard(tools: &holdpoint_engine::agent::tool::Tools) -> Vec<Value> {
-    let heard = result(tools, "heard", json!({})).await;
-    serde_json::from_str(heard.as_str().unwrap()).unwrap()
+/// Returns the requests that the server has received.
+async fn received_requests(tools: &holdpoint_engine::agent::tool::Tools) -> Vec<Value> {
+    let requests = result(tools, "requests", json!({})).await;
+    serde_json::from_str(requests.as_str().unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn tools_are_listed_and_called_in_one_session() {
-    let web = Web::own(&json!({})).await;
+    let web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({"headers": {"Authorization": {"env": "PATH", "prefix": "Bearer "}}}));
     assert!(specs(&tools).await.contains_key("echo"));
     assert_eq!(result(&tools, "echo", json!({"text": "hü"})).await, json!("hü"));
     assert_eq!(result(&tools, "streamed", json!({})).await, json!("streamed"));
-    let heard = heard(&tools).await;
-    let methods: Vec<&Value> = heard.iter().map(|request| &request["method"]).collect();
+    let requests = received_requests(&tools).await;
+    let methods: Vec<&Value> = requests.iter().map(|request| &request["method"]).collect();
     assert_eq!(
         methods,
         ["initialize", "notifications/initialized", "tools/list", "tools/call", "tools/call", "tools/call"]
     );
-    assert_eq!(heard[0]["session"], Value::Null);
-    for request in &heard[1..] {
+    assert_eq!(requests[0]["session"], Value::Null);
+    for request in &requests[1..] {
         assert_eq!(request["session"], "s1");
         assert!(request["mcp-protocol-version"].as_str().unwrap().starts_with("20"), "{request}");
     }
-    for request in &heard {
+    for request in &requests {
         assert_eq!(request["authorization"], json!(format!("Bearer {}", std::env::var("PATH").unwrap())));
         assert_eq!(request["accept"], "application/json, text/event-stream");
     }
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_begun_again_and_the_call_is_made() {
-    let web = Web::own(&json!({})).await;
+async fn a_lost_session_is_started_again_and_the_call_is_made() {
+    let web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({}));
     assert_eq!(result(&tools, "forget", json!({})).await, json!("forget"));
     assert_eq!(result(&tools, "echo", json!({"text": "still"})).await, json!("still"));
-    let heard = heard(&tools).await;
-    let begun = heard.iter().filter(|request| request["method"] == "initialize").count();
-    assert_eq!(begun, 2, "{heard:?}");
+    let requests = received_requests(&tools).await;
+    let sessions = requests.iter().filter(|request| request["method"] == "initialize").count();
+    assert_eq!(sessions, 2, "{requests:?}");
 }
 
 #[tokio::test]
-async fn a_session_is_begun_again_once_and_no_more() {
-    let web = Web::own(&json!({})).await;
+async fn a_lost_session_is_started_again_once_for_each_call() {
+    let web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({}));
-    let why = not_called(made(&tools, "gone", json!({})).await);
+    let why = not_called(call_tool(&tools, "gone", json!({})).await);
     assert!(why.contains("404"), "{why}");
-    let heard = heard(&tools).await;
-    let of = |name: &str| heard.iter().filter(|request| request["method"] == name).count();
-    // The last one of each is the question what was heard.
-    assert_eq!((of("initialize"), of("tools/call")), (3, 4), "{heard:?}");
+    let requests = received_requests(&tools).await;
+    let of = |name: &str| requests.iter().filter(|request| request["method"] == name).count();
+    // The last request of each method comes from the check itself.
+    assert_eq!((of("initialize"), of("tools/call")), (3, 4), "{requests:?}");
 }
 
 #[tokio::test]
-async fn of_a_call_that_was_taken_and_not_answered_nothing_is_known() {
-    let web = Web::own(&json!({})).await;
+async fn an_accepted_call_without_a_response_has_an_unknown_outcome() {
+    let web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({}));
     for silent in ["taken", "silent"] {
-        let why = unknown(made(&tools, silent, json!({})).await);
-        assert!(why.contains("did not answer it"), "{silent}: {why}");
+        let why = unknown(call_tool(&tools, silent, json!({})).await);
+        assert!(why.contains("did not respond to it"), "{silent}: {why}");
     }
     assert_eq!(result(&tools, "echo", json!({"text": "x"})).await, json!("x"));
 }
 
 #[tokio::test]
-async fn the_server_is_told_when_a_session_ends() {
-    let tether = Tether::new().await;
-    let (web, mut line) = {
-        let env = tether.env();
-        tokio::join!(Web::own(&env), tether.started())
+async fn the_session_is_deleted_at_the_server_when_it_ends() {
+    let control = ControlPort::new().await;
+    let (web, mut connection) = {
+        let env = control.env();
+        tokio::join!(HttpServer::own(&env), control.started())
     };
     let tools = web.tools(json!({}));
     result(&tools, "echo", json!({})).await;
     drop(tools);
-    assert_eq!(line.said().await.as_deref(), Some("deleted"));
+    assert_eq!(connection.next_message().await.as_deref(), Some("deleted"));
 }
 
 #[tokio::test]
-async fn where_nobody_listens_nothing_was_called() {
-    let mut web = Web::own(&json!({})).await;
+async fn a_call_to_a_closed_port_is_reported_as_not_made() {
+    let mut web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({}));
     result(&tools, "echo", json!({})).await;
     web.child.kill().await.unwrap();
-    let why = not_called(made(&tools, "echo", json!({})).await);
-    assert!(why.contains("cannot be connected to"), "{why}");
-    // And neither before there was a session.
-    let why = not_called(made(&web.tools(json!({})), "echo", json!({})).await);
+    let why = not_called(call_tool(&tools, "echo", json!({})).await);
+    assert!(why.contains("cannot connect to"), "{why}");
+    // The same holds without a session.
+    let why = not_called(call_tool(&web.tools(json!({})), "echo", json!({})).await);
     assert!(why.contains("the MCP server web cannot be reached"), "{why}");
 }
 
 #[tokio::test]
-async fn of_a_call_that_breaks_off_or_ends_in_a_broken_server_nothing_is_known() {
-    let web = Web::own(&json!({})).await;
+async fn a_call_with_a_server_error_or_a_lost_connection_has_an_unknown_outcome() {
+    let web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({}));
-    let why = unknown(made(&tools, "broken", json!({})).await);
+    let why = unknown(call_tool(&tools, "broken", json!({})).await);
     assert!(why.contains("status 500: out of order"), "{why}");
-    let why = unknown(made(&tools, "die", json!({})).await);
+    let why = unknown(call_tool(&tools, "die", json!({})).await);
     assert!(why.contains("broke"), "{why}");
 }
 
 #[tokio::test]
-async fn a_call_over_http_that_hangs_is_given_up_and_the_server_is_told() {
-    let tether = Tether::new().await;
-    let (web, mut line) = {
-        let env = tether.env();
-        tokio::join!(Web::own(&env), tether.started())
+async fn a_call_over_http_that_times_out_is_cancelled_at_the_server() {
+    let control = ControlPort::new().await;
+    let (web, mut connection) = {
+        let env = control.env();
+        tokio::join!(HttpServer::own(&env), control.started())
     };
     let tools = web.tools(json!({"timeoutMs": 3000}));
-    unknown(made(&tools, "hang", json!({})).await);
-    assert_eq!(line.said().await.as_deref(), Some("hanging"));
-    assert_eq!(line.said().await.as_deref(), Some("cancelled"));
+    unknown(call_tool(&tools, "hang", json!({})).await);
+    assert_eq!(connection.next_message().await.as_deref(), Some("hanging"));
+    assert_eq!(connection.next_message().await.as_deref(), Some("cancelled"));
     assert_eq!(result(&tools, "echo", json!({"text": "x"})).await, json!("x"));
 }
 
 #[tokio::test]
-async fn a_large_answer_over_http_is_cut_and_one_too_large_is_a_failure_that_was_made() {
-    let web = Web::own(&json!({})).await;
+async fn a_large_response_over_http_is_truncated_and_one_over_the_limit_fails_after_the_call() {
+    let web = HttpServer::own(&json!({})).await;
     let tools = web.tools(json!({}));
     assert_eq!(result(&tools, "huge", json!({"text": "1000000"})).await["truncated"], true);
-    let Ok(Returned::Failed(said)) = made(&tools, "huge", json!({"text": "5000000"})).await else { panic!() };
-    assert!(said["error"].as_str().unwrap().contains("the call was made"), "{said}");
-    let failed = made(&tools, "fail", json!({})).await;
-    assert_eq!(failed, Ok(Returned::Failed(json!("it did not work"))));
+    let Ok(CallOutcome::Failed(response)) = call_tool(&tools, "huge", json!({"text": "5000000"})).await
+    else {
+        panic!()
+    };
+    assert!(response["error"].as_str().unwrap().contains("the call was made"), "{response}");
+    let failed = call_tool(&tools, "fail", json!({})).await;
+    assert_eq!(failed, Ok(CallOutcome::Failed(json!("it did not work"))));
 }
 
 #[tokio::test]
-async fn what_is_no_mcp_server_was_not_called() {
+async fn a_call_of_a_server_that_is_not_an_mcp_server_is_reported_as_not_made() {
     for reply in [
-        Reply::json(200, "{\"hello\": 1}"),
-        Reply::json(401, "{}"),
-        Reply::Say("HTTP/1.1 302 X\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".to_owned()),
-        Reply::Say("garbage".to_owned()),
+        PeerReply::json(200, "{\"hello\": 1}"),
+        PeerReply::json(401, "{}"),
+        PeerReply::Say(
+            "HTTP/1.1 302 X\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        ),
+        PeerReply::Say("garbage".to_owned()),
     ] {
-        let peer = Peer::saying([reply]).await;
+        let peer = Peer::with_replies([reply]).await;
         let definition = json!({"type": "mcp", "name": "web", "url": peer.url("/mcp")});
-        let why = not_called(made(&parse(json!([definition])).unwrap(), "echo", json!({})).await);
+        let why = not_called(call_tool(&parse(json!([definition])).unwrap(), "echo", json!({})).await);
         assert!(why.contains("cannot be reached"), "{why}");
-        assert_eq!(peer.heard().len(), 1);
+        assert_eq!(peer.requests().len(), 1);
     }
 }

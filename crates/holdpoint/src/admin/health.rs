@@ -1,4 +1,4 @@
-//! `/healthz`: the process is alive. `/readyz`: it can answer, database included.
+//! `/healthz`: the process is alive. `/readyz`: the server accepts requests and its database responds.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use holdpoint_api::admin::{Health, HealthStatus};
 use crate::app::App;
 use crate::error::ApiError;
 
-/// A proxy asks every few seconds and must not be kept waiting by a database that says nothing at all.
+/// Maximum time for the response of the database. Proxies poll every few seconds and must not wait for longer.
 const PING_TIME_MAX: Duration = Duration::from_secs(3);
 
 pub(crate) async fn alive() -> Json<Health> {
@@ -23,15 +23,15 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiErr
         return Err(not_ready("the server is shutting down"));
     }
     if !app.engine.is_alive() {
-        return Err(not_ready("the database takes no changes any more; restart the server"));
+        return Err(not_ready("the database no longer accepts changes; restart the server"));
     }
     match tokio::time::timeout(PING_TIME_MAX, app.engine.ping()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(%error, "not ready");
-            return Err(not_ready("the database does not answer"));
+            return Err(not_ready("the database does not respond"));
         }
-        Err(_) => return Err(not_ready("the database does not answer in time")),
+        Err(_) => return Err(not_ready("the database does not respond in time")),
     }
     Ok(Json(Health { status: HealthStatus::Ready }))
 }

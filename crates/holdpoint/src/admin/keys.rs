@@ -1,4 +1,4 @@
-//! API keys over HTTP. A key is shown once, when it is made; a caller can only hand out what it holds itself.
+//! API keys over HTTP. A key is shown once, in the response that creates it. A caller can only grant scopes that it has.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,37 +13,37 @@ use holdpoint_engine::{ApiKey, Once};
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, check_scopes, fresh_secret, session_ended, stored_key};
-use crate::body::{Body, InPath, NoBody, OptionalBody, check_word, parse_principal, parse_word};
+use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 
-/// More keys than a tenant has use for; the list is not paged.
+/// Maximum keys of a list. The list has no pages: tenants have fewer keys.
 const LIST_MAX: u64 = 10_000;
-/// Roles of a key, and groups: whoever lists what waits for them goes through a list for each of them.
+/// Maximum roles of a key, and maximum groups. A list of pending interrupts reads one index range for each of them.
 const WORDS_MAX: usize = 64;
 
 pub(crate) async fn create(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
-    Keyed(key, Body(body)): Keyed<Body<CreateKey>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<CreateKey>>,
 ) -> Result<ApiResponse, ApiError> {
     let add = async |once: Option<&Once<ApiKey>>| {
-        // Only the first request is checked: a repeated one may come after the end of the key.
-        let (made, secret) = drafted(&caller, body, app.engine.now())?;
+        // Only the first request is checked: a repeated one may arrive after the key has expired.
+        let (made, secret) = draft_key(&caller, body, app.engine.now())?;
         if !app.engine.add_key(&made, once).await? {
             return Err(explain_unstored(&app, &made).await?);
         }
         log_new_key(&caller, &made);
         Ok((made, Some(secret)))
     };
-    key.once_with_secret(&app, caller.sender(), created, add).await
+    key.once_with_secret(&app, caller.sender(), respond_created, add).await
 }
 
-fn created(key: &ApiKey, secret: Option<String>) -> ApiResponse {
+fn respond_created(key: &ApiKey, secret: Option<String>) -> ApiResponse {
     ApiResponse::json(StatusCode::CREATED, &KeyCreated { stored: describe(key), key: secret })
 }
 
-/// Writes which key was made for whom. The line of the request cannot know its id.
+/// Logs the id and the principal of a new key. The log line of the request does not have the id.
 fn log_new_key(caller: &Caller, key: &ApiKey) {
     let (principal, subject, holder) =
         (caller.0.principal.as_str(), key.key_id.as_str(), key.principal.as_str());
@@ -53,16 +53,16 @@ fn log_new_key(caller: &Caller, key: &ApiKey) {
     );
 }
 
-/// A key as it was asked for, if the caller may, and its secret.
-fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, String), ApiError> {
+/// Returns the requested key and its secret, or the reason for which the caller may not create it.
+fn draft_key(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, String), ApiError> {
     let test = allowed_kind(caller, body.test)?;
     let tenant = allowed_tenant(caller, body.tenant.as_deref())?;
     let scopes = allowed_scopes(caller, body.scopes, body.add_scopes)?;
     let expires_at = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
     let expires_at = allowed_expiry(caller, expires_at)?;
-    // Not measured by what the caller is: who manages the keys of a tenant says who its people are.
-    let roles = words("roles", body.roles)?;
-    let groups = words("groups", body.groups)?;
+    // Not limited to the caller's own: a caller with keys:manage defines the principals of its tenant.
+    let roles = parse_words("roles", body.roles)?;
+    let groups = parse_words("groups", body.groups)?;
     let secret = fresh_secret(test)?;
     let mut key = stored_key(&secret, tenant, now)?;
     if let Some(principal) = body.principal {
@@ -73,13 +73,14 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
     Ok((key, secret))
 }
 
-/// The hash of a fresh key is unique. So the tenant did not fit, or a session on which the key depends was revoked.
+/// Returns the reason for which a new key was not stored. Its hash is unique, so the kind of the tenant does not match,
+/// or a session on which the key depends was revoked.
 async fn explain_unstored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
     let message = match (app.engine.tenant_is_test(&key.tenant).await?, key.test) {
-        (Some(true), false) => "this tenant is for tests and takes test keys only: send \"test\": true",
-        (Some(false), true) => "this tenant has live keys; test keys need a tenant of their own",
+        (Some(true), false) => "this tenant accepts test keys only; send \"test\": true",
+        (Some(false), true) => "this tenant has live keys; create test keys in another tenant",
         _ if !key.depends_on.is_empty() => return Ok(session_ended()),
-        _ => return Ok(ApiError::internal("the id of a new key was taken")),
+        _ => return Ok(ApiError::internal("the id of a new key already exists")),
     };
     Ok(ApiError::new(ErrorCode::KeyKindMismatch, message))
 }
@@ -90,7 +91,7 @@ pub(crate) async fn rotate(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
     InPath(key_id): InPath<String>,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<RotateKey>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<RotateKey>>,
 ) -> Result<ApiResponse, ApiError> {
     let overlap = body.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
     if overlap > OVERLAP_SECONDS_MAX {
@@ -108,7 +109,7 @@ pub(crate) async fn rotate(
         log_new_key(&caller, &made);
         Ok((made, Some(secret)))
     };
-    let rotated = key.once_with_secret(&app, caller.sender(), created, rotate).await;
+    let rotated = key.once_with_secret(&app, caller.sender(), respond_created, rotate).await;
     // The caches still have the old key without its new expiry.
     app.keys.clear();
     app.sessions.clear();
@@ -149,9 +150,10 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
     InPath(key_id): InPath<String>,
-    Keyed(key, NoBody): Keyed<NoBody>,
+    KeyedBody(key, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<ApiResponse, ApiError> {
-    // Goes on when the caller goes away: a key that is revoked on disk must not stay valid in memory.
+    // Spawned, so that it completes if the client disconnects: a key that is revoked in the store must not stay
+    // valid in the cache.
     let revoking = tokio::spawn(async move {
         let revoke = async |once: Option<&Once<()>>| {
             let revoked = app.engine.revoke_key(caller.tenant(), &key_id, once).await?;
@@ -169,24 +171,22 @@ pub(crate) async fn revoke(
     revoking.await.map_err(ApiError::internal)?
 }
 
-/// Who only tries things out cannot make keys for real.
+/// Returns true for a test key. Callers with a test key cannot create live keys.
 fn allowed_kind(caller: &Caller, wanted: Option<bool>) -> Result<bool, ApiError> {
     match wanted {
         Some(false) if caller.is_test() => {
-            let message = "a test key can only make test keys";
+            let message = "a test key can only create test keys";
             Err(ApiError::new(ErrorCode::Forbidden, message))
         }
         wanted => Ok(wanted.unwrap_or(caller.is_test())),
     }
 }
 
-/// When a key ends, however it was said.
+/// Returns the expiry of a key, given as an instant or as a number of seconds.
 fn expiry(at: Option<&str>, seconds: Option<u64>, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
     match (at, seconds) {
         (None, None) => Ok(None),
-        (Some(_), Some(_)) => {
-            Err(ApiError::invalid("expiresAt", "give this or expiresInSeconds, not both of them"))
-        }
+        (Some(_), Some(_)) => Err(ApiError::invalid("expiresAt", "give this or expiresInSeconds, not both")),
         (None, Some(seconds)) if (1..=LIFE_SECONDS_MAX).contains(&seconds) => {
             Ok(Some(now.plus_ms(seconds * 1000)))
         }
@@ -202,16 +202,16 @@ fn expiry(at: Option<&str>, seconds: Option<u64>, now: Timestamp) -> Result<Opti
     }
 }
 
-/// Returns the end of a new key: the one that was asked for, or that of the caller's key or session. A credential that
-/// ends makes no key that outlives it: it could extend its own life that way.
+/// Returns the expiry of a new key: the requested one, or that of the caller's key or session. A credential that
+/// expires cannot create a key that outlives it: it could extend its own life that way.
 fn allowed_expiry(caller: &Caller, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
     match (caller.ends_at(), wanted) {
         (Some(own), Some(wanted)) if wanted > own => {
             let by_session = caller.1.is_some() && caller.0.expires_at.is_none_or(|end| end > own);
             let message = if by_session {
-                "expiresAt: a key made over a session cannot outlive the session; send this request with an API key"
+                "expiresAt: a key created over a session cannot outlive the session; send this request with an API key"
             } else {
-                "expiresAt: a key cannot outlive the key that makes it"
+                "expiresAt: a key cannot outlive the key that creates it"
             };
             let expires_at_max = Some(own.into());
             let details = ErrorDetails { expires_at_max, ..ErrorDetails::of_field("expiresAt") };
@@ -221,7 +221,7 @@ fn allowed_expiry(caller: &Caller, wanted: Option<Timestamp>) -> Result<Option<T
     }
 }
 
-/// A key of another tenant can only be made by an administrator.
+/// Returns the tenant of a new key. A tenant other than the caller's requires the scope `tenants:manage`.
 fn allowed_tenant(caller: &Caller, wanted: Option<&str>) -> Result<TenantId, ApiError> {
     let Some(wanted) = wanted else { return Ok(caller.tenant().clone()) };
     check_word("tenant", wanted)?;
@@ -229,12 +229,12 @@ fn allowed_tenant(caller: &Caller, wanted: Option<&str>) -> Result<TenantId, Api
     if tenant == *caller.tenant() || caller.may("tenants:manage") {
         return Ok(tenant);
     }
-    let message = "a key of another tenant needs an administrator's key (scope tenants:manage)";
+    let message = "creating a key of another tenant requires the scope tenants:manage";
     let details = ErrorDetails::of_scope("tenants:manage");
     Err(ApiError::new(ErrorCode::Forbidden, message).with(details))
 }
 
-/// Returns the scopes that the request names, or the default scopes with those that it adds.
+/// Returns the scopes that the request names, or the default scopes and those that it adds.
 fn allowed_scopes(
     caller: &Caller,
     wanted: Option<Vec<String>>,
@@ -251,10 +251,10 @@ fn allowed_scopes(
     Ok(scopes)
 }
 
-fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiError> {
+fn parse_words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiError> {
     let given = given.unwrap_or_default();
     if given.len() > WORDS_MAX {
-        return Err(ApiError::invalid(field, format!("at most {WORDS_MAX} of them")));
+        return Err(ApiError::invalid(field, format!("must have at most {WORDS_MAX} entries")));
     }
     given.iter().map(|word| parse_word(field, word)).collect()
 }

@@ -1,5 +1,5 @@
-//! `/metrics` in Prometheus' text format: runs, nodes and questions, what the store wrote, what the process costs.
-//! Labels come from closed lists; there are no names of tenants, runs or people among them.
+//! `/metrics` in the text format of Prometheus: runs, nodes, interrupts, writes of the store, resources of the process.
+//! Label values come from closed lists and never contain names of tenants, runs or principals.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -9,22 +9,22 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 
-use crate::app::{App, nothing_here};
+use crate::app::{App, unknown_path};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::telemetry::numbers;
-use holdpoint_engine::Process;
+use crate::telemetry::metrics;
+use holdpoint_engine::ProcessStats;
 
-/// In the order of [`holdpoint_engine::Measures::delays`].
+/// Names and help texts, in the order of [`holdpoint_engine::EngineMetrics::delays`].
 const DELAYS: [(&str, &str); 2] = [
-    ("holdpoint_node_delays_total", "Nodes that began to wait for a server that is away."),
+    ("holdpoint_node_delays_total", "Nodes that began to wait for an unavailable server."),
     (
         "holdpoint_node_delays_given_up_total",
-        "Nodes that wait for an operator, because a server stayed away.",
+        "Nodes that wait for an operator because a server stayed unavailable.",
     ),
 ];
 
-/// The right to read metrics: everybody has it, unless the operator requires a scope.
+/// The right to read metrics. It needs no credential, unless the operator requires a scope.
 #[derive(Debug)]
 pub(crate) struct CanReadMetrics;
 
@@ -39,14 +39,14 @@ impl FromRequestParts<App> for CanReadMetrics {
     }
 }
 
-/// Serves `/metrics` beside everything else, unless it has an address of its own.
-pub(crate) async fn beside(
+/// Serves `/metrics` on the main address, unless the operator gave metrics a separate address.
+pub(crate) async fn main_address(
     State(app): State<App>,
     can: CanReadMetrics,
 ) -> Result<impl IntoResponse, ApiError> {
     match app.metrics.listen {
         None => Ok(text(State(app), can).await),
-        Some(_) => Err(nothing_here()),
+        Some(_) => Err(unknown_path()),
     }
 }
 
@@ -65,26 +65,26 @@ pub(crate) async fn text(State(app): State<App>, _: CanReadMetrics) -> impl Into
     put(
         "holdpoint_database_round_trips_total",
         "counter",
-        "Waits for an answer of the database server.",
+        "Round trips to the database server.",
         count(&counters.round_trips),
     );
     for ((_, value), (name, help)) in app.engine.measures().delays.read().zip(DELAYS) {
         #[allow(clippy::cast_precision_loss)]
         put(name, "counter", help, value as f64);
     }
-    if let Some(process) = Process::read("self") {
+    if let Some(process) = ProcessStats::read("self") {
         put("process_cpu_seconds_total", "counter", "User and system CPU time.", process.cpu_seconds);
         put("process_resident_memory_bytes", "gauge", "Memory in use.", process.resident_bytes);
     }
     if let Some(losses) = &app.telemetry {
         let name = "holdpoint_telemetry_dropped_total";
-        let (commits, spans) = (app.engine.unheard(), losses.spans());
+        let (commits, spans) = (app.engine.dropped_commits(), losses.spans());
         let _ = write!(
             text,
-            "# HELP {name} Commits that went by untold, and spans that could not be sent.\n# TYPE {name} counter\n\
+            "# HELP {name} Commits and spans that were not exported.\n# TYPE {name} counter\n\
              {name}{{what=\"commits\"}} {commits}\n{name}{{what=\"spans\"}} {spans}\n"
         );
     }
-    numbers::prometheus(app.engine.measures(), &mut text);
+    metrics::write_prometheus(app.engine.measures(), &mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

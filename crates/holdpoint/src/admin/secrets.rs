@@ -1,4 +1,4 @@
-//! Secrets of signed links over HTTP: which there are, and a new one. They themselves are shown to nobody.
+//! Secrets of signed links over HTTP: list and rotate. No response shows their values.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,8 +10,8 @@ use crate::app::App;
 use crate::auth::CanManageTenants;
 use crate::body::OptionalBody;
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
-use crate::links::fresh;
+use crate::idempotency::{ApiResponse, KeyedBody};
+use crate::links::new_secret;
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -23,20 +23,21 @@ pub(crate) async fn list(
 pub(crate) async fn rotate(
     State(app): State<App>,
     CanManageTenants(caller): CanManageTenants,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<RotateSecrets>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<RotateSecrets>>,
 ) -> Result<ApiResponse, ApiError> {
-    // Goes on when the caller goes away: a secret that is revoked on disk must not stay valid in memory.
+    // Spawned, so that it completes if the client disconnects: a secret that is revoked in the store must not
+    // stay valid in the cache.
     let rotating = tokio::spawn(async move {
         let revoke = body.revoke_old.unwrap_or(false);
         let rotate = async |once: Option<&Once<LinkSecret>>| {
-            let secret = fresh(app.engine.now())?;
+            let secret = new_secret(app.engine.now())?;
             app.engine.rotate_secrets(&secret, revoke, once).await?;
-            tracing::info!(kid = secret.kid, revoke, "links are signed with another secret");
+            tracing::info!(kid = secret.kid, revoke, "links are now signed with a new secret");
             Ok(secret)
         };
         let respond = |secret: &LinkSecret| ApiResponse::json(StatusCode::OK, &describe(secret));
         let rotated = key.once(&app, caller.sender(), respond, rotate).await;
-        app.links.ring.forget().await;
+        app.links.secrets.clear().await;
         rotated
     });
     rotating.await.map_err(ApiError::internal)?

@@ -1,4 +1,4 @@
-//! `GET /v1/usage`: the quotas of a tenant and what it uses of them.
+//! `GET /v1/usage`: the quotas of a tenant and their usage.
 
 use axum::Json;
 use axum::extract::State;
@@ -28,7 +28,7 @@ fn quota(used: u64, max: u64) -> Quota {
     Quota { used, limit: limit(max) }
 }
 
-/// Zero means that there is no limit.
+/// Returns the limit of a quota; zero means no limit.
 fn limit(max: u64) -> Option<u64> {
     (max > 0).then_some(max)
 }

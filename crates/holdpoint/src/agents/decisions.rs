@@ -1,4 +1,4 @@
-//! Deciding about calls of tools. The core judges who may, and what counts.
+//! Handlers for decisions about tool calls. The core checks who may decide and which decision counts.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use holdpoint_api::ErrorDetails;
 use holdpoint_api::decisions::{CallDecided, DECISION_ID_CHARS_MAX, DecideCall};
 use holdpoint_api::interrupts::AnswerOutcome;
 use holdpoint_core::agent::ToolCallResume;
-use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
+use holdpoint_core::{Command, Interrupt, Refusal, Run, RunRef, UndecidedAnswer};
 use holdpoint_engine::{Error, Once};
 
 use super::{threads, translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath};
+use crate::body::{InPath, JsonBody};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, IdempotencyKey, Keyed};
+use crate::idempotency::{ApiResponse, IdempotencyKey, KeyedBody};
 
 pub(crate) async fn decide(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     headers: HeaderMap,
     InPath(run): InPath<String>,
-    Keyed(key, Body(body)): Keyed<Body<DecideCall>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<DecideCall>>,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
-    decide_at(&app, &caller, Place::Run(of), key, (body, &headers)).await
+    decide_at(&app, &caller, CallLocation::Run(of), key, (body, &headers)).await
 }
 
-/// Where the call is.
-enum Place {
+/// The run or the thread of a tool call.
+enum CallLocation {
     Run(RunRef),
     Thread(String),
 }
 
-impl Place {
+impl CallLocation {
     async fn find(self, app: &App, caller: &Caller) -> Result<RunRef, ApiError> {
         match self {
             Self::Run(of) => Ok(of),
@@ -52,15 +52,15 @@ pub(crate) async fn decide_in_thread(
     CanAnswer(caller): CanAnswer,
     headers: HeaderMap,
     InPath(thread): InPath<String>,
-    Keyed(key, Body(body)): Keyed<Body<DecideCall>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<DecideCall>>,
 ) -> Result<ApiResponse, ApiError> {
-    decide_at(&app, &caller, Place::Thread(thread), key, (body, &headers)).await
+    decide_at(&app, &caller, CallLocation::Thread(thread), key, (body, &headers)).await
 }
 
 async fn decide_at(
     app: &App,
     caller: &Caller,
-    place: Place,
+    place: CallLocation,
     key: IdempotencyKey,
     (body, headers): (DecideCall, &HeaderMap),
 ) -> Result<ApiResponse, ApiError> {
@@ -69,7 +69,7 @@ async fn decide_at(
     }
     let name = match (body.tool_call_id, body.ticket_id) {
         (Some(name), None) | (None, Some(name)) => name,
-        (Some(_), Some(_)) => return Err(ApiError::invalid("ticketId", "cannot stand beside toolCallId")),
+        (Some(_), Some(_)) => return Err(ApiError::invalid("ticketId", "give this or toolCallId, not both")),
         (None, None) => return Err(ApiError::invalid("toolCallId", "is missing; or give ticketId")),
     };
     let sent_key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).map(str::to_owned);
@@ -78,7 +78,7 @@ async fn decide_at(
             translate::check_name("decisionId", &id, DECISION_ID_CHARS_MAX)?;
             id
         }
-        None => translate::fresh("dec")?,
+        None => translate::random_id("dec")?,
     };
     let resume = ToolCallResume {
         decision_id: decision_id.clone(),
@@ -88,17 +88,19 @@ async fn decide_at(
         updated_at: u64::try_from(app.engine.now().0).unwrap_or_default(),
     };
     let asked_for = name.clone();
-    let respond =
-        move |run: &Run| ApiResponse::json(StatusCode::ACCEPTED, &decided(run, &asked_for, &decision_id));
+    let respond = move |run: &Run| {
+        ApiResponse::json(StatusCode::ACCEPTED, &describe_decision(run, &asked_for, &decision_id))
+    };
     let decide = async |once: Option<&Once<Run>>| {
         let of = place.find(app, caller).await?;
-        settle(app, caller, &of, &name, (&resume, body.digest.as_ref()), once).await
+        execute_decision(app, caller, &of, &name, (&resume, body.digest.as_ref()), once).await
     };
     key.once(app, caller.sender(), respond, decide).await
 }
 
-/// Whoever was told of the question by the store may be ahead of what is known here.
-async fn settle(
+/// Executes the decision. The caller may have read the interrupt before this node has loaded it: then the run is read
+/// again from the store.
+async fn execute_decision(
     app: &App,
     caller: &Caller,
     of: &RunRef,
@@ -109,28 +111,30 @@ async fn settle(
     let engine = &app.engine;
     let mut run = engine.run(of).await?;
     let decision = &resume.decision_id;
-    if run.question_about(name, decision).is_none() {
+    if run.find_call_interrupt(name, decision).is_none() {
         run = engine.run_since(of, run.seq + 1).await?;
     }
-    let asked = run.question_about(name, decision).ok_or_else(|| ApiError::not_found("ticket"))?;
+    let asked = run.find_call_interrupt(name, decision).ok_or_else(|| ApiError::not_found("ticket"))?;
     resume.check(asked)?;
     let mut answer = caller.answer(resume.answer(asked), digest.cloned());
     answer.decision = Some(decision.clone());
     let command = Command::Resolve { answers: [(asked.id, answer)].into() };
     match engine.execute_once(of, &[command], once).await {
-        Err(Error::Refused(refusal)) => Err(refused(refusal, &*engine.run(of).await?, name, decision)),
+        Err(Error::Refused(refusal)) => {
+            Err(explain_refusal(refusal, &*engine.run(of).await?, name, decision))
+        }
         other => Ok(other?),
     }
 }
 
-fn decided(run: &Run, name: &str, decision: &str) -> CallDecided {
-    let asked = run.question_about(name, decision);
-    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
+fn describe_decision(run: &Run, name: &str, decision: &str) -> CallDecided {
+    let asked = run.find_call_interrupt(name, decision);
+    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.undecided_answer);
     let outcome = match heard {
         None => AnswerOutcome::Resolved,
-        Some(Heard::Voted) => AnswerOutcome::Voted,
-        Some(Heard::Repeated) => AnswerOutcome::Repeated,
-        Some(Heard::Asked(_)) => AnswerOutcome::Asked,
+        Some(UndecidedAnswer::Voted) => AnswerOutcome::Voted,
+        Some(UndecidedAnswer::Repeated) => AnswerOutcome::Repeated,
+        Some(UndecidedAnswer::Asked(_)) => AnswerOutcome::Asked,
     };
     CallDecided {
         run_id: run.id.clone(),
@@ -143,9 +147,9 @@ fn decided(run: &Run, name: &str, decision: &str) -> CallDecided {
     }
 }
 
-/// Who comes late is told who came first; a run that has ended says so, however it ended.
-fn refused(refusal: Refusal, run: &Run, name: &str, decision: &str) -> ApiError {
-    let made = run.question_about(name, decision).and_then(waiting::decision);
+/// Adds the decision that was accepted first, if there is one. A call of a finished run is refused with `RunFinished`.
+fn explain_refusal(refusal: Refusal, run: &Run, name: &str, decision: &str) -> ApiError {
+    let made = run.find_call_interrupt(name, decision).and_then(waiting::decision);
     match (refusal, made) {
         (Refusal::AlreadyResolved | Refusal::Expired, Some(made)) => {
             let details = ErrorDetails { decision: Some(made), ..Default::default() };

@@ -1,4 +1,4 @@
-//! Declaring agents.
+//! Handlers that register and show definitions of agents.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,18 +11,18 @@ use serde_json::Value;
 use super::translate::{agent_of, workflow_of};
 use crate::app::App;
 use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
-use crate::body::{Body, InPath};
+use crate::body::{InPath, JsonBody};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 
-/// More definitions than a tenant has use for; the list is not paged.
+/// Maximum definitions of a list. The list has no pages: tenants have fewer definitions.
 const LIST_MAX: u64 = 10_000;
 
 pub(crate) async fn put(
     State(app): State<App>,
     CanWriteWorkflows(caller): CanWriteWorkflows,
     InPath(id): InPath<String>,
-    Keyed(key, Body(StrictValue(mut definition))): Keyed<Body<StrictValue>>,
+    KeyedBody(key, JsonBody(StrictValue(mut definition))): KeyedBody<JsonBody<StrictValue>>,
 ) -> Result<ApiResponse, ApiError> {
     if let Some(members) = definition.as_object_mut() {
         let named = members.entry("agentId").or_insert_with(|| Value::from(id.as_str()));
@@ -30,16 +30,16 @@ pub(crate) async fn put(
             return Err(ApiError::invalid("agentId", "must be the same in the path and in the definition"));
         }
     }
-    check_frame(&definition)?;
+    check_objects(&definition)?;
     let tenant = caller.tenant().clone();
     app.engine.check_people_of_agent(&tenant, &definition).await?;
     let register =
         async |once: Option<&Once<_>>| Ok(app.engine.put_agent(&tenant, definition, once.cloned()).await?);
-    key.once(&app, caller.sender(), registered, register).await
+    key.once(&app, caller.sender(), respond_registered, register).await
 }
 
-/// What the engine looks into only when it needs it.
-fn check_frame(definition: &Value) -> Result<(), ApiError> {
+/// Checks that members which the engine reads only during a run are objects.
+fn check_objects(definition: &Value) -> Result<(), ApiError> {
     let object = |field: &str, value: &Value| match value {
         Value::Object(_) => Ok(()),
         _ => Err(ApiError::invalid(field, "must be an object")),
@@ -51,7 +51,7 @@ fn check_frame(definition: &Value) -> Result<(), ApiError> {
     tools.enumerate().try_for_each(|(at, tool)| object(&format!("tools[{at}]"), tool))
 }
 
-fn registered(Registration { workflow, stored }: &Registration) -> ApiResponse {
+fn respond_registered(Registration { workflow, stored }: &Registration) -> ApiResponse {
     let status = if *stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let agent_id = agent_of(workflow.id.as_str()).unwrap_or_default().to_owned();
     ApiResponse::json(status, &AgentRegistered { agent_id, revision: workflow.revision })

@@ -1,6 +1,6 @@
-//! The operator's folder of agents: what they may connect to, and agents that are declared at the start. Only here a
-//! definition may say what no caller may: keys, addresses of models, programs. The loader keeps that in this process;
-//! what is registered names it.
+//! The operator's folder of agents: connections, and agents that are registered at the start. Definitions in this folder
+//! may have members that no API caller may write: keys, addresses of models, programs. The loader keeps these in this
+//! process; the registered definition refers to them by name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,36 +16,35 @@ const CONNECTIONS: &str = "connections.json";
 const OUTAGE_MS_MAX: u64 = 7 * 24 * 3_600_000;
 /// The largest `programsMax`.
 const PROGRAMS_MAX: u64 = 1000;
-/// Names of connections that were made from definitions begin so.
-const MADE: &str = "agent:";
-/// What only an operator may say of a model, and of a tool.
-const OF_MODELS: [&str; 4] = ["apiKey", "baseUrl", "headers", "file"];
-const OF_TOOLS: [&str; 2] = ["command", "env"];
+/// Prefix of the names of connections that are made from definitions.
+const CONNECTION_PREFIX: &str = "agent:";
+/// Members of a model, and of a tool, that only an operator may write.
+const MODEL_OPERATOR_MEMBERS: [&str; 4] = ["apiKey", "baseUrl", "headers", "file"];
+const TOOL_OPERATOR_MEMBERS: [&str; 2] = ["command", "env"];
 
 type ParseConnection = fn(Value) -> Result<Connection, AgentFlaw>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Folder {
+pub(crate) struct AgentFolder {
     pub connections: Connections,
     agents: Vec<(PathBuf, Value)>,
     flawed: Vec<String>,
 }
 
-/// Reads a folder, before there is an engine. Connections that cannot be read stop the start: agents would be without
-/// their models.
-pub(crate) fn read(folder: &Path) -> anyhow::Result<Folder> {
+/// Reads a folder, before the engine is opened. Invalid connections stop the start: agents would have no models.
+pub(crate) fn read(folder: &Path) -> anyhow::Result<AgentFolder> {
     let paths = holdpoint_cli::values::json_files(folder)
         .with_context(|| format!("cannot read --agents {}", folder.display()))?;
-    let mut read = Folder::default();
+    let mut read = AgentFolder::default();
     for path in paths {
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let parsed = parse_strict(&bytes).map_err(|error| format!("is not valid JSON: {error}"));
         if path.file_name().is_some_and(|name| name == CONNECTIONS) {
-            let taken = parsed.and_then(|value| read.take_connections(value));
+            let taken = parsed.and_then(|value| read.add_connections(value));
             taken.map_err(|why| anyhow!("{}: {why}", path.display()))?;
             continue;
         }
-        match parsed.and_then(|value| read.take_agent(value)) {
+        match parsed.and_then(|value| read.add_agent(value)) {
             Ok(definition) => read.agents.push((path, definition)),
             Err(why) => read.flawed.push(format!("{}: {why}", path.display())),
         }
@@ -53,8 +52,8 @@ pub(crate) fn read(folder: &Path) -> anyhow::Result<Folder> {
     Ok(read)
 }
 
-impl Folder {
-    /// Declares what was read. What cannot be declared is named; with `strict` it stops the start.
+impl AgentFolder {
+    /// Registers the agents. Invalid definitions are logged; with `strict` they stop the start.
     pub(crate) async fn register(
         self,
         engine: &Engine,
@@ -64,7 +63,7 @@ impl Folder {
         let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
         for (path, definition) in self.agents {
             match engine.put_agent_of_file(tenant, definition).await {
-                Ok(made) => tracing::info!(id = %made.workflow.id, stored = made.stored, "agent declared"),
+                Ok(made) => tracing::info!(id = %made.workflow.id, stored = made.stored, "agent registered"),
                 Err(Error::Refused(Refusal::InvalidRequest { field, message })) => {
                     flawed.push(format!("{}: {field}: {message}", path.display()));
                 }
@@ -75,21 +74,21 @@ impl Folder {
                 Err(other) => return Err(other.into()),
             }
         }
-        let summary = format!("{} of {files} agent files were not declared", flawed.len());
+        let summary = format!("{} of {files} agent files were not registered", flawed.len());
         if strict && !flawed.is_empty() {
             bail!("{summary}:\n  {}", flawed.join("\n  "));
         }
         for flaw in &flawed {
-            tracing::error!("an agent was not declared: {flaw}");
+            tracing::error!("an agent was not registered: {flaw}");
         }
         if !flawed.is_empty() {
-            tracing::error!("{summary}; --strict refuses to start like this");
+            tracing::error!("{summary}; with --strict the server does not start");
         }
         Ok(())
     }
 
-    fn take_connections(&mut self, value: Value) -> Result<(), String> {
-        for (kind, named) in object("it", value)? {
+    fn add_connections(&mut self, value: Value) -> Result<(), String> {
+        for (kind, named) in object("the file", value)? {
             let (known, parse): (_, ParseConnection) = match kind.as_str() {
                 "models" => (&mut self.connections.models, Connection::model),
                 "tools" => (&mut self.connections.tools, Connection::tool),
@@ -107,12 +106,14 @@ impl Folder {
                     continue;
                 }
                 _ => {
-                    return Err(format!("{kind}: is not known; known: models, tools, programsMax, outageMs"));
+                    return Err(format!(
+                        "{kind}: is unknown; known members: models, tools, programsMax, outageMs"
+                    ));
                 }
             };
             for (name, connection) in object(&kind, named)? {
-                if name.starts_with(MADE) {
-                    return Err(format!("{kind}.{name}: must not begin with {MADE}"));
+                if name.starts_with(CONNECTION_PREFIX) {
+                    return Err(format!("{kind}.{name}: must not begin with {CONNECTION_PREFIX}"));
                 }
                 let connection = parse(connection).map_err(|flaw| {
                     let place = [kind.as_str(), &name, &flaw.field].join(".");
@@ -124,45 +125,47 @@ impl Folder {
         Ok(())
     }
 
-    /// The definition as it is registered.
-    fn take_agent(&mut self, value: Value) -> Result<Value, String> {
-        let mut definition = object("it", value)?;
+    /// Returns the definition to register, and keeps the operator's members as connections.
+    fn add_agent(&mut self, value: Value) -> Result<Value, String> {
+        let mut definition = object("the file", value)?;
         let id = definition.get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
         if id.is_empty() {
             return Err("agentId: is missing".to_owned());
         }
         if let Some(model) = definition.get_mut("model") {
-            let own = OF_MODELS.iter().find(|member| model.get(**member).is_some()).copied();
-            let place = Place { agent: &id, field: "model", name: format!("{MADE}{id}:model") };
-            place.set_aside(own, model, &mut self.connections.models)?;
+            let own = MODEL_OPERATOR_MEMBERS.iter().find(|member| model.get(**member).is_some()).copied();
+            let place =
+                OperatorPart { agent: &id, field: "model", name: format!("{CONNECTION_PREFIX}{id}:model") };
+            place.extract_connection(own, model, &mut self.connections.models)?;
         }
         let tools = definition.get_mut("tools").and_then(Value::as_array_mut);
         for (at, tool) in tools.into_iter().flatten().enumerate() {
-            let (field, name) = (format!("tools[{at}]"), format!("{MADE}{id}:tool:{at}"));
-            let place = Place { agent: &id, field: &field, name };
-            place.set_aside(of_operator(tool), tool, &mut self.connections.tools)?;
+            let (field, name) = (format!("tools[{at}]"), format!("{CONNECTION_PREFIX}{id}:tool:{at}"));
+            let place = OperatorPart { agent: &id, field: &field, name };
+            place.extract_connection(operator_member(tool), tool, &mut self.connections.tools)?;
         }
         Ok(Value::Object(definition))
     }
 }
 
-/// The member of a tool that only an operator may say. A header may be one that names a secret.
-fn of_operator(tool: &Value) -> Option<&'static str> {
+/// Returns the first member of a tool that only an operator may write. Headers are such a member if one refers to a
+/// secret.
+fn operator_member(tool: &Value) -> Option<&'static str> {
     let secret = |headers: &Value| headers.as_object().is_some_and(|all| all.values().any(Value::is_object));
-    let plain = OF_TOOLS.iter().find(|member| tool.get(**member).is_some()).copied();
+    let plain = TOOL_OPERATOR_MEMBERS.iter().find(|member| tool.get(**member).is_some()).copied();
     plain.or_else(|| tool.get("headers").is_some_and(secret).then_some("headers"))
 }
 
-/// A model or a tool in the file of an agent, and the name of the connection that it may become.
-struct Place<'a> {
+/// A model or a tool in the file of an agent, and the name of the connection that replaces it.
+struct OperatorPart<'a> {
     agent: &'a str,
     field: &'a str,
     name: String,
 }
 
-impl Place<'_> {
-    /// Leaves the name of a connection in place of a value with `own`, a member that only an operator may write.
-    fn set_aside(
+impl OperatorPart<'_> {
+    /// Replaces a value that has `own`, a member only an operator may write, by the name of a new connection.
+    fn extract_connection(
         self,
         own: Option<&str>,
         value: &mut Value,
@@ -171,7 +174,7 @@ impl Place<'_> {
         let (Some(own), Some(settings)) = (own, value.as_object()) else { return Ok(()) };
         if settings.contains_key("use") {
             let field = self.field;
-            return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
+            return Err(format!("{field}.{own}: cannot be combined with use; set it in {CONNECTIONS}"));
         }
         let mut named = Map::from_iter([("use".to_owned(), Value::from(self.name.as_str()))]);
         named.extend(settings.get("type").map(|kind| ("type".to_owned(), kind.clone())));
@@ -194,8 +197,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_only_an_operator_may_say_stays_in_this_process() {
-        let mut folder = Folder::default();
+    fn members_that_only_an_operator_may_write_stay_in_this_process() {
+        let mut folder = AgentFolder::default();
         let model =
             json!({"provider": "openai", "baseUrl": "http://127.0.0.1:1/v1", "apiKey": {"env": "KEY"}});
         let tools = json!([
@@ -204,9 +207,9 @@ mod tests {
             {"type": "http", "name": "c", "url": "https://c.example/", "headers": {"x": {"env": "KEY"}}},
         ]);
         let definition = json!({"agentId": "mailer", "model": model, "tools": tools});
-        let registered = folder.take_agent(definition).unwrap();
+        let registered = folder.add_agent(definition).unwrap();
         assert_eq!(registered["model"], json!({"use": "agent:mailer:model"}));
-        assert_eq!(registered["tools"][0], tools[0], "what anybody may say stays where it is");
+        assert_eq!(registered["tools"][0], tools[0], "members that callers may write stay in the definition");
         assert_eq!(registered["tools"][1], json!({"type": "mcp", "use": "agent:mailer:tool:1"}));
         assert_eq!(registered["tools"][2], json!({"type": "http", "use": "agent:mailer:tool:2"}));
         let made = |connection: &Connection| Value::Object(connection.settings().clone());
@@ -217,12 +220,12 @@ mod tests {
 
     #[test]
     fn flaws_name_the_member() {
-        let mut folder = Folder::default();
+        let mut folder = AgentFolder::default();
         let beside = json!({"agentId": "mailer", "model": {"use": "main", "apiKey": {"env": "KEY"}}});
-        assert!(folder.take_agent(beside).unwrap_err().starts_with("model.apiKey: "));
-        assert!(folder.take_agent(json!({"model": {}})).unwrap_err().starts_with("agentId: "));
+        assert!(folder.add_agent(beside).unwrap_err().starts_with("model.apiKey: "));
+        assert!(folder.add_agent(json!({"model": {}})).unwrap_err().starts_with("agentId: "));
         for (connections, field) in [
-            (json!([]), "it: "),
+            (json!([]), "the file: "),
             (json!({"models": []}), "models: "),
             (json!({"models": {"main": "gpt"}}), "models.main: "),
             (json!({"models": {"main": {"tenants": "*"}}}), "models.main.tenants: "),
@@ -242,7 +245,7 @@ mod tests {
             (json!({"outageMs": "long"}), "outageMs: "),
             (json!({"model": {}}), "model: "),
         ] {
-            let why = folder.take_connections(connections.clone()).unwrap_err();
+            let why = folder.add_connections(connections.clone()).unwrap_err();
             assert!(why.starts_with(field), "{connections}: {why}");
         }
     }

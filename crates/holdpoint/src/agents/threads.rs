@@ -1,4 +1,4 @@
-//! Threads: what was said in them, their runs, and taking hold of what is at work in one.
+//! Handlers for threads: messages, runs, interruption, cancellation.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use holdpoint_api::agents::{
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
-use holdpoint_engine::{Error, InputMode, Once, RunSummary, Talk};
+use holdpoint_engine::{AgentInput, Error, InputMode, Once, RunSummary};
 
 use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
-use crate::body::{Body, InPath, OptionalBody, Page, Params};
+use crate::body::{InPath, JsonBody, OptionalBody, PageParams, Params};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed, Outcome};
-use crate::places;
+use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
+use crate::thread_cursor;
 
-/// How often somebody else's run may come in between.
+/// Maximum attempts to start a run while other callers start runs in the same thread.
 const ATTEMPTS_MAX: usize = 16;
 
 pub(crate) async fn say(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(thread): InPath<String>,
-    Keyed(key, Body(body)): Keyed<Body<SayInThread>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<SayInThread>>,
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
@@ -38,21 +38,22 @@ pub(crate) async fn say(
         caller.clone().require(CanCancelRuns::ACCESS)?;
     }
     let speak = async |once: Option<&Once<_>>| {
-        let agent = addressee(&app, &caller, &thread, body.agent_id, mode).await?;
-        let talk = translate::talk(&caller, agent, Some(thread.clone()), messages, more);
-        let talk = Talk { once: once.cloned(), ..talk };
+        let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
+        let talk = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
+        let talk = AgentInput { once: once.cloned(), ..talk };
         match mode {
-            InputMode::InterruptThenQueue => begin_anew(&app, &caller, &thread, talk).await,
+            InputMode::InterruptThenQueue => cancel_and_start(&app, &caller, &thread, talk).await,
             InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun => {
-                app.engine.input(talk, mode).await.map_err(translate::refused)
+                app.engine.send_input(talk, mode).await.map_err(translate::explain_failure)
             }
         }
     };
-    key.once(&app, caller.sender(), translate::taken, speak).await
+    key.once(&app, caller.sender(), translate::respond_accepted, speak).await
 }
 
-/// Who is spoken to: whoever is named, or who was spoken to last. Nobody is told what was meant for another.
-async fn addressee(
+/// Returns the agent of a message: the one that the request names, or that of the latest run of the thread. A message
+/// for another agent than that of the open run is rejected.
+async fn choose_agent(
     app: &App,
     caller: &Caller,
     thread: &str,
@@ -65,7 +66,7 @@ async fn addressee(
         return match last {
             Some(last) => Ok(last.to_owned()),
             None if mode == InputMode::ResumeOpenRun => Err(ApiError::not_found("open run")),
-            None => Err(ApiError::invalid("agentId", "is needed for the first message of a thread")),
+            None => Err(ApiError::invalid("agentId", "is required for the first message of a thread")),
         };
     };
     let another = last.is_some_and(|last| last != named) && mode != InputMode::InterruptThenQueue;
@@ -77,8 +78,13 @@ async fn addressee(
 
 /// Cancels the open run and starts another. The receipt is written with the start: a cancellation alone does not complete
 /// the request.
-async fn begin_anew(app: &App, caller: &Caller, thread: &str, talk: Talk) -> Result<Arc<Run>, ApiError> {
-    // An agent that does not exist ends nothing.
+async fn cancel_and_start(
+    app: &App,
+    caller: &Caller,
+    thread: &str,
+    talk: AgentInput,
+) -> Result<Arc<Run>, ApiError> {
+    // Checked first: a request for an unknown agent must not cancel the open run.
     app.engine.agent(caller.tenant(), &talk.agent).await?;
     for _ in 0..ATTEMPTS_MAX {
         if let Some(open) = app.engine.open_run(caller.tenant(), thread).await? {
@@ -87,9 +93,9 @@ async fn begin_anew(app: &App, caller: &Caller, thread: &str, talk: Talk) -> Res
             app.engine.cancel(&open, why, caller.principal()).await?;
         }
         match app.engine.start_agent(talk.clone()).await {
-            // The thread is that of a plain run, which is not ended for words that were not meant for it.
+            // Another caller started a run in between: try again. A workflow run that owns the thread is not cancelled.
             Err(Error::ScopeBusy { active_run }) if active_run.as_str() != thread => {}
-            other => return other.map_err(translate::refused),
+            other => return other.map_err(translate::explain_failure),
         }
     }
     Err(Error::Busy.into())
@@ -99,15 +105,15 @@ pub(crate) async fn messages(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
     Params(behind): Params<After>,
 ) -> Result<Json<MessageList>, ApiError> {
     translate::check_thread(&thread)?;
     let after = page.cursor.as_deref().or(behind.after.as_deref());
-    let after = after.map(|after| places::parse("after", after)).transpose()?;
+    let after = after.map(|after| thread_cursor::parse("after", after)).transpose()?;
     let after = after.as_ref().map(|(run, seq)| (run, *seq));
     let mut found = app.engine.messages(caller.tenant(), &thread, after, page.rows()?).await?;
-    let more = page.cut(&mut found)?;
+    let more = page.truncate(&mut found)?;
     let messages: Vec<_> = found.into_iter().map(translate::describe_message).collect();
     let next_cursor = messages.last().filter(|_| more).map(|last| last.cursor.clone());
     Ok(Json(MessageList { messages, next_cursor }))
@@ -117,12 +123,12 @@ pub(crate) async fn runs(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
 ) -> Result<Json<ThreadRuns>, ApiError> {
     translate::check_thread(&thread)?;
     let before = page.cursor.clone();
     let mut found = app.engine.thread_runs(caller.tenant(), &thread, before, page.rows()?).await?;
-    let more = page.cut(&mut found)?;
+    let more = page.truncate(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|last| last.run.to_string());
     let runs = found.iter().map(|run| translate::describe_run(&thread, run)).collect();
     Ok(Json(ThreadRuns { runs, next_cursor }))
@@ -134,7 +140,7 @@ pub(crate) async fn active(
     InPath(thread): InPath<String>,
 ) -> Result<Json<ThreadRunNow>, ApiError> {
     let latest = latest_of(&app, &caller, &thread).await?;
-    let (shown, ended) = shown(&app, &caller, &thread, &latest).await?;
+    let (shown, ended) = describe_current(&app, &caller, &thread, &latest).await?;
     if ended { Err(ApiError::not_found("open run")) } else { Ok(Json(shown)) }
 }
 
@@ -144,7 +150,7 @@ pub(crate) async fn latest(
     InPath(thread): InPath<String>,
 ) -> Result<Json<ThreadRunNow>, ApiError> {
     let latest = latest_of(&app, &caller, &thread).await?;
-    Ok(Json(shown(&app, &caller, &thread, &latest).await?.0))
+    Ok(Json(describe_current(&app, &caller, &thread, &latest).await?.0))
 }
 
 pub(super) async fn latest_of(app: &App, caller: &Caller, thread: &str) -> Result<RunSummary, ApiError> {
@@ -153,8 +159,8 @@ pub(super) async fn latest_of(app: &App, caller: &Caller, thread: &str) -> Resul
     found.into_iter().next().ok_or_else(|| ApiError::not_found("thread"))
 }
 
-/// A run as it is now, and whether it has ended.
-async fn shown(
+/// Returns the current state of a run, and true if it has finished.
+async fn describe_current(
     app: &App,
     caller: &Caller,
     thread: &str,
@@ -162,17 +168,17 @@ async fn shown(
 ) -> Result<(ThreadRunNow, bool), ApiError> {
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run.clone() };
     let run = app.engine.run(&of).await?;
-    let waiting = waiting::since(app, caller, &run).await?;
+    let waiting = waiting::read(app, caller, &run).await?;
     let summary = translate::describe_run(thread, summary);
-    Ok((translate::describe_now(summary, &run, waiting), run.finished()))
+    Ok((translate::describe_current(summary, &run, waiting), run.finished()))
 }
 
-/// Interrupts a thread in several commits. A second execution has nothing left to interrupt.
+/// Interrupts a thread in several commits. A repeated execution finds no run to interrupt.
 pub(crate) async fn interrupt(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(thread): InPath<String>,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<InterruptThread>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<InterruptThread>>,
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     let keep_waiting = body.keep_waiting.unwrap_or_default();
@@ -188,7 +194,7 @@ pub(crate) async fn interrupt(
             cancelled_run_id: done.cancelled,
             nothing_to_interrupt: nothing,
         };
-        Ok(Outcome::Final(ApiResponse::json(StatusCode::OK, &shown)))
+        Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &shown)))
     };
     key.once_in_parts(&app, caller.sender(), interrupt).await
 }
@@ -197,7 +203,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(thread): InPath<String>,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<CancelThread>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<CancelThread>>,
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     check_reason(body.reason.as_deref())?;
@@ -206,6 +212,6 @@ pub(crate) async fn cancel(
         let open = open.ok_or_else(|| ApiError::not_found("open run"))?;
         Ok(app.engine.cancel_once(&open, body.reason, caller.principal(), once).await?)
     };
-    let cancelled = |run: &Run| ApiResponse { status: StatusCode::OK, ..translate::taken(run) };
+    let cancelled = |run: &Run| ApiResponse { status: StatusCode::OK, ..translate::respond_accepted(run) };
     key.once(&app, caller.sender(), cancelled, cancel).await
 }

@@ -1,27 +1,27 @@
-//! Between the wire and the engine: pure functions, no decisions.
+//! Translates between the documents of the agent API and the types of the engine. Pure functions.
 
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    self as api, AgentTold, InputRole, MESSAGE_ID_CHARS_MAX, MessageCall, MessageInput, ThreadRun,
+    self as api, InputRole, MESSAGE_ID_CHARS_MAX, MessageAccepted, MessageCall, MessageInput, ThreadRun,
     ThreadRunNow, TokenUsage,
 };
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
-use holdpoint_engine::{Error, RunSummary, Said, Talk};
+use holdpoint_core::{Refusal, Run, RunId, StartRequest, TIMED_OUT, WorkflowId, hex, limits};
+use holdpoint_engine::{AgentInput, Error, RunSummary, ThreadMessage};
 use serde_json::Value;
 
 use super::waiting;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::idempotency::ApiResponse;
-use crate::places;
+use crate::thread_cursor;
 
-/// The workflow that an agent is registered as. An id that cannot be one is simply not found.
+/// Returns the id of the workflow that an agent is registered as. An invalid id is not found.
 pub(super) fn workflow_of(agent: &str) -> Result<WorkflowId, ApiError> {
     WorkflowId::parse(&format!("{AGENT_PREFIX}{agent}")).map_err(|_| ApiError::not_found("agent"))
 }
@@ -41,20 +41,20 @@ pub(super) fn check_name(field: &str, text: &str, most: usize) -> Result<(), Api
     Err(ApiError::invalid(field, format!("must be 1 to {most} characters, none of them a control character")))
 }
 
-/// What is said, and to whom, in the caller's name.
-pub(super) fn talk(
+/// Returns the input for an agent, sent by the caller.
+pub(super) fn agent_input(
     caller: &Caller,
     agent: String,
     thread: Option<String>,
     messages: Vec<Message>,
     (tags, metadata): (Option<Vec<String>>, Option<Object>),
-) -> Talk {
+) -> AgentInput {
     let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
-    let start = Start { tags, metadata, ..caller.start() };
-    Talk { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)), once: None }
+    let start = StartRequest { tags, metadata, ..caller.start() };
+    AgentInput { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)), once: None }
 }
 
-/// What a request says: a text, or messages with more about each.
+/// Returns the messages of a request, which has either a text or a list of messages.
 pub(super) fn messages(
     caller: &Caller,
     text: Option<String>,
@@ -63,7 +63,7 @@ pub(super) fn messages(
     let by = caller.principal().name;
     let said = match (text, list) {
         (Some(text), None) if !text.trim().is_empty() => {
-            vec![Message::new(fresh("msg")?, Role::User, text)]
+            vec![Message::new(random_id("msg")?, Role::User, text)]
         }
         (None, Some(list)) if !list.is_empty() => {
             let listed = list.into_iter().enumerate().map(|(at, said)| message(at, said));
@@ -71,12 +71,15 @@ pub(super) fn messages(
         }
         (Some(_), None) => return Err(ApiError::invalid("message", "must not be empty")),
         (None, Some(_)) => return Err(ApiError::invalid("messages", "must not be empty")),
-        (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "cannot stand beside message")),
+        (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "give this or message, not both")),
         (None, None) => return Err(ApiError::invalid("message", "is missing; or give messages")),
     };
     for (at, one) in said.iter().enumerate() {
         if said[..at].iter().any(|other| other.id == one.id) {
-            return Err(ApiError::invalid(&format!("messages[{at}].id"), "is there twice"));
+            return Err(ApiError::invalid(
+                &format!("messages[{at}].id"),
+                "is used by an earlier message of the list",
+            ));
         }
     }
     Ok(said.into_iter().map(|one| Message { by: Some(by.clone()), ..one }).collect())
@@ -88,7 +91,7 @@ fn message(at: usize, said: MessageInput) -> Result<Message, ApiError> {
             check_name(&format!("messages[{at}].id"), &id, MESSAGE_ID_CHARS_MAX)?;
             id
         }
-        None => fresh("msg")?,
+        None => random_id("msg")?,
     };
     let content = said.content.0;
     let fits = match &content {
@@ -107,21 +110,21 @@ fn message(at: usize, said: MessageInput) -> Result<Message, ApiError> {
     Ok(Message::new(id, role, content))
 }
 
-/// A name that nothing else has.
-pub(super) fn fresh(kind: &str) -> Result<String, ApiError> {
+/// Returns a random id that starts with the kind.
+pub(super) fn random_id(kind: &str) -> Result<String, ApiError> {
     let mut bytes = [0; 12];
     getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
     Ok(format!("{kind}_{}", hex(&bytes)))
 }
 
-/// What was said is with the run; what comes of it is yet to come.
-pub(super) fn taken(run: &Run) -> ApiResponse {
+/// Responds that the run has stored the messages. The agent processes them later.
+pub(super) fn respond_accepted(run: &Run) -> ApiResponse {
     let (run_id, thread_id) = (run.id.clone(), run.thread().to_owned());
-    ApiResponse::json(StatusCode::ACCEPTED, &AgentTold { run_id, thread_id, status: run.status() })
+    ApiResponse::json(StatusCode::ACCEPTED, &MessageAccepted { run_id, thread_id, status: run.status() })
 }
 
-/// Why a run did not begin.
-pub(super) fn refused(error: Error) -> ApiError {
+/// Returns the error for a run that was not started.
+pub(super) fn explain_failure(error: Error) -> ApiError {
     match error {
         Error::ScopeBusy { active_run } => busy(&active_run),
         other => other.into(),
@@ -129,13 +132,14 @@ pub(super) fn refused(error: Error) -> ApiError {
 }
 
 pub(super) fn busy(active: &RunId) -> ApiError {
-    let message = "a run is open in this thread; say it there, wait for its end or cancel it";
+    let message =
+        "this thread has an open run; send the message to that run, wait until it ends or cancel it";
     ApiError::new(ErrorCode::ThreadBusy, message)
         .with(ErrorDetails { active_run_id: Some(active.clone()), ..Default::default() })
         .retry_after_s(1)
 }
 
-pub(super) fn describe_message(said: Said) -> api::Message {
+pub(super) fn describe_message(said: ThreadMessage) -> api::Message {
     let call = |call: CallRequest| MessageCall {
         id: call.id.into(),
         name: call.name.into(),
@@ -151,7 +155,7 @@ pub(super) fn describe_message(said: Said) -> api::Message {
         after: message.after,
         by: message.by,
         metadata: message.metadata,
-        cursor: places::cursor(&said.run, said.seq),
+        cursor: thread_cursor::cursor(&said.run, said.seq),
         run_id: said.run,
         seq: said.seq,
         at: said.at.into(),
@@ -171,8 +175,12 @@ pub(super) fn describe_run(thread: &str, run: &RunSummary) -> ThreadRun {
     }
 }
 
-/// The same of one run, with the calls and the question that it waits for.
-pub(super) fn describe_now(summary: ThreadRun, run: &Run, waiting: Option<RunWaitingState>) -> ThreadRunNow {
+/// Returns the current state of one run, with its suspended calls and its waiting state.
+pub(super) fn describe_current(
+    summary: ThreadRun,
+    run: &Run,
+    waiting: Option<RunWaitingState>,
+) -> ThreadRunNow {
     let (mut steps, mut usage) = (0, TokenUsage::default());
     for agent in run.nodes.iter().filter_map(|state| state.agent.as_deref()) {
         steps += agent.steps;
@@ -183,8 +191,8 @@ pub(super) fn describe_now(summary: ThreadRun, run: &Run, waiting: Option<RunWai
     ThreadRunNow { run: summary, tickets: waiting::tickets(run), waiting, steps, usage }
 }
 
-/// Why nobody in a run listens.
-pub(super) fn deaf(run: &Run) -> ApiError {
+/// Returns the reason for which no agent of the run accepts messages.
+pub(super) fn no_agent(run: &Run) -> ApiError {
     let has_agent = run.workflow.nodes.iter().any(|node| node.type_id == "core.agent");
     match (run.finished(), has_agent) {
         (true, _) => Refusal::RunFinished(run.status()).into(),

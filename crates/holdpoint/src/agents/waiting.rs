@@ -1,4 +1,4 @@
-//! What a run waits for, read from its fold: the calls that somebody decides about, and who decided.
+//! The waiting state of a run, read from its fold: suspended tool calls and their decisions.
 
 use holdpoint_api::decisions::{RunWaitingState, TicketDecision, TicketStatus, ToolTicket, WaitingReason};
 use holdpoint_core::agent::{CallStatus, ToolCall};
@@ -9,27 +9,24 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// The same, and the dispatch in which the run came to wait. That is no event of the run: it is the last of its
-/// dispatches that was carried out, and is not told any longer than ended dispatches are kept.
-pub(super) async fn since(
-    app: &App,
-    caller: &Caller,
-    run: &Run,
-) -> Result<Option<RunWaitingState>, ApiError> {
-    let Some(waiting) = of(run) else { return Ok(None) };
+/// Returns the waiting state with the dispatch in which the run began to wait, or None if the run does not wait. The
+/// dispatch is not in the events of the run: it is the last completed one, and is missing once ended dispatches are
+/// deleted.
+pub(super) async fn read(app: &App, caller: &Caller, run: &Run) -> Result<Option<RunWaitingState>, ApiError> {
+    let Some(waiting) = from_run(run) else { return Ok(None) };
     let since_dispatch_id = app.engine.last_dispatch(caller.tenant(), run).await?;
     Ok(Some(RunWaitingState { since_dispatch_id, ..waiting }))
 }
 
-/// Returns None if the run does not wait.
-fn of(run: &Run) -> Option<RunWaitingState> {
+/// Returns the waiting state of a run, or None if the run does not wait.
+fn from_run(run: &Run) -> Option<RunWaitingState> {
     let tickets = tickets(run);
     let first = run.waiting_on();
     let reason = match run.status() {
         Status::Paused => WaitingReason::ManualPause,
         Status::WaitingExternal => WaitingReason::ExternalEvent,
         Status::WaitingApproval if !tickets.is_empty() => WaitingReason::ToolPermission,
-        // Other calls are at work; nobody has to wait for them to decide.
+        // Other calls are running; an approver can decide without waiting for them.
         Status::Running if tickets.iter().any(|ticket| ticket.status == TicketStatus::Suspended) => {
             WaitingReason::ToolPermission
         }
@@ -43,7 +40,7 @@ fn of(run: &Run) -> Option<RunWaitingState> {
     Some(RunWaitingState { reason, ticket_ids, message, tickets, since_dispatch_id: None })
 }
 
-/// Calls that wait for somebody, or whose decision is yet to be carried out.
+/// Returns the calls that wait for a decision, and those whose decision is not executed yet.
 pub(super) fn tickets(run: &Run) -> Vec<ToolTicket> {
     let agents = run.nodes.iter().filter_map(|state| state.agent.as_deref());
     agents.flat_map(|agent| &agent.calls).filter_map(|call| ticket(run, call)).collect()
@@ -76,8 +73,8 @@ fn ticket(run: &Run, call: &ToolCall) -> Option<ToolTicket> {
         | CallStatus::Failed
         | CallStatus::Cancelled => return None,
     };
-    let waiting = call.waiting?;
-    let asked = run.interrupt(waiting.interrupt)?;
+    let waiting = call.interrupt?;
+    let asked = run.interrupt(waiting.id)?;
     let text = |pointer: &str| asked.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     Some(ToolTicket {
         ticket_id: asked.ticket_id().unwrap_or_default().to_owned(),

@@ -1,4 +1,4 @@
-//! What a front end says to an interrupt, in our words. Pure; whether it counts is judged by the core.
+//! Translates the payload of a front end into the answer to an interrupt. Pure; the core validates the answer.
 
 use std::borrow::Cow;
 
@@ -9,63 +9,70 @@ use holdpoint_core::{Interrupt, Resolution, canonical, repeats_answer, with_igno
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::interrupts::{self, Form};
+use super::interrupts::{self, InterruptForm};
 use crate::json::to_json;
 
-/// Why somebody who only closes a dialog says no.
-const CANCELLED: &str = "cancelled in the front end";
+/// The reason of a rejection that cancels an interrupt.
+const CANCEL_REASON: &str = "cancelled in the front end";
 
-/// How names of decisions begin that were made here.
-const HERE: &str = "ag-ui:";
+/// The prefix of the ids of decisions that were made over AG-UI.
+const DECISION_PREFIX: &str = "ag-ui:";
 
 /// The members of a payload that each form reads. Other members are recorded as ignored.
-const PERMISSION: [&str; 3] = ["approved", "editedArgs", "reason"];
-const OUTCOME: [&str; 3] = ["approved", "result", "reason"];
-const APPROVAL: [&str; 4] = ["approved", "editedArtifactData", "feedback", "reason"];
+const PERMISSION_MEMBERS: [&str; 3] = ["approved", "editedArgs", "reason"];
+const OUTCOME_MEMBERS: [&str; 3] = ["approved", "result", "reason"];
+const APPROVAL_MEMBERS: [&str; 4] = ["approved", "editedArtifactData", "feedback", "reason"];
 
-/// What giving up on a question does.
+/// The effect of cancelling an interrupt.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cancel {
+pub(super) enum CancelEffect {
     Answer(Value),
-    /// There is no way to decline: the run ends.
+    /// The interrupt cannot be declined: the run is cancelled.
     Run,
 }
 
-/// The answer to a question; else what is wrong with the payload.
+/// Returns the answer to an interrupt, or a description of the error in the payload.
 pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value, String> {
-    let payload = payload.ok_or_else(|| "a resolved interrupt needs a payload".to_owned())?;
-    match Form::of(asked) {
-        Form::Permission { edits } => Ok(with_ignored(permission(payload, edits)?, payload, &PERMISSION)),
-        Form::OutcomeUnknown => Ok(with_ignored(outcome(payload)?, payload, &OUTCOME)),
-        Form::Ticket { mode, .. } => ticket(asked, payload, mode),
-        Form::ClientTool => Ok(resume(payload)),
-        Form::Approval { edits, .. } => approval(payload, edits),
-        Form::Clarification => Ok(match payload.get("answers") {
+    let payload = payload.ok_or_else(|| "a resolved interrupt requires a payload".to_owned())?;
+    match InterruptForm::of(asked) {
+        InterruptForm::Permission { edits } => {
+            Ok(with_ignored(permission(payload, edits)?, payload, &PERMISSION_MEMBERS))
+        }
+        InterruptForm::OutcomeUnknown => Ok(with_ignored(outcome(payload)?, payload, &OUTCOME_MEMBERS)),
+        InterruptForm::Ticket { mode, .. } => ticket(asked, payload, mode),
+        InterruptForm::ClientTool => Ok(resume(payload)),
+        InterruptForm::Approval { edits, .. } => approval(payload, edits),
+        InterruptForm::Clarification => Ok(match payload.get("answers") {
             Some(Value::Object(_) | Value::Array(_)) => payload.clone(),
             Some(_) | None => to_json(&ClarificationAnswer { answers: Cow::Borrowed(payload) }),
         }),
-        // A yes lets the agent's decision stand; anything else is decided instead.
-        Form::LowConfidence
+        // `true` accepts the decision of the agent; any other payload replaces it.
+        InterruptForm::LowConfidence
             if [Some(payload), payload.get("approved")].contains(&Some(&Value::Bool(true))) =>
         {
             Ok(accept())
         }
-        Form::ExternalEvent | Form::Conversation | Form::LowConfidence | Form::Custom => Ok(payload.clone()),
+        InterruptForm::ExternalEvent
+        | InterruptForm::Conversation
+        | InterruptForm::LowConfidence
+        | InterruptForm::Custom => Ok(payload.clone()),
     }
 }
 
-pub(super) fn cancel(asked: &Interrupt) -> Cancel {
-    match Form::of(asked) {
-        Form::Permission { .. } | Form::OutcomeUnknown | Form::Approval { rejects: true, .. } => {
-            Cancel::Answer(reject(Some(CANCELLED)))
+pub(super) fn cancel(asked: &Interrupt) -> CancelEffect {
+    match InterruptForm::of(asked) {
+        InterruptForm::Permission { .. }
+        | InterruptForm::OutcomeUnknown
+        | InterruptForm::Approval { rejects: true, .. } => CancelEffect::Answer(reject(Some(CANCEL_REASON))),
+        InterruptForm::Ticket { .. } | InterruptForm::ClientTool => {
+            CancelEffect::Answer(decline(CANCEL_REASON))
         }
-        Form::Ticket { .. } | Form::ClientTool => Cancel::Answer(decline(CANCELLED)),
-        Form::Approval { rejects: false, .. }
-        | Form::Clarification
-        | Form::ExternalEvent
-        | Form::Conversation
-        | Form::LowConfidence
-        | Form::Custom => Cancel::Run,
+        InterruptForm::Approval { rejects: false, .. }
+        | InterruptForm::Clarification
+        | InterruptForm::ExternalEvent
+        | InterruptForm::Conversation
+        | InterruptForm::LowConfidence
+        | InterruptForm::Custom => CancelEffect::Run,
     }
 }
 
@@ -74,7 +81,7 @@ fn permission(payload: &Value, edits: bool) -> Result<Value, String> {
     match payload.get("editedArgs") {
         _ if !approved => rejected(payload, "reason"),
         None => Ok(accept()),
-        Some(_) if !edits => Err("editedArgs is not offered here".to_owned()),
+        Some(_) if !edits => Err("editedArgs is not allowed for this interrupt".to_owned()),
         Some(edited @ Value::Object(_)) => {
             let arguments = Some(Cow::Borrowed(edited));
             Ok(accept_edited(&to_json(&EditedCall { arguments, result: None })))
@@ -95,28 +102,30 @@ fn outcome(payload: &Value) -> Result<Value, String> {
     }
 }
 
-/// Where a yes makes the call, a no must not, and neither may anything else; elsewhere the tool is told what was said,
-/// provided that it is what the front end was told to say.
+/// Translates an answer to a suspended tool call. If an approval repeats the call, the payload must be a clear yes or
+/// no, and only a yes repeats the call. In other modes the tool gets the payload if it matches the response schema.
 fn ticket(asked: &Interrupt, payload: &Value, mode: ToolCallResumeMode) -> Result<Value, String> {
-    let said = ["approved", "confirmed"].iter().find_map(|word| payload.get(word)?.as_bool());
-    let said = payload.as_bool().or(said);
+    let given = ["approved", "confirmed"].iter().find_map(|word| payload.get(word)?.as_bool());
+    let given = payload.as_bool().or(given);
     let decides = mode == ToolCallResumeMode::ReplayToolCall;
-    if let (true, Some(false)) = (decides, said) {
+    if let (true, Some(false)) = (decides, given) {
         let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("it was declined");
         return Ok(decline(reason));
     }
-    if decides && said.is_none() {
-        return Err("it must say true or false, or have a member approved or confirmed that does".to_owned());
+    if decides && given.is_none() {
+        return Err(
+            "must be true or false, or an object with a boolean member approved or confirmed".to_owned()
+        );
     }
-    // A yes may come alone or in an object, whichever of them is shown.
-    if let Some(schema) = interrupts::shown_schema(asked).filter(|_| !decides) {
-        holdpoint_core::checker(&schema).and_then(|check| check(payload))?;
+    // Not checked if the payload decides: a yes may be a boolean or an object, independent of the schema.
+    if let Some(schema) = interrupts::response_schema(asked).filter(|_| !decides) {
+        holdpoint_core::compile_checker(&schema).and_then(|check| check(payload))?;
     }
     Ok(resume(payload))
 }
 
 fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
-    // Whoever knows our words may use them: refine, override and the like.
+    // A payload with an action is an answer in the form of Holdpoint: refine, override and others.
     if payload.get("action").is_some_and(Value::is_string) {
         return Ok(payload.clone());
     }
@@ -127,22 +136,22 @@ fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
     let answer = match payload.get("editedArtifactData") {
         _ if !approved => rejected(payload, "feedback")?,
         None => accept(),
-        Some(_) if !edits => return Err("editedArtifactData is not offered here".to_owned()),
+        Some(_) if !edits => return Err("editedArtifactData is not allowed for this interrupt".to_owned()),
         Some(edited) => accept_edited(edited),
     };
-    Ok(with_ignored(answer, payload, &APPROVAL))
+    Ok(with_ignored(answer, payload, &APPROVAL_MEMBERS))
 }
 
 fn approved(payload: &Value) -> Result<bool, String> {
-    let said = payload.get("approved").and_then(Value::as_bool);
-    said.ok_or_else(|| "approved must be true or false".to_owned())
+    let given = payload.get("approved").and_then(Value::as_bool);
+    given.ok_or_else(|| "approved must be true or false".to_owned())
 }
 
 fn rejected(payload: &Value, why: &str) -> Result<Value, String> {
     match payload.get(why).or_else(|| payload.get("reason")) {
         None => Ok(reject(None)),
         Some(Value::String(reason)) => Ok(reject(Some(reason))),
-        Some(_) => Err(format!("{why} must be a text")),
+        Some(_) => Err(format!("{why} must be a string")),
     }
 }
 
@@ -160,7 +169,7 @@ fn reject(feedback: Option<&str>) -> Value {
     to_json(&ApprovalAnswer { action: "reject".into(), feedback, ..Default::default() })
 }
 
-/// The answer that gives a tool call its result.
+/// Returns the answer that gives a tool call its result.
 pub(super) fn resume(result: &Value) -> Value {
     let result = Some(Cow::Borrowed(result));
     to_json(&CallAnswer { action: ResumeDecisionAction::Resume, result, reason: None })
@@ -171,25 +180,25 @@ fn decline(reason: &str) -> Value {
     to_json(&CallAnswer { action: ResumeDecisionAction::Cancel, result: None, reason })
 }
 
-/// What a decision is called that was made here, but for its end, which is another one each time: the same entry said
-/// again is known by this, and two who say it at once are still two.
-pub(super) fn name(entry: &ResumeEntry) -> String {
+/// Returns the prefix of the id of a decision: a hash of the entry. The prefix identifies a repeated entry. A random
+/// suffix keeps the decisions of two clients apart that send the same entry at the same time.
+pub(super) fn decision_prefix(entry: &ResumeEntry) -> String {
     let members = [
         ("interruptId", Value::from(entry.interrupt_id.as_str())),
         ("status", to_json(&entry.status)),
         ("payload", to_json(&entry.payload)),
     ];
-    let said = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let hash = Sha256::digest(canonical(&Value::Object(said)).as_bytes());
-    format!("{HERE}{}:", holdpoint_core::hex(&hash))
+    let given = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let hash = Sha256::digest(canonical(&Value::Object(given)).as_bytes());
+    format!("{DECISION_PREFIX}{}:", holdpoint_core::hex(&hash))
 }
 
-/// Whether an interrupt was answered with what the entry says, here or anywhere else.
-pub(super) fn is_said_again(asked: &Interrupt, entry: &ResumeEntry) -> bool {
+/// Returns whether an interrupt was already answered with the content of the entry, over AG-UI or another protocol.
+pub(super) fn is_repeated(asked: &Interrupt, entry: &ResumeEntry) -> bool {
     let Some(Resolution::Answered { value, decision, .. }) = &asked.resolution else { return false };
-    // Said here, it was said in these words or in others; said elsewhere, what it means counts.
-    if let Some(made) = decision.as_ref().filter(|made| made.starts_with(HERE)) {
-        return made.starts_with(&name(entry));
+    // A decision of AG-UI must have the same entry. For other protocols, an equivalent answer is sufficient.
+    if let Some(made) = decision.as_ref().filter(|made| made.starts_with(DECISION_PREFIX)) {
+        return made.starts_with(&decision_prefix(entry));
     }
     match entry.status {
         ResumeStatus::Cancelled => {
@@ -197,8 +206,8 @@ pub(super) fn is_said_again(asked: &Interrupt, entry: &ResumeEntry) -> bool {
             matches!(action, Some("reject" | "cancel"))
         }
         ResumeStatus::Resolved => {
-            let said = answer(asked, entry.payload.as_ref().map(|given| &given.0));
-            said.is_ok_and(|said| repeats_answer(value, &said))
+            let given = answer(asked, entry.payload.as_ref().map(|given| &given.0));
+            given.is_ok_and(|given| repeats_answer(value, &given))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What agents here can do, in the protocol's words.
+//! Handler that returns the AG-UI capabilities of an agent or a workflow.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,7 @@ use holdpoint_api::agui::{
 use holdpoint_api::basics::Supported;
 use serde_json::Value;
 
-use super::target::Target;
+use super::target::AgUiTarget;
 use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::InPath;
@@ -20,17 +20,17 @@ pub(crate) async fn show(
     CanReadRuns(caller): CanReadRuns,
     InPath(agent): InPath<String>,
 ) -> Result<Json<AgUiCapabilities>, ApiError> {
-    let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
     let found = app.engine.definition(caller.tenant(), target.workflow()).await?;
     let definition = match &target {
-        Target::Agent { .. } => found.pointer("/nodes/0/config"),
-        Target::Workflow(_) => Some(&found),
+        AgUiTarget::Agent { .. } => found.pointer("/nodes/0/config"),
+        AgUiTarget::Workflow(_) => Some(&found),
     };
-    Ok(Json(of(&agent, &target, definition.unwrap_or(&Value::Null))))
+    Ok(Json(describe(&agent, &target, definition.unwrap_or(&Value::Null))))
 }
 
-fn of(id: &str, target: &Target, definition: &Value) -> AgUiCapabilities {
-    let is_agent = matches!(target, Target::Agent { .. });
+fn describe(id: &str, target: &AgUiTarget, definition: &Value) -> AgUiCapabilities {
+    let is_agent = matches!(target, AgUiTarget::Agent { .. });
     let text = |name: &str| definition.get(name).and_then(Value::as_str).map(str::to_owned);
     AgUiCapabilities {
         identity: AgUiIdentity {
@@ -73,10 +73,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_agent_says_who_it_is_and_that_people_can_decide() {
+    fn capabilities_name_the_agent_and_include_human_in_the_loop() {
         let workflow = WorkflowId::parse("agent:mailer").unwrap();
-        let target = Target::Agent { id: "mailer".to_owned(), workflow };
-        let shown = of("mailer", &target, &json!({"description": "answers mail"}));
+        let target = AgUiTarget::Agent { id: "mailer".to_owned(), workflow };
+        let shown = describe("mailer", &target, &json!({"description": "answers mail"}));
         assert_eq!(shown.identity.name, "mailer");
         assert_eq!(shown.identity.description.as_deref(), Some("answers mail"));
         let people = shown.human_in_the_loop;

@@ -1,40 +1,40 @@
-//! Names on the wire. Models call their calls `c1` in every run, and agents their replies `reply-1`; to a front end,
-//! names are those of a whole thread.
+//! Ids on the wire. Ids of calls (`c1`) and replies (`reply-1`) are unique only in a run; a front end needs ids that
+//! are unique in the thread.
 
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{InterruptId, NodeId, Run, RunId};
 
-/// An interrupt as lists of pending ones name it.
-pub(super) fn interrupt(run: &RunId, id: InterruptId) -> String {
+/// Returns the id of an interrupt, the same as in lists of pending interrupts.
+pub(super) fn interrupt_id(run: &RunId, id: InterruptId) -> String {
     format!("{run}:{id}")
 }
 
-/// The run and the interrupt in it; nothing if it is no such name.
-pub(super) fn parse_interrupt(text: &str) -> Option<(RunId, InterruptId)> {
+/// Parses the id of an interrupt. Returns None if the text is not such an id.
+pub(super) fn parse_interrupt_id(text: &str) -> Option<(RunId, InterruptId)> {
     let (run, ordinal) = text.rsplit_once(":i")?;
     let parsed = ordinal.parse::<u32>().ok().filter(|number| number.to_string() == ordinal)?;
     Some((RunId::parse(run).ok()?, InterruptId(parsed)))
 }
 
-/// A reply of an agent, a call in it or its result: what is called so in the visit that a node is in now.
-pub(super) fn said(run: &Run, node: &NodeId, name: &str) -> String {
+/// Returns the id of a reply of an agent, of a call or of its result, in the current visit of the node.
+pub(super) fn wire_id(run: &Run, node: &NodeId, name: &str) -> String {
     if run.workflow.id.as_str().starts_with(AGENT_PREFIX) {
-        return of_agent(&run.id, name);
+        return agent_wire_id(&run.id, name);
     }
-    // Several agents of a workflow, and one that comes round, say the same names.
+    // Several agents of a workflow, and several visits of one agent, use the same names.
     match visit(run, node) {
         1 => format!("{}:{node}:{name}", run.id),
         visit => format!("{}:{node}:{visit}:{name}", run.id),
     }
 }
 
-/// The same in a run that is of one agent alone.
-pub(super) fn of_agent(run: &RunId, name: &str) -> String {
+/// Returns the same id in a run of a single agent.
+pub(super) fn agent_wire_id(run: &RunId, name: &str) -> String {
     format!("{run}:{name}")
 }
 
-/// What a node says that is no agent.
-pub(super) fn text(run: &Run, node: &NodeId) -> String {
+/// Returns the id of the text message of a node that is not an agent.
+pub(super) fn text_message_id(run: &Run, node: &NodeId) -> String {
     format!("{}:{node}:{}", run.id, visit(run, node))
 }
 
@@ -47,13 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interrupt_is_found_by_its_name_and_by_no_other() {
+    fn only_valid_interrupt_ids_are_parsed() {
         let run = RunId::parse("01-a:b").unwrap();
-        let name = interrupt(&run, InterruptId(12));
+        let name = interrupt_id(&run, InterruptId(12));
         assert_eq!(name, "01-a:b:i12");
-        assert_eq!(parse_interrupt(&name), Some((run, InterruptId(12))));
+        assert_eq!(parse_interrupt_id(&name), Some((run, InterruptId(12))));
         for other in ["", "x", "r:12", "r:i", "r:i01", "r:i-1", ":i1", "r:i99999999999"] {
-            assert_eq!(parse_interrupt(other), None, "{other}");
+            assert_eq!(parse_interrupt_id(other), None, "{other}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a client sends, checked and sorted: what is new in it, and what answers calls of its own tools. Pure.
+//! Validates the input of a client, and finds its new messages and the results of client tools. Pure.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use holdpoint_core::limits;
 use serde_json::{Map, Value};
 
 use super::history::History;
-use super::messages::ROLE;
+use super::messages::ROLE_KEY;
 use crate::error::ApiError;
 use crate::json::to_json;
 
-/// Refuses what cannot be meant.
+/// Rejects invalid input.
 pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
     check_name("threadId", &input.thread_id, limits::THREAD_CHARS_MAX)?;
     if input.thread_id.trim().is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
     }
     check_name("runId", &input.run_id, RUN_ID_CHARS_MAX)?;
     if input.resume.len() > RESUME_ENTRIES_MAX {
-        return Err(ApiError::invalid("resume", format!("has more than {RESUME_ENTRIES_MAX} entries")));
+        return Err(ApiError::invalid("resume", format!("must have at most {RESUME_ENTRIES_MAX} entries")));
     }
     for (at, message) in input.messages.iter().enumerate().filter(|(_, message)| role(message).is_some()) {
         let field = format!("messages[{at}].id");
@@ -36,7 +36,7 @@ pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
         };
         if !fits {
             let field = format!("messages[{at}].content");
-            return Err(ApiError::invalid(&field, "must be a text or a list of parts"));
+            return Err(ApiError::invalid(&field, "must be a string or a list of parts"));
         }
     }
     Ok(())
@@ -49,7 +49,7 @@ pub(super) fn check_name(field: &str, text: &str, most: usize) -> Result<(), Api
     Err(ApiError::invalid(field, format!("must be 1 to {most} characters, none of them a control character")))
 }
 
-/// Who says it to the agent; nothing of what agents and tools say, since what they said is known here.
+/// Returns the role of a message to the agent. Returns None for messages of agents and tools, which the server knows.
 fn role(message: &InputMessage) -> Option<Role> {
     match message.role.as_str() {
         "user" => Some(Role::User),
@@ -58,12 +58,12 @@ fn role(message: &InputMessage) -> Option<Role> {
     }
 }
 
-/// What the thread does not have yet, in its order, in the name of `by`. The last of it carries the tools that the client
-/// has and what it knows about the situation.
+/// Returns the messages that are not in the thread yet, in order, in the name of `by`. The metadata of the last one has
+/// the tools and the context of the client.
 pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -> Vec<Message> {
-    let mut known: HashSet<&str> = history.told().map(wire::Message::id).collect();
-    let wishes: HashSet<&str> = history.told().filter_map(wish).collect();
-    let old = older_than(input, history, &known);
+    let mut known: HashSet<&str> = history.input_messages().map(wire::Message::id).collect();
+    let instructions: HashSet<&str> = history.input_messages().filter_map(instruction).collect();
+    let old = count_old_messages(input, history, &known);
     let mut new: Vec<Message> = Vec::new();
     for (at, given) in input.messages.iter().enumerate() {
         let Some(role) = role(given) else { continue };
@@ -72,15 +72,15 @@ pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -
         if !known.insert(id) || (role == Role::User && at < old) {
             continue;
         }
-        // Some front ends put their instructions in front of every request, under another name each time.
+        // Some front ends send their instructions with every request, with a new id each time.
         let text = || Message::new("", role, content.clone()).text();
-        if role == Role::System && wishes.contains(text().as_str()) {
+        if role == Role::System && instructions.contains(text().as_str()) {
             continue;
         }
         let mut message = Message::new(id, role, content);
         message.by = Some(by.to_owned());
         if given.role == "developer" {
-            message.metadata.insert(ROLE.to_owned(), Value::from("developer"));
+            message.metadata.insert(ROLE_KEY.to_owned(), Value::from("developer"));
         }
         new.push(message);
     }
@@ -95,17 +95,17 @@ pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -
     new
 }
 
-fn wish(told: &wire::Message) -> Option<&str> {
-    match told {
+fn instruction(message: &wire::Message) -> Option<&str> {
+    match message {
         wire::Message::System { content, .. } | wire::Message::Developer { content, .. } => Some(content),
         wire::Message::User { .. } | wire::Message::Assistant { .. } | wire::Message::Tool { .. } => None,
     }
 }
 
-/// Returns the number of messages at the beginning of an input that were said before. Of a long thread only the last
-/// messages are read, so a client may send older ones: those are before a message that is known, or before one of an
-/// agent or a tool.
-fn older_than(input: &RunAgentInput, history: &History, known: &HashSet<&str>) -> usize {
+/// Returns the number of messages at the beginning of an input that are older than the history. Only the last messages
+/// of a long thread are read, so a client may send older ones. They come before a known message, or before a message of
+/// an agent or a tool.
+fn count_old_messages(input: &RunAgentInput, history: &History, known: &HashSet<&str>) -> usize {
     let is_known = |given: &InputMessage| {
         role(given).is_none() || given.id.as_deref().is_some_and(|id| known.contains(id))
     };
@@ -113,13 +113,13 @@ fn older_than(input: &RunAgentInput, history: &History, known: &HashSet<&str>) -
     if history.is_cut() { last() } else { 0 }
 }
 
-/// What the client's own tools returned, by the name of the call on the wire.
+/// Returns the result of a client tool, by the id of the call on the wire.
 pub(super) fn result_of<'a>(input: &'a RunAgentInput, call: &str) -> Option<&'a InputMessage> {
     let mut results = input.messages.iter().rev().filter(|message| message.role == "tool");
     results.find(|message| message.tool_call_id.as_deref() == Some(call))
 }
 
-/// What a workflow is given: its state, what the front end adds, and what was said.
+/// Returns the inputs of a workflow: its state, the inputs of the front end, and the messages.
 pub(super) fn inputs_of_workflow(
     mut state: Map<String, Value>,
     forwarded: Option<&Value>,
@@ -128,8 +128,8 @@ pub(super) fn inputs_of_workflow(
     if let Some(Value::Object(more)) = forwarded.and_then(|props| props.get("inputs")) {
         state.extend(more.clone());
     }
-    let said = new.iter().map(|one| {
-        let developer = one.metadata.contains_key(ROLE);
+    let messages = new.iter().map(|one| {
+        let developer = one.metadata.contains_key(ROLE_KEY);
         let role = match one.role {
             Role::System if developer => "developer",
             Role::System => "system",
@@ -142,7 +142,7 @@ pub(super) fn inputs_of_workflow(
             ..Default::default()
         })
     });
-    state.insert("messages".to_owned(), said.collect());
+    state.insert("messages".to_owned(), messages.collect());
     if let Some(last) = new.iter().rev().find(|one| one.role == Role::User) {
         state.insert("message".to_owned(), last.text().into());
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_said_yet_is_new_and_what_agents_say_is_not_asked_of_clients() {
+    fn only_unknown_messages_to_the_agent_are_new() {
         let input = input(json!({"threadId": "t", "runId": "r", "tools": [{"name": "f"}], "messages": [
             {"id": "u1", "role": "user", "content": "a"},
             {"id": "x", "role": "assistant", "content": "b"},
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_thread_messages_before_the_known_ones_are_old() {
+    fn messages_before_a_known_one_are_old_in_a_long_thread() {
         let user = |id: &str| json!({"id": id, "role": "user", "content": id});
         let system = json!({"id": "s", "role": "system", "content": "be brief"});
         let reply = json!({"id": "r:reply-9", "role": "assistant", "content": "b"});
@@ -190,11 +190,11 @@ mod tests {
         assert_eq!(new(vec![user("u1"), user("u9"), user("u10")], &whole), ["u1", "u10"]);
         assert_eq!(new(vec![user("u1"), reply.clone(), user("u10"), user("u11")], &cut), ["u10", "u11"]);
         assert_eq!(new(vec![system, user("u1"), reply, user("u10")], &cut), ["s", "u10"]);
-        assert_eq!(new(vec![user("u10")], &cut), ["u10"], "a client without memory");
+        assert_eq!(new(vec![user("u10")], &cut), ["u10"], "a client that sends only its new message");
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_input_is_rejected() {
         for (change, field) in [
             (json!({"threadId": ""}), "threadId"),
             (json!({"threadId": " "}), "threadId"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_is_given_the_last_words_and_all_of_them() {
+    fn a_workflow_gets_all_messages_and_the_last_one_as_text() {
         let said = [Message::new("a", Role::User, "one"), Message::new("b", Role::System, "two")];
         let state = Map::from_iter([("n".to_owned(), json!(1))]);
         let given = json!({"inputs": {"n": 2, "messages": "mine"}});

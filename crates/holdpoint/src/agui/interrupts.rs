@@ -1,4 +1,4 @@
-//! What a run waits for, as a front end sees it. Pure.
+//! Describes open interrupts for front ends. Pure.
 
 use holdpoint_api::agui::{self, InterruptFacts, InterruptMetadata};
 use holdpoint_core::agent::{ARGUMENTS_SCHEMA, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
@@ -6,26 +6,26 @@ use holdpoint_core::{Interrupt, Kind, Run};
 use schemars::json_schema;
 use serde_json::{Map, Value};
 
-use super::{custom, ids};
+use super::{custom_interrupts, ids};
 
-/// What kind of question it is to a front end.
+/// The form of an interrupt for a front end.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Form<'a> {
-    /// Whether a call may be made; whether its arguments may be changed with it.
+pub(super) enum InterruptForm<'a> {
+    /// A tool call that requires a permission. `edits`: its arguments may be changed.
     Permission {
         edits: bool,
     },
-    /// What became of a call.
+    /// A tool call whose outcome is unknown.
     OutcomeUnknown,
-    /// A call of a tool that the client has: nobody decides, the client carries it out.
+    /// A call of a client tool. The client executes it; it needs no decision.
     ClientTool,
-    /// What a tool wants to know.
+    /// A tool call that was suspended by its tool.
     Ticket {
         action: &'a str,
         mode: ToolCallResumeMode,
         schema: Option<&'a Value>,
     },
-    /// A gate of a workflow; what it offers.
+    /// A gate of a workflow, with the answers that it allows.
     Approval {
         edits: bool,
         rejects: bool,
@@ -37,7 +37,7 @@ pub(super) enum Form<'a> {
     Custom,
 }
 
-impl<'a> Form<'a> {
+impl<'a> InterruptForm<'a> {
     pub(super) fn of(asked: &'a Interrupt) -> Self {
         let offers = |wanted: &[&str]| {
             let offered = asked.data.get("actions").and_then(Value::as_array).into_iter().flatten();
@@ -72,40 +72,40 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Whether somebody has to say something, and not the client's own code.
+/// Returns whether an interrupt is answered by a person, and not by the code of the client.
 pub(super) fn is_for_people(asked: &Interrupt) -> bool {
-    Form::of(asked) != Form::ClientTool
+    InterruptForm::of(asked) != InterruptForm::ClientTool
 }
 
-/// What is open and for people, the oldest first.
-pub(super) fn open(run: &Run) -> impl Iterator<Item = &Interrupt> {
+/// Returns the open interrupts for people, oldest first.
+pub(super) fn open_for_people(run: &Run) -> impl Iterator<Item = &Interrupt> {
     run.open_interrupts().filter(|asked| !run.finished() && is_for_people(asked))
 }
 
-/// Calls of tools of the client's that wait for it.
-pub(super) fn of_client(run: &Run) -> impl Iterator<Item = (String, &Interrupt)> {
+/// Returns the calls of client tools that wait for a result, with their ids on the wire.
+pub(super) fn client_tool_calls(run: &Run) -> impl Iterator<Item = (String, &Interrupt)> {
     let open = run.open_interrupts().filter(|asked| !run.finished() && !is_for_people(asked));
     open.filter_map(|asked| Some((call(run, asked)?, asked)))
 }
 
-pub(super) fn shown(run: &Run, asked: &Interrupt) -> agui::Interrupt {
-    let form = Form::of(asked);
+pub(super) fn describe(run: &Run, asked: &Interrupt) -> agui::Interrupt {
+    let form = InterruptForm::of(asked);
     let reason = reason(&form, asked);
     let tool_call_id = match form {
-        Form::Permission { .. } | Form::OutcomeUnknown => call(run, asked),
-        Form::Ticket { .. } if reason == "tool_call" => call(run, asked),
-        Form::Ticket { .. }
-        | Form::ClientTool
-        | Form::Approval { .. }
-        | Form::Clarification
-        | Form::ExternalEvent
-        | Form::Conversation
-        | Form::LowConfidence
-        | Form::Custom => None,
+        InterruptForm::Permission { .. } | InterruptForm::OutcomeUnknown => call(run, asked),
+        InterruptForm::Ticket { .. } if reason == "tool_call" => call(run, asked),
+        InterruptForm::Ticket { .. }
+        | InterruptForm::ClientTool
+        | InterruptForm::Approval { .. }
+        | InterruptForm::Clarification
+        | InterruptForm::ExternalEvent
+        | InterruptForm::Conversation
+        | InterruptForm::LowConfidence
+        | InterruptForm::Custom => None,
     };
     agui::Interrupt {
-        id: ids::interrupt(&run.id, asked.id),
-        response_schema: shown_schema(asked),
+        id: ids::interrupt_id(&run.id, asked.id),
+        response_schema: response_schema(asked),
         reason,
         message: message(asked),
         tool_call_id,
@@ -114,24 +114,24 @@ pub(super) fn shown(run: &Run, asked: &Interrupt) -> agui::Interrupt {
     }
 }
 
-/// What a front end is told to answer with.
-pub(super) fn shown_schema(asked: &Interrupt) -> Option<Value> {
-    let form = Form::of(asked);
+/// Returns the schema of the payload that a front end should send.
+pub(super) fn response_schema(asked: &Interrupt) -> Option<Value> {
+    let form = InterruptForm::of(asked);
     schema(&form, &reason(&form, asked), asked).filter(Value::is_object)
 }
 
-/// Words of the protocol, or ours with our name before them.
-fn reason(form: &Form<'_>, asked: &Interrupt) -> String {
+/// Returns the reason: a word of the protocol, or a word of Holdpoint with a prefix.
+fn reason(form: &InterruptForm<'_>, asked: &Interrupt) -> String {
     let reason = match form {
-        Form::Permission { .. } | Form::ClientTool => "tool_call",
-        Form::OutcomeUnknown => "holdpoint:outcome_unknown",
-        Form::Ticket { action, .. } => named(action).unwrap_or("tool_call"),
-        Form::Approval { .. } => "confirmation",
-        Form::Clarification => "input_required",
-        Form::ExternalEvent => "holdpoint:external_event",
-        Form::Conversation => "holdpoint:conversation",
-        Form::LowConfidence => "holdpoint:low_confidence",
-        Form::Custom => {
+        InterruptForm::Permission { .. } | InterruptForm::ClientTool => "tool_call",
+        InterruptForm::OutcomeUnknown => "holdpoint:outcome_unknown",
+        InterruptForm::Ticket { action, .. } => named(action).unwrap_or("tool_call"),
+        InterruptForm::Approval { .. } => "confirmation",
+        InterruptForm::Clarification => "input_required",
+        InterruptForm::ExternalEvent => "holdpoint:external_event",
+        InterruptForm::Conversation => "holdpoint:conversation",
+        InterruptForm::LowConfidence => "holdpoint:low_confidence",
+        InterruptForm::Custom => {
             let own = text(asked, "/reason").or_else(|| text(asked, "/customKind").and_then(named));
             own.unwrap_or("holdpoint:custom")
         }
@@ -139,53 +139,56 @@ fn reason(form: &Form<'_>, asked: &Interrupt) -> String {
     reason.to_owned()
 }
 
-/// A word that says to a front end what to show.
+/// Returns the word if it is a reason for front ends: a word of the protocol, or one with a prefix.
 fn named(word: &str) -> Option<&str> {
     (["input_required", "confirmation"].contains(&word) || word.contains(':')).then_some(word)
 }
 
-fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
+fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
     match form {
-        Form::Permission { edits } => {
+        InterruptForm::Permission { edits } => {
             let edited = || ("editedArgs", edited_args(asked));
             Some(decision(edits.then(edited), "reason"))
         }
-        Form::OutcomeUnknown => {
-            let result = json_schema!({"description": "What the call returned; it is not made again then."});
+        InterruptForm::OutcomeUnknown => {
+            let result =
+                json_schema!({"description": "Result of the call. If given, the call is not repeated."});
             Some(decision(Some(("result", result.to_value())), "reason"))
         }
-        Form::Ticket { schema: Some(schema), .. } => Some((*schema).clone()),
-        Form::Ticket { .. } if reason == "confirmation" => Some(json_schema!({"type": "boolean"}).to_value()),
-        Form::Ticket { .. } if reason == "tool_call" => Some(decision(None, "reason")),
-        Form::Ticket { .. } | Form::ClientTool => None,
-        Form::Approval { edits, .. } => {
-            let edited = json_schema!({"description": "What is approved instead of what was shown."});
+        InterruptForm::Ticket { schema: Some(schema), .. } => Some((*schema).clone()),
+        InterruptForm::Ticket { .. } if reason == "confirmation" => {
+            Some(json_schema!({"type": "boolean"}).to_value())
+        }
+        InterruptForm::Ticket { .. } if reason == "tool_call" => Some(decision(None, "reason")),
+        InterruptForm::Ticket { .. } | InterruptForm::ClientTool => None,
+        InterruptForm::Approval { edits, .. } => {
+            let edited = json_schema!({"description": "Replaces the artifact that was shown."});
             let whole = decision(edits.then_some(("editedArtifactData", edited.to_value())), "feedback");
             Some(json_schema!({"anyOf": [{"type": "boolean"}, whole]}).to_value())
         }
-        Form::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),
-        Form::Conversation => {
+        InterruptForm::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),
+        InterruptForm::Conversation => {
             asked.resume_schema.clone().or_else(|| asked.data.get("outcomeSchema").cloned())
         }
-        Form::Custom => Some(custom::with_titles(asked, asked.resume_schema.clone()?)),
-        Form::ExternalEvent | Form::LowConfidence => asked.resume_schema.clone(),
+        InterruptForm::Custom => Some(custom_interrupts::with_titles(asked, asked.resume_schema.clone()?)),
+        InterruptForm::ExternalEvent | InterruptForm::LowConfidence => asked.resume_schema.clone(),
     }
 }
 
-/// Returns the schema of the tool as a part of the schema of the answer. Interrupts of older versions have none.
+/// Returns the argument schema of the tool as a part of the response schema. Interrupts of earlier versions have none.
 fn edited_args(asked: &Interrupt) -> Value {
     let mut schema = match asked.data.get(ARGUMENTS_SCHEMA) {
         Some(schema) => nested("/properties/editedArgs", schema),
         None => json_schema!({"type": "object"}).to_value(),
     };
     if let Some(members) = schema.as_object_mut() {
-        let description = "Takes the place of all arguments; nothing is merged.";
+        let description = "Replaces all arguments; the values are not merged.";
         members.entry("description").or_insert_with(|| description.into());
     }
     schema
 }
 
-/// Returns a schema as it is at a place in another one: references from its root begin at that place.
+/// Returns a schema for use at a place in another one: references to its root are changed to that place.
 fn nested(place: &str, schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -194,7 +197,7 @@ fn nested(place: &str, schema: &Value) -> Value {
                     ("$ref", Value::String(to)) if to == "#" || to.starts_with("#/") => {
                         format!("#{place}{}", &to[1..]).into()
                     }
-                    // The names in these are no keywords.
+                    // The member names in these objects are not keywords.
                     (
                         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
                         parts,
@@ -203,7 +206,7 @@ fn nested(place: &str, schema: &Value) -> Value {
                         let parts = parts.map(|(name, part)| (name.clone(), nested(place, part)));
                         Value::Object(parts.collect())
                     }
-                    // Values, which only look like schemas.
+                    // Plain values, not schemas.
                     ("const" | "enum" | "default" | "examples", value) => value.clone(),
                     (_, value) => nested(place, value),
                 };
@@ -224,7 +227,7 @@ fn decision(more: Option<(&str, Value)>, why: &str) -> Value {
     json_schema!({"type": "object", "properties": properties, "required": ["approved"]}).to_value()
 }
 
-/// An object with an answer to each question.
+/// Returns the schema of an object with an answer to each question.
 fn questions(data: &Value) -> Option<Value> {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for question in data.get("questions")?.as_array()? {
@@ -244,13 +247,14 @@ fn questions(data: &Value) -> Option<Value> {
 
 fn message(asked: &Interrupt) -> Option<String> {
     let places = ["/suspension/message", "/message", "/description", "/prompt"];
-    let said = places.iter().find_map(|place| text(asked, place).filter(|said| !said.is_empty()));
-    let shown = || custom::text(asked).filter(|_| Form::of(asked) == Form::Custom);
-    let said = said.map(str::to_owned).or_else(shown).unwrap_or_else(|| asked.title().to_owned());
-    (!said.is_empty()).then_some(said)
+    let found = places.iter().find_map(|place| text(asked, place).filter(|found| !found.is_empty()));
+    let shown =
+        || custom_interrupts::text(asked).filter(|_| InterruptForm::of(asked) == InterruptForm::Custom);
+    let found = found.map(str::to_owned).or_else(shown).unwrap_or_else(|| asked.title().to_owned());
+    (!found.is_empty()).then_some(found)
 }
 
-/// Returns the data for the front ends of this server, and the digest that an answer may name.
+/// Returns additional data for front ends that know Holdpoint, with the digest that an answer may contain.
 fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
     let member = |place: &str| asked.data.pointer(place).cloned();
     let votes = (asked.required_approvals() > 1).then_some(asked.votes.len());
@@ -262,7 +266,7 @@ fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
         title: member("/title"),
         tool_call: member("/toolCall"),
         artifact: member("/artifactData"),
-        data: custom::data(asked).filter(|_| Form::of(asked) == Form::Custom),
+        data: custom_interrupts::data(asked).filter(|_| InterruptForm::of(asked) == InterruptForm::Custom),
         required_approvals: votes.map(|_| asked.required_approvals()),
         votes,
     };
@@ -270,7 +274,7 @@ fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
 }
 
 fn call(run: &Run, asked: &Interrupt) -> Option<String> {
-    asked.call_id().map(|call| ids::said(run, &asked.node, call))
+    asked.call_id().map(|call| ids::wire_id(run, &asked.node, call))
 }
 
 fn text<'a>(asked: &'a Interrupt, place: &str) -> Option<&'a str> {

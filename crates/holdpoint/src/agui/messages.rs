@@ -1,4 +1,5 @@
-//! What was said in a thread, as a front end sees it. Pure. The same names as in streams, so that nothing is there twice.
+//! Translates the messages of a thread for front ends. Pure. Uses the same ids as the streams, so that a client does
+//! not show a message twice.
 
 use holdpoint_api::agui::{Function, Message, ToolCall};
 use holdpoint_core::agent::{self, Role};
@@ -7,78 +8,82 @@ use serde_json::Value;
 
 use super::ids;
 
-/// What a snapshot has at most: the last messages, and fewer where they are large, since clients take no larger frame
-/// than 10 MiB.
+/// The maximum number of messages in a snapshot; it contains the last ones.
 pub(super) const MESSAGES_MAX: usize = 1000;
+/// The maximum size of a snapshot: clients accept frames of at most 10 MiB.
 pub(super) const BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Where a message that was told to an agent keeps the word that the client has for its author.
-pub(super) const ROLE: &str = "role";
+/// The member of the metadata of a message that has the role as the client wrote it.
+pub(super) const ROLE_KEY: &str = "role";
 
-/// Returns about how many bytes a message has in a snapshot.
-pub(super) fn weight(message: &agent::Message) -> usize {
+/// Returns the estimated size of a message in a snapshot.
+pub(super) fn estimate_bytes(message: &agent::Message) -> usize {
     let size = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
     size(&message.content) + message.calls.iter().map(|call| size(&call.arguments)).sum::<usize>()
 }
 
-/// A message of a run that is of one agent alone.
+/// Returns a message of a run of a single agent.
 pub(super) fn of_agent(run: &RunId, message: &agent::Message) -> Message {
-    shown(message, |name| ids::of_agent(run, name))
+    describe(message, |name| ids::agent_wire_id(run, name))
 }
 
-/// What a run of a workflow was given, and what its nodes have said, with the number of the event that first says it.
-/// `run` is as it was before the events.
-pub(super) fn of_workflow(mut run: Run, events: &[holdpoint_engine::Recorded]) -> Vec<(u64, Message)> {
-    let mut said = Vec::new();
+/// Returns the messages in the inputs of a workflow run and those of its nodes, each with the sequence of its first
+/// event. `run` is the run before the events.
+pub(super) fn of_workflow(mut run: Run, events: &[holdpoint_engine::RecordedEvent]) -> Vec<(u64, Message)> {
+    let mut messages = Vec::new();
     for one in events {
         run.apply(&one.event, one.at);
-        hear(&run, (one.seq, &one.event), &mut said);
+        add_event(&run, (one.seq, &one.event), &mut messages);
     }
-    said
+    messages
 }
 
-fn hear(run: &Run, (seq, event): (u64, &Event), said: &mut Vec<(u64, Message)>) {
+fn add_event(run: &Run, (seq, event): (u64, &Event), messages: &mut Vec<(u64, Message)>) {
     if let Event::RunStarted(started) = event {
         let given = started.inputs.get("messages").and_then(Value::as_array).into_iter().flatten();
-        said.extend(given.filter_map(told).map(|message| (seq, message)));
+        messages.extend(given.filter_map(parse_input).map(|message| (seq, message)));
     } else if let Event::MessageChunk { node, chunk, meta, .. } = event {
-        // What agents say piece by piece comes again as a whole.
+        // The chunks of an agent are skipped: its complete message follows.
         if meta.get("messageId").is_none() {
-            add_text(said, (seq, ids::text(run, node)), chunk);
+            add_text(messages, (seq, ids::text_message_id(run, node)), chunk);
         }
     } else if let Event::MessageAdded { node, message } = event {
-        // What the workflow itself tells an agent was not said by anybody.
+        // Messages of the workflow itself to an agent have no author and are not shown.
         if message.by.is_some() {
-            said.push((seq, shown(message, |name| ids::said(run, node, name))));
+            messages.push((seq, describe(message, |name| ids::wire_id(run, node, name))));
         }
     } else if let Event::ModelReplied { node, message, .. } = event {
-        said.push((seq, shown(message, |name| ids::said(run, node, name))));
+        messages.push((seq, describe(message, |name| ids::wire_id(run, node, name))));
     } else if let Event::ToolReturned { node, call, content, .. } = event {
-        let result = shown(&agent::Message::result_of(call, content), |name| ids::said(run, node, name));
-        let place = place_of_result(said, &ids::said(run, node, call));
-        said.insert(place, (seq, result));
+        let result =
+            describe(&agent::Message::result_of(call, content), |name| ids::wire_id(run, node, name));
+        let place = place_of_result(messages, &ids::wire_id(run, node, call));
+        messages.insert(place, (seq, result));
     }
 }
 
-/// Right behind the reply that wanted the call, and what came back before.
-fn place_of_result(said: &[(u64, Message)], call: &str) -> usize {
+/// Returns the position after the reply that contains the call, and after the results that follow it.
+fn place_of_result(messages: &[(u64, Message)], call: &str) -> usize {
     let wanted = |message: &Message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|one| one.id == call));
-    let Some(reply) = said.iter().rposition(|(_, message)| wanted(message)) else { return said.len() };
-    let results = said[reply + 1..].iter().take_while(|(_, message)| matches!(message, Message::Tool { .. }));
+    let Some(reply) = messages.iter().rposition(|(_, message)| wanted(message)) else {
+        return messages.len();
+    };
+    let results =
+        messages[reply + 1..].iter().take_while(|(_, message)| matches!(message, Message::Tool { .. }));
     reply + 1 + results.count()
 }
 
-fn add_text(said: &mut Vec<(u64, Message)>, (seq, id): (u64, String), chunk: &str) {
-    let known = said.iter_mut().rev().find(|(_, message)| message.id() == id);
+fn add_text(messages: &mut Vec<(u64, Message)>, (seq, id): (u64, String), chunk: &str) {
+    let known = messages.iter_mut().rev().find(|(_, message)| message.id() == id);
     if let Some((_, Message::Assistant { content, .. })) = known {
         content.get_or_insert_default().push_str(chunk);
     } else {
         let content = Some(chunk.to_owned());
-        said.push((seq, Message::Assistant { id, content, tool_calls: Vec::new() }));
+        messages.push((seq, Message::Assistant { id, content, tool_calls: Vec::new() }));
     }
 }
 
-/// A message in the inputs of a workflow, as [`crate::agui::run`] puts it there.
-fn told(given: &Value) -> Option<Message> {
+/// Parses a message in the inputs of a workflow, in the form that [`crate::agui::run`] writes.
+fn parse_input(given: &Value) -> Option<Message> {
     let id = given.get("id")?.as_str()?.to_owned();
     let content = given.get("content").cloned().unwrap_or_default();
     let text = || agent::Message::new("", Role::User, content.clone()).text();
@@ -89,10 +94,10 @@ fn told(given: &Value) -> Option<Message> {
     })
 }
 
-/// `name` makes names on the wire of those that are only unique in a run.
-fn shown(message: &agent::Message, name: impl Fn(&str) -> String) -> Message {
+/// Describes a message. `name` returns the id on the wire for an id that is unique only in its run.
+fn describe(message: &agent::Message, name: impl Fn(&str) -> String) -> Message {
     match message.role {
-        Role::System if message.metadata.get(ROLE).and_then(Value::as_str) == Some("developer") => {
+        Role::System if message.metadata.get(ROLE_KEY).and_then(Value::as_str) == Some("developer") => {
             Message::Developer { id: message.id.clone(), content: message.text() }
         }
         Role::System => Message::System { id: message.id.clone(), content: message.text() },
@@ -111,7 +116,7 @@ fn shown(message: &agent::Message, name: impl Fn(&str) -> String) -> Message {
     }
 }
 
-/// A result as every client takes it.
+/// Returns a result as a string, which every client accepts.
 pub(super) fn as_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -119,7 +124,7 @@ pub(super) fn as_text(content: &Value) -> String {
     }
 }
 
-/// Parts that a client does not know would end its run; they are told as text.
+/// Returns the content of a user message. Unknown parts would end the run at the client, so they become text.
 fn user_content(content: &Value) -> Value {
     let known = |part: &Value| match part.get("type").and_then(Value::as_str) {
         Some("text") => part.get("text").is_some_and(Value::is_string),
@@ -134,20 +139,20 @@ fn user_content(content: &Value) -> Value {
     }
 }
 
-/// The last of them, as many as one frame takes. A result without its call is left out, too.
-pub(super) fn snapshot(said: &[Message]) -> Vec<Message> {
+/// Returns the last messages, as many as fit into one frame. Leaves out results whose calls are not included.
+pub(super) fn snapshot(messages: &[Message]) -> Vec<Message> {
     let mut bytes = 0;
-    let sized = said.iter().rev().take(MESSAGES_MAX).take_while(|message| {
+    let sized = messages.iter().rev().take(MESSAGES_MAX).take_while(|message| {
         bytes += serde_json::to_string(message).map_or(usize::MAX / 2, |text| text.len());
         bytes <= BYTES_MAX
     });
-    let first = said.len() - sized.count();
+    let first = messages.len() - sized.count();
     let orphans = if first == 0 {
         0
     } else {
-        said[first..].iter().take_while(|message| matches!(message, Message::Tool { .. })).count()
+        messages[first..].iter().take_while(|message| matches!(message, Message::Tool { .. })).count()
     };
-    said[first + orphans..].to_vec()
+    messages[first + orphans..].to_vec()
 }
 
 fn tool_call(id: String, name: &str, arguments: &Value) -> ToolCall {
@@ -163,15 +168,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_runs_become_names_of_threads_and_those_of_clients_stay() {
+    fn ids_of_runs_become_unique_in_the_thread_and_ids_of_clients_stay() {
         let call = CallRequest { id: "c1".into(), name: "f".into(), arguments: json!({"a": 1}) };
         let mut reply = agent::Message::new("reply-1", Role::Assistant, "");
         reply.calls.push(call);
         let result = agent::Message::result_of("c1", &json!({"ok": true}));
-        let mut wish = agent::Message::new("d", Role::System, "Be brief.");
-        wish.metadata.insert(ROLE.to_owned(), json!("developer"));
-        let said = [agent::Message::new("u", Role::User, "Hello"), wish, reply, result];
-        let shown = said.map(|one| of_agent(&RunId::parse("r").unwrap(), &one));
+        let mut instruction = agent::Message::new("d", Role::System, "Be brief.");
+        instruction.metadata.insert(ROLE_KEY.to_owned(), json!("developer"));
+        let messages = [agent::Message::new("u", Role::User, "Hello"), instruction, reply, result];
+        let shown = messages.map(|one| of_agent(&RunId::parse("r").unwrap(), &one));
         let shown = serde_json::to_value(shown).unwrap();
         let expected = json!([
             {"role": "user", "id": "u", "content": "Hello"},
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_no_client_knows_become_text() {
+    fn unknown_parts_become_text() {
         let known = json!([{"type": "text", "text": "a"}, {"type": "image", "source": {"type": "url"}}]);
         assert_eq!(user_content(&known), known);
         let strange = json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]);
@@ -192,18 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_the_last_of_a_long_thread() {
+    fn a_snapshot_contains_the_last_messages_of_a_long_thread() {
         let user = |at: usize| Message::User { id: at.to_string(), content: json!("x") };
-        let said: Vec<Message> = (0..MESSAGES_MAX + 5).map(user).collect();
-        let shown = snapshot(&said);
+        let messages: Vec<Message> = (0..MESSAGES_MAX + 5).map(user).collect();
+        let shown = snapshot(&messages);
         assert_eq!((shown.len(), shown[0].id()), (MESSAGES_MAX, "5"));
         let large =
             |at: usize| Message::User { id: at.to_string(), content: json!("x".repeat(BYTES_MAX / 2)) };
         let shown = snapshot(&[large(1), large(2), user(3)]);
         assert_eq!(shown.iter().map(Message::id).collect::<Vec<_>>(), ["2", "3"]);
         let tool = Message::Tool { id: "t".into(), tool_call_id: "c".into(), content: String::new() };
-        let mut said: Vec<Message> = vec![user(0), tool];
-        said.extend((1..MESSAGES_MAX).map(user));
-        assert_eq!(snapshot(&said)[0].id(), "1", "its call is not there any more");
+        let mut messages: Vec<Message> = vec![user(0), tool];
+        messages.extend((1..MESSAGES_MAX).map(user));
+        assert_eq!(snapshot(&messages)[0].id(), "1", "a result without its call is left out");
     }
 }

@@ -1,4 +1,4 @@
-//! What a front end is shown as the state of a run, and what it and the run before leave to the next one.
+//! The state of a run for front ends, and the initial variables of the next run of a thread.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use holdpoint_core::Run;
 use holdpoint_core::workflow::AGENT_PREFIX;
 use serde_json::{Map, Value};
 
-/// The run's variables, but for what must not be shown. What an agent says at its end is in its messages, and no part of
-/// the state.
-pub(super) fn of(run: &Run) -> Arc<Value> {
+/// Returns the variables of a run without sensitive ones. The final outputs of an agent are excluded, because they are
+/// in its messages.
+pub(super) fn visible(run: &Run) -> Arc<Value> {
     let ended =
         run.nodes.iter().find_map(|node| node.outputs.as_object().filter(|outputs| !outputs.is_empty()));
     let outputs = ended.filter(|_| run.workflow.id.as_str().starts_with(AGENT_PREFIX));
@@ -22,12 +22,13 @@ pub(super) fn of(run: &Run) -> Arc<Value> {
     }
 }
 
-/// With what variables a run begins: those of the thread's last run, unless the client says otherwise. What the client was
-/// not shown stays as it was, and channels are written by nodes only.
-pub(super) fn initial(previous: Option<&Run>, given: Option<&Value>) -> Map<String, Value> {
+/// Returns the initial variables of a run: the state that the client sent, or else the variables of the previous run of
+/// the thread. Sensitive variables, which the client does not see, are kept. Channels are excluded: only nodes write
+/// them.
+pub(super) fn initial_variables(previous: Option<&Run>, given: Option<&Value>) -> Map<String, Value> {
     let given = given.and_then(Value::as_object).filter(|given| !given.is_empty());
     let Some(previous) = previous else { return given.cloned().unwrap_or_default() };
-    let (shown, all) = (of(previous), previous.variables.as_object());
+    let (shown, all) = (visible(previous), previous.variables.as_object());
     let said = given.or_else(|| shown.as_object()).into_iter().flatten();
     let hidden = all.into_iter().flatten().filter(|(name, _)| previous.is_hidden(name));
     let names = |(name, _): &(&String, &Value)| !previous.channels.contains(*name);

@@ -1,5 +1,5 @@
-//! A segment of a run as server-sent events: from where it begins until the run waits for somebody or has ended. There is
-//! always an event that says how it ended.
+//! The stream of a segment of a run as server-sent events: until the run waits for an answer or ends. The last event
+//! always states how the segment ended.
 
 use std::collections::VecDeque;
 
@@ -8,73 +8,78 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdpoint_api::agui::{Event, Frame};
 use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
-use holdpoint_engine::Recorded;
+use holdpoint_engine::RecordedEvent;
 
-use super::follow::Follower;
+use super::client_order::ClientOrder;
 use super::history::History;
-use super::order::ClientOrder;
-use super::resume::Violation;
+use super::resume_plan::AgUiViolation;
+use super::run_follower::RunFollower;
 use super::state;
-use super::target::Target;
-use super::translate::{Rest, Translator};
+use super::target::AgUiTarget;
+use super::translate::{SegmentEnd, Translator};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::sse;
 use crate::streams::StreamPermit;
 
-/// What is told.
+/// The content of the stream of a response.
 #[derive(Debug)]
-pub(super) enum Segment {
-    /// Nothing was done, and why.
-    Refused(Violation),
-    Follow(Box<Stretch>),
+pub(super) enum StreamContent {
+    /// The request was rejected and had no effect.
+    Refused(AgUiViolation),
+    Follow(Box<LogSegment>),
 }
 
-/// A part of a run's log.
+/// A part of the log of a run.
 #[derive(Debug)]
-pub(super) struct Stretch {
+pub(super) struct LogSegment {
     pub of: RunRef,
-    /// The run where the part begins.
+    /// The run before the first event.
     pub from: Run,
-    /// What was caused is in the first so many events: the run is not looked at before.
+    /// The length of the log after the request. The segment cannot end before this event.
     pub until: u64,
-    /// Only where the run stands is told, and not how it came there: the client was told before.
-    pub quiet: bool,
-    /// What comes first.
+    /// Set if only the final state is sent: the client has got the events before.
+    pub state_only: bool,
+    /// Events that are sent first.
     pub opening: Vec<Event>,
 }
 
-/// To whom it is told.
+/// The client of a stream: its thread, its target, and the events that it knows.
 #[derive(Debug)]
-pub(super) struct Audience {
+pub(super) struct StreamContext {
     pub tenant: TenantId,
     pub thread: String,
-    pub target: Target,
+    pub target: AgUiTarget,
     pub translator: Translator,
     pub order: ClientOrder,
 }
 
-pub(super) fn response(app: &App, permit: StreamPermit, audience: Audience, segment: Segment) -> Response {
-    let mut telling = Telling::new(app, audience);
-    telling.say(telling.audience.translator.begin());
-    match segment {
-        Segment::Refused(Violation { code, message }) => {
-            telling.say(telling.audience.translator.error(code, &message));
-            telling.closed = true;
+pub(super) fn response(
+    app: &App,
+    permit: StreamPermit,
+    context: StreamContext,
+    content: StreamContent,
+) -> Response {
+    let mut stream = SegmentStream::new(app, context);
+    stream.push(stream.context.translator.begin());
+    match content {
+        StreamContent::Refused(AgUiViolation { code, message }) => {
+            stream.push(stream.context.translator.error(code, &message));
+            stream.closed = true;
         }
-        Segment::Follow(stretch) => telling.follow(*stretch),
+        StreamContent::Follow(segment) => stream.follow(*segment),
     }
     let frames =
-        unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
-    sse::streamed(permit, frames, end_of_credential)
+        unfold(stream, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) });
+    sse::respond(permit, frames, end_of_credential)
 }
 
 /// Returns a stream without events.
 pub(super) fn empty(permit: StreamPermit) -> Response {
-    sse::streamed(permit, futures_util::stream::empty(), end_of_credential)
+    sse::respond(permit, futures_util::stream::empty(), end_of_credential)
 }
 
-/// Returns the event that ends a stream whose credential has ended. The run goes on.
+/// Returns the event that ends a stream when the credential of its caller ends. The run continues.
 fn end_of_credential(ended: &ApiError) -> Bytes {
     let body = ended.body();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
@@ -82,131 +87,134 @@ fn end_of_credential(ended: &ApiError) -> Bytes {
     line(&Frame::from(event)).map_or_else(|_| sse::comment(ended), Bytes::from)
 }
 
-struct Telling {
+struct SegmentStream {
     app: App,
-    audience: Audience,
-    follower: Option<Follower>,
+    context: StreamContext,
+    follower: Option<RunFollower>,
     until: u64,
-    quiet: bool,
+    state_only: bool,
     ready: VecDeque<Bytes>,
     closed: bool,
 }
 
-impl Telling {
-    fn new(app: &App, audience: Audience) -> Self {
+impl SegmentStream {
+    fn new(app: &App, context: StreamContext) -> Self {
         let (app, ready) = (app.clone(), VecDeque::new());
-        Self { app, audience, follower: None, until: 0, quiet: false, ready, closed: false }
+        Self { app, context, follower: None, until: 0, state_only: false, ready, closed: false }
     }
 
-    fn follow(&mut self, stretch: Stretch) {
-        stretch.opening.into_iter().for_each(|event| self.say(event));
-        (self.until, self.quiet) = (stretch.until, stretch.quiet);
-        self.follower = Some(Follower::new(&self.app, stretch.of, stretch.from));
+    fn follow(&mut self, segment: LogSegment) {
+        segment.opening.into_iter().for_each(|event| self.push(event));
+        (self.until, self.state_only) = (segment.until, segment.state_only);
+        self.follower = Some(RunFollower::new(&self.app, segment.of, segment.from));
     }
 
-    async fn chunk(&mut self) -> Option<Bytes> {
+    async fn next_chunk(&mut self) -> Option<Bytes> {
         loop {
             if !self.ready.is_empty() {
-                // What is there goes out together.
+                // All queued frames are one chunk.
                 let all: Vec<Bytes> = self.ready.drain(..).collect();
                 return Some(all.concat().into());
             }
             if self.closed {
                 return None;
             }
-            let rest = self.follower.as_ref().and_then(|follower| self.rest(follower.run()));
-            if let Some(rest) = rest {
-                self.end(rest).await;
+            let end = self.follower.as_ref().and_then(|follower| self.segment_end(follower.run()));
+            if let Some(end) = end {
+                self.end(end).await;
                 continue;
             }
             let Some(follower) = &mut self.follower else { return None };
             let found = follower.next().await;
-            self.take(found);
+            self.handle_read(found);
         }
     }
 
-    fn rest(&self, run: &Run) -> Option<Rest> {
-        if run.seq < self.until { None } else { Rest::of(run) }
+    fn segment_end(&self, run: &Run) -> Option<SegmentEnd> {
+        if run.seq < self.until { None } else { SegmentEnd::of(run) }
     }
 
-    fn take(&mut self, found: Result<Option<Vec<Recorded>>, ApiError>) {
+    fn handle_read(&mut self, found: Result<Option<Vec<RecordedEvent>>, ApiError>) {
         match found {
-            Ok(Some(found)) => found.iter().for_each(|one| self.pass_on(one)),
+            Ok(Some(found)) => found.iter().for_each(|one| self.push_recorded(one)),
             Ok(None) => {
-                self.break_off("shutting_down", "the server is going down; the run goes on afterwards");
+                self.abort(
+                    "shutting_down",
+                    "the server is shutting down; the run continues after the restart",
+                );
             }
             Err(error) => {
-                tracing::warn!(?error, "a stream ends because its run could not be read");
-                self.break_off("internal_error", "the run could not be read; it goes on by itself");
+                tracing::warn!(?error, "cannot read a run; its stream ends");
+                self.abort("internal_error", "the run could not be read; the run itself continues");
             }
         }
     }
 
-    fn pass_on(&mut self, one: &Recorded) {
+    fn push_recorded(&mut self, one: &RecordedEvent) {
         let Some(follower) = &mut self.follower else { return };
         let run = follower.apply(one);
-        if self.quiet {
+        if self.state_only {
             return;
         }
-        for event in self.audience.translator.hear(&one.event, run) {
-            self.say_at(event, Some(one.at));
+        for event in self.context.translator.translate(&one.event, run) {
+            self.push_at(event, Some(one.at));
         }
     }
 
-    /// Where the run stands, and with it everything that a client needs to go on from there.
-    async fn end(&mut self, rest: Rest) {
-        let audience = &self.audience;
+    /// Sends the state, the messages and the end of the segment: all that a client needs to continue.
+    async fn end(&mut self, end: SegmentEnd) {
+        let context = &self.context;
         let history =
-            History::read(&self.app.engine, &audience.tenant, &audience.thread, &audience.target).await;
+            History::read(&self.app.engine, &context.tenant, &context.thread, &context.target).await;
         let messages = match history {
             Ok(history) => history.snapshot(),
             Err(error) => {
-                tracing::warn!(?error, "a stream ends because its thread could not be read");
-                return self.break_off("internal_error", "the thread could not be read");
+                tracing::warn!(?error, "cannot read a thread; its stream ends");
+                return self.abort("internal_error", "the thread could not be read");
             }
         };
-        for event in self.audience.translator.close() {
-            self.say(event);
+        for event in self.context.translator.close() {
+            self.push(event);
         }
-        if self.audience.order.differs_from(&messages) {
-            // Only a client without messages takes the order from a snapshot.
-            self.say(Event::MessagesSnapshot { messages: Vec::new() });
+        if self.context.order.differs_from(&messages) {
+            // Only a client without messages accepts the order of a snapshot.
+            self.push(Event::MessagesSnapshot { messages: Vec::new() });
         }
         let Some(follower) = &self.follower else { return };
         let run = follower.run();
-        let state = Event::StateSnapshot { snapshot: (*state::of(run)).clone() };
-        let last = self.audience.translator.end(run, rest);
+        let state = Event::StateSnapshot { snapshot: (*state::visible(run)).clone() };
+        let last = self.context.translator.end(run, end);
         for event in [state, Event::MessagesSnapshot { messages }, last] {
-            self.say(event);
+            self.push(event);
         }
         self.closed = true;
     }
 
-    /// The run is not at fault, and goes on.
-    fn break_off(&mut self, code: &str, message: &str) {
-        for event in self.audience.translator.close() {
-            self.say(event);
+    /// Ends the stream with an error that does not concern the run; the run continues.
+    fn abort(&mut self, code: &str, message: &str) {
+        for event in self.context.translator.close() {
+            self.push(event);
         }
-        self.say(self.audience.translator.error(code, message));
+        self.push(self.context.translator.error(code, message));
         self.closed = true;
     }
 
-    fn say(&mut self, event: Event) {
-        self.say_at(event, None);
+    fn push(&mut self, event: Event) {
+        self.push_at(event, None);
     }
 
-    fn say_at(&mut self, event: Event, at: Option<Timestamp>) {
-        self.audience.order.hear(&event);
+    fn push_at(&mut self, event: Event, at: Option<Timestamp>) {
+        self.context.order.apply(&event);
         let at = at.unwrap_or_else(|| self.app.engine.now());
         let frame = Frame { timestamp: Some(at.0), ..Frame::from(event) };
         match line(&frame) {
             Ok(line) => self.ready.push_back(line.into()),
-            Err(error) => tracing::error!(%error, "an event could not be written"),
+            Err(error) => tracing::error!(%error, "cannot serialize an event"),
         }
     }
 }
 
-/// Returns a frame of a stream of server-sent events. Lines end with LF, because clients know nothing else.
+/// Returns an event as a frame of server-sent events. Lines end with LF, the only line ending that clients accept.
 fn line(frame: &Frame) -> Result<String, serde_json::Error> {
     Ok(format!("data: {}\n\n", serde_json::to_string(frame)?))
 }

@@ -1,4 +1,4 @@
-//! Threads for clients that lost their memory: what was said, where the thread stands, and its stream once more.
+//! Handlers that return the state of a thread and its stream, for clients that reconnect.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use holdpoint_api::agui::AgUiThread;
 use holdpoint_core::limits;
 use serde_json::Value;
 
+use super::client_order::ClientOrder;
 use super::history::History;
-use super::order::ClientOrder;
-use super::stream::{self, Audience};
-use super::target::Target;
-use super::translate::{Rest, Translator};
+use super::stream::{self, StreamContext};
+use super::target::AgUiTarget;
+use super::translate::{SegmentEnd, Translator};
 use super::{input, interrupts, run, state};
 use crate::app::App;
 use crate::auth::CanReadRuns;
@@ -25,7 +25,7 @@ pub(crate) async fn show(
     CanReadRuns(caller): CanReadRuns,
     InPath((agent, thread)): InPath<(String, String)>,
 ) -> Result<Json<AgUiThread>, ApiError> {
-    let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
     let (_, run) = run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
     let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
@@ -33,36 +33,38 @@ pub(crate) async fn show(
         thread_id: thread,
         run_id: run.id.clone(),
         status: run.status(),
-        running: Rest::of(&run).is_none(),
-        state: Arc::unwrap_or_clone(state::of(&run)),
+        running: SegmentEnd::of(&run).is_none(),
+        state: Arc::unwrap_or_clone(state::visible(&run)),
         messages: history.snapshot(),
-        interrupts: interrupts::open(&run).map(|asked| interrupts::shown(&run, asked)).collect(),
-        pending_tool_call_ids: interrupts::of_client(&run).map(|(call, _)| call).collect(),
+        interrupts: interrupts::open_for_people(&run)
+            .map(|asked| interrupts::describe(&run, asked))
+            .collect(),
+        pending_tool_call_ids: interrupts::client_tool_calls(&run).map(|(call, _)| call).collect(),
     }))
 }
 
-/// A run at work is told from its beginning; one that waits or has ended only says so. The stream of a thread without runs
-/// is empty: a front end joins its thread before it has said anything.
+/// Streams the newest run of a thread: all its events if it is running, only its state if it waits or has ended. The
+/// stream of a thread without runs is empty, because a front end connects before its first message.
 pub(crate) async fn stream(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath((agent, thread)): InPath<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
     let Some((of, run)) = run::latest(&app, &caller, &thread).await? else {
         return Ok(stream::empty(caller.open_stream(&app)?));
     };
-    let segment = match Rest::of(&run) {
-        Some(_) => run::restate((of, run.clone())),
+    let content = match SegmentEnd::of(&run) {
+        Some(_) => run::report_state((of, run.clone())),
         None => {
             let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
-            run::join(&of, &run, history)
+            run::join_run(&of, &run, history)
         }
     };
-    // Nobody said which version the reader is of, so that it is told only what all of them know.
+    // The version of the client is unknown, so the stream contains only what all versions know.
     let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
     let (tenant, order) = (caller.tenant().clone(), ClientOrder::default());
-    let audience = Audience { tenant, thread, target, translator, order };
-    Ok(stream::response(&app, caller.open_stream(&app)?, audience, segment))
+    let context = StreamContext { tenant, thread, target, translator, order };
+    Ok(stream::response(&app, caller.open_stream(&app)?, context, content))
 }

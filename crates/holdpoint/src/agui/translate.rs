@@ -1,5 +1,5 @@
-//! From events of a run to events of AG-UI. A state machine without a clock and without a store: it is given each event
-//! and the run right after it, and keeps the order that clients insist on.
+//! Translates events of a run into events of AG-UI. A state machine without a clock and a store: it gets each event
+//! with the run right after it, and keeps the order that clients require.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,50 +7,52 @@ use std::sync::Arc;
 use holdpoint_api::agui::{Event, Outcome, PatchOperation, Usage, VERSION};
 use holdpoint_core::agent::{Message, Usage as Cost};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{End, Event as Happened, NodeId, Run};
+use holdpoint_core::{Event as RunEvent, NodeId, Run, RunEnd};
 use serde_json::{Map, Value};
 
 use super::messages::as_text;
 use super::{ids, interrupts, state};
 
+/// Translates the events of one segment.
 #[derive(Debug)]
 pub(super) struct Translator {
     thread: String,
     run: String,
-    /// Whether the client knows what came with 1.0.
+    /// Set if the client supports protocol version 1.0.
     modern: bool,
-    /// The state as it was told last in this segment.
+    /// The last state that was sent in this segment.
     state: Option<Arc<Value>>,
     /// The state that the client sent.
     given: Arc<Value>,
-    /// Nodes that have begun in this segment, in that order.
+    /// The open steps of this segment, in the order of their start.
     steps: Vec<NodeId>,
-    /// What nodes are saying, by the message's name.
-    speeches: BTreeMap<String, Speech>,
+    /// The text messages of nodes that are being streamed, by message id.
+    texts: BTreeMap<String, StreamedText>,
     costs: BTreeMap<String, Cost>,
 }
 
+/// A text message that is being streamed.
 #[derive(Debug, Default)]
-struct Speech {
+struct StreamedText {
     node: Option<NodeId>,
     text: String,
     attempt: u64,
     open: bool,
-    /// What was told of it does not count; the messages at the end of the segment say what does.
+    /// Set if a retry made the sent text invalid. The messages at the end of the segment replace it.
     void: bool,
 }
 
-/// How a segment ends.
+/// The end of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum SegmentEnd {
     Ended,
-    Asks,
-    /// Only the client itself has something to do.
+    Interrupts,
+    /// The run waits only for results of client tools.
     ClientTools,
 }
 
-impl Rest {
-    /// Nothing while a run goes on, or waits for something that nobody decides.
+impl SegmentEnd {
+    /// Returns None if the run continues by itself: it has work, or it waits for a timer or another run.
     pub(super) fn of(run: &Run) -> Option<Self> {
         if run.finished() {
             return Some(Self::Ended);
@@ -58,10 +60,10 @@ impl Rest {
         if run.started.is_none() || run.next_work().is_some() {
             return None;
         }
-        if interrupts::open(run).next().is_some() {
-            return Some(Self::Asks);
+        if interrupts::open_for_people(run).next().is_some() {
+            return Some(Self::Interrupts);
         }
-        interrupts::of_client(run).next().map(|_| Self::ClientTools)
+        interrupts::client_tool_calls(run).next().map(|_| Self::ClientTools)
     }
 }
 
@@ -74,7 +76,7 @@ impl Translator {
             state: None,
             given: Arc::new(given),
             steps: Vec::new(),
-            speeches: BTreeMap::new(),
+            texts: BTreeMap::new(),
             costs: BTreeMap::new(),
         }
     }
@@ -89,94 +91,95 @@ impl Translator {
         }
     }
 
-    /// An event, and the run right after it.
-    pub(super) fn hear(&mut self, event: &Happened, run: &Run) -> Vec<Event> {
-        let mut told = Vec::new();
-        if let Happened::NodeStarted { node, .. } | Happened::NodeResumed { node, .. } = event {
-            self.begin_step(run, node, &mut told);
-        } else if let Happened::MessageChunk { node, chunk, last, meta } = event {
-            self.hear_chunk(run, (node, chunk), *last, meta, &mut told);
-        } else if let Happened::ModelReplied { node, message, usage, model, .. } = event {
+    /// Translates an event. `run` is the run right after it.
+    pub(super) fn translate(&mut self, event: &RunEvent, run: &Run) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let RunEvent::NodeStarted { node, .. } | RunEvent::NodeResumed { node, .. } = event {
+            self.begin_step(run, node, &mut events);
+        } else if let RunEvent::MessageChunk { node, chunk, last, meta } = event {
+            self.translate_chunk(run, (node, chunk), *last, meta, &mut events);
+        } else if let RunEvent::ModelReplied { node, message, usage, model, .. } = event {
             let cost = self.costs.entry(model.clone()).or_default();
             cost.input_tokens = cost.input_tokens.saturating_add(usage.input_tokens);
             cost.output_tokens = cost.output_tokens.saturating_add(usage.output_tokens);
-            self.hear_reply(run, node, message, &mut told);
-        } else if let Happened::ToolReturned { node, call, content, .. } = event {
-            told.push(Event::ToolCallResult {
-                message_id: ids::said(run, node, &Message::result_of(call, content).id),
-                tool_call_id: ids::said(run, node, call),
+            self.translate_reply(run, node, message, &mut events);
+        } else if let RunEvent::ToolReturned { node, call, content, .. } = event {
+            events.push(Event::ToolCallResult {
+                message_id: ids::wire_id(run, node, &Message::result_of(call, content).id),
+                tool_call_id: ids::wire_id(run, node, call),
                 content: as_text(content),
                 role: Some("tool".into()),
             });
-        } else if let Happened::NodeCompleted { node, .. }
-        | Happened::NodeFailed { node, .. }
-        | Happened::NodeSkipped { node, .. } = event
+        } else if let RunEvent::NodeCompleted { node, .. }
+        | RunEvent::NodeFailed { node, .. }
+        | RunEvent::NodeSkipped { node, .. } = event
         {
-            self.end_speeches_of(node, &mut told);
-            self.end_step(node, &mut told);
+            self.end_texts_of(node, &mut events);
+            self.end_step(node, &mut events);
         }
-        self.compare_state(run, &mut told);
-        told
+        self.translate_state(run, &mut events);
+        events
     }
 
-    fn begin_step(&mut self, run: &Run, node: &NodeId, told: &mut Vec<Event>) {
-        // The one node of an agent is the agent.
+    fn begin_step(&mut self, run: &Run, node: &NodeId, events: &mut Vec<Event>) {
+        // The only node of an agent is not shown as a step.
         if run.workflow.id.as_str().starts_with(AGENT_PREFIX) || self.steps.contains(node) {
             return;
         }
         self.steps.push(node.clone());
-        told.push(Event::StepStarted { step_name: node.to_string() });
+        events.push(Event::StepStarted { step_name: node.to_string() });
     }
 
-    fn end_step(&mut self, node: &NodeId, told: &mut Vec<Event>) {
+    fn end_step(&mut self, node: &NodeId, events: &mut Vec<Event>) {
         if let Some(at) = self.steps.iter().position(|open| open == node) {
             self.steps.remove(at);
-            told.push(Event::StepFinished { step_name: node.to_string() });
+            events.push(Event::StepFinished { step_name: node.to_string() });
         }
     }
 
-    /// A piece of what a node says; one of an agent's names the reply that it will be part of.
-    fn hear_chunk(
+    /// Translates a chunk of a message. A chunk of an agent has the id of its reply in the metadata.
+    fn translate_chunk(
         &mut self,
         run: &Run,
         (node, chunk): (&NodeId, &str),
         last: bool,
         meta: &Map<String, Value>,
-        told: &mut Vec<Event>,
+        events: &mut Vec<Event>,
     ) {
         let reply = meta.get("messageId").and_then(Value::as_str);
-        let id = reply.map_or_else(|| ids::text(run, node), |reply| ids::said(run, node, reply));
+        let id =
+            reply.map_or_else(|| ids::text_message_id(run, node), |reply| ids::wire_id(run, node, reply));
         let attempt = meta.get("attempt").and_then(Value::as_u64).unwrap_or(1);
-        let speech = self.speeches.entry(id.clone()).or_default();
-        speech.node = Some(node.clone());
-        if !speech.text.is_empty() && speech.attempt < attempt {
-            speech.void = true;
-            speech.end(&id, told);
+        let streamed = self.texts.entry(id.clone()).or_default();
+        streamed.node = Some(node.clone());
+        if !streamed.text.is_empty() && streamed.attempt < attempt {
+            streamed.void = true;
+            streamed.end(&id, events);
         }
-        speech.attempt = attempt;
-        if !speech.void {
-            speech.say(&id, chunk, told);
+        streamed.attempt = attempt;
+        if !streamed.void {
+            streamed.append(&id, chunk, events);
             if last {
-                speech.end(&id, told);
+                streamed.end(&id, events);
             }
         }
     }
 
-    fn hear_reply(&mut self, run: &Run, node: &NodeId, message: &Message, told: &mut Vec<Event>) {
-        let id = ids::said(run, node, &message.id);
-        let mut speech = self.speeches.remove(&id).unwrap_or_default();
+    fn translate_reply(&mut self, run: &Run, node: &NodeId, message: &Message, events: &mut Vec<Event>) {
+        let id = ids::wire_id(run, node, &message.id);
+        let mut streamed = self.texts.remove(&id).unwrap_or_default();
         let text = message.text();
-        if let Some(rest) = text.strip_prefix(speech.text.as_str())
-            && !speech.void
-            // What was closed already is put right by the messages at the end of the segment.
-            && (speech.open || speech.text.is_empty())
+        if let Some(rest) = text.strip_prefix(streamed.text.as_str())
+            && !streamed.void
+            // A message that is already closed is corrected by the messages at the end of the segment.
+            && (streamed.open || streamed.text.is_empty())
         {
-            speech.say(&id, rest, told);
+            streamed.append(&id, rest, events);
         }
-        speech.end(&id, told);
+        streamed.end(&id, events);
         for call in &message.calls {
-            let tool_call_id = ids::said(run, node, &call.id);
-            told.extend([
+            let tool_call_id = ids::wire_id(run, node, &call.id);
+            events.extend([
                 Event::ToolCallStart {
                     tool_call_id: tool_call_id.clone(),
                     tool_call_name: call.name.clone(),
@@ -188,66 +191,69 @@ impl Translator {
         }
     }
 
-    fn end_speeches_of(&mut self, node: &NodeId, told: &mut Vec<Event>) {
-        for (id, speech) in &mut self.speeches {
-            if speech.node.as_ref() == Some(node) {
-                speech.end(id, told);
+    fn end_texts_of(&mut self, node: &NodeId, events: &mut Vec<Event>) {
+        for (id, streamed) in &mut self.texts {
+            if streamed.node.as_ref() == Some(node) {
+                streamed.end(id, events);
             }
         }
     }
 
-    /// Tells the state as a whole when it first differs from what the client sent, and then the members that change: a
-    /// delta is never the first thing a segment says of the state, because clients of 0.x may apply it to nothing.
-    fn compare_state(&mut self, run: &Run, told: &mut Vec<Event>) {
-        let now = state::of(run);
+    /// Adds a snapshot of the state when it first differs from the state of the client, and deltas after that. The
+    /// first state event of a segment is never a delta, because clients of 0.x may apply it to an empty state.
+    fn translate_state(&mut self, run: &Run, events: &mut Vec<Event>) {
+        let now = state::visible(run);
         match &self.state {
             Some(known) if Arc::ptr_eq(known, &now) => {}
             Some(known) => {
                 let delta = difference(known, &now);
                 if !delta.is_empty() {
-                    told.push(Event::StateDelta { delta });
+                    events.push(Event::StateDelta { delta });
                 }
             }
             None if Arc::ptr_eq(&now, &self.given) || now == self.given => {
                 self.given = now;
                 return;
             }
-            None => told.push(Event::StateSnapshot { snapshot: (*now).clone() }),
+            None => events.push(Event::StateSnapshot { snapshot: (*now).clone() }),
         }
         self.state = Some(now);
     }
 
-    /// Everything is closed, and the end of the segment is told; what comes between is for the caller to put in.
+    /// Closes all open messages and steps. The caller sends further events before [`Self::end`].
     pub(super) fn close(&mut self) -> Vec<Event> {
-        let mut told = Vec::new();
-        for (id, speech) in &mut self.speeches {
-            speech.end(id, &mut told);
+        let mut events = Vec::new();
+        for (id, streamed) in &mut self.texts {
+            streamed.end(id, &mut events);
         }
         for node in std::mem::take(&mut self.steps).into_iter().rev() {
-            told.push(Event::StepFinished { step_name: node.to_string() });
+            events.push(Event::StepFinished { step_name: node.to_string() });
         }
-        told
+        events
     }
 
-    pub(super) fn end(&self, run: &Run, rest: Rest) -> Event {
-        match (rest, &run.end) {
-            (Rest::Asks, _) => {
-                let shown = interrupts::open(run).map(|asked| interrupts::shown(run, asked));
+    pub(super) fn end(&self, run: &Run, end: SegmentEnd) -> Event {
+        match (end, &run.end) {
+            (SegmentEnd::Interrupts, _) => {
+                let shown = interrupts::open_for_people(run).map(|asked| interrupts::describe(run, asked));
                 self.finished(None, Outcome::Interrupt { interrupts: shown.collect() })
             }
-            (Rest::ClientTools, _) => {
-                let pending = interrupts::of_client(run).map(|(call, _)| call).filter(|_| self.modern);
+            (SegmentEnd::ClientTools, _) => {
+                let pending =
+                    interrupts::client_tool_calls(run).map(|(call, _)| call).filter(|_| self.modern);
                 self.finished(None, Outcome::Success { pending_tool_call_ids: pending.collect() })
             }
-            (Rest::Ended, Some(End::Failed { error, .. })) => self.error(&error.code, &error.message),
-            (Rest::Ended, Some(End::Cancelled { .. })) if self.modern => {
+            (SegmentEnd::Ended, Some(RunEnd::Failed { error, .. })) => {
+                self.error(&error.code, &error.message)
+            }
+            (SegmentEnd::Ended, Some(RunEnd::Cancelled { .. })) if self.modern => {
                 self.finished(None, Outcome::Cancelled)
             }
-            (Rest::Ended, Some(End::Cancelled { reason, .. })) => {
+            (SegmentEnd::Ended, Some(RunEnd::Cancelled { reason, .. })) => {
                 self.error("cancelled", reason.as_deref().unwrap_or("the run was cancelled"))
             }
-            (Rest::Ended, Some(End::Completed { .. }) | None) => {
-                self.finished(result(run), Outcome::Success { pending_tool_call_ids: Vec::new() })
+            (SegmentEnd::Ended, Some(RunEnd::Completed { .. }) | None) => {
+                self.finished(visible_outputs(run), Outcome::Success { pending_tool_call_ids: Vec::new() })
             }
         }
     }
@@ -266,7 +272,7 @@ impl Translator {
         }
     }
 
-    /// Of this segment alone.
+    /// Returns the usage of this segment.
     fn usage(&self) -> Vec<Usage> {
         let costs = self.costs.iter().filter(|(_, cost)| cost.total() > 0);
         costs
@@ -280,28 +286,28 @@ impl Translator {
     }
 }
 
-impl Speech {
-    fn say(&mut self, id: &str, text: &str, told: &mut Vec<Event>) {
+impl StreamedText {
+    fn append(&mut self, id: &str, text: &str, events: &mut Vec<Event>) {
         if text.is_empty() {
             return;
         }
         if !self.open {
             self.open = true;
             let role = Some("assistant".into());
-            told.push(Event::TextMessageStart { message_id: id.to_owned(), role, name: None });
+            events.push(Event::TextMessageStart { message_id: id.to_owned(), role, name: None });
         }
         self.text.push_str(text);
-        told.push(Event::TextMessageContent { message_id: id.to_owned(), delta: text.to_owned() });
+        events.push(Event::TextMessageContent { message_id: id.to_owned(), delta: text.to_owned() });
     }
 
-    fn end(&mut self, id: &str, told: &mut Vec<Event>) {
+    fn end(&mut self, id: &str, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.open) {
-            told.push(Event::TextMessageEnd { message_id: id.to_owned() });
+            events.push(Event::TextMessageEnd { message_id: id.to_owned() });
         }
     }
 }
 
-/// Returns the changes between two states, as in RFC 6902, by the members of the whole.
+/// Returns the changes between two states as a JSON Patch (RFC 6902) of the top-level members.
 fn difference(before: &Value, after: &Value) -> Vec<PatchOperation> {
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
         return vec![PatchOperation::Replace { path: String::new(), value: after.clone() }];
@@ -320,8 +326,8 @@ fn difference(before: &Value, after: &Value) -> Vec<PatchOperation> {
     gone.chain(changed).collect()
 }
 
-/// What the last nodes of a run leave, but for what must not be shown.
-fn result(run: &Run) -> Option<Value> {
+/// Returns the outputs of the last nodes of a run without sensitive values.
+fn visible_outputs(run: &Run) -> Option<Value> {
     let left: Map<String, Value> =
         run.outputs().into_iter().filter(|(name, _)| !run.is_hidden(name)).collect();
     (!left.is_empty()).then_some(Value::Object(left))

@@ -1,35 +1,35 @@
-//! The order that clients insist on, as tests hold our streams against it.
+//! Checks for tests that a stream has the event order that AG-UI clients require.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 #[derive(Debug, Default)]
-pub(super) struct Verifier {
+pub(super) struct StreamVerifier {
     begun: bool,
     ended: bool,
-    /// Set once the state was told as a whole.
+    /// Set after a snapshot of the state.
     has_state: bool,
     open: BTreeSet<(&'static str, String)>,
 }
 
-/// Panics where a client would.
+/// Panics if a client would reject the stream.
 pub(super) fn verify(events: &[Value]) {
-    let mut verifier = Verifier::default();
+    let mut verifier = StreamVerifier::default();
     for event in events {
-        verifier.hear(event);
+        verifier.check(event);
     }
     assert!(verifier.ended, "the last event ends the run: {events:?}");
 }
 
-impl Verifier {
-    fn hear(&mut self, event: &Value) {
+impl StreamVerifier {
+    fn check(&mut self, event: &Value) {
         let kind = event["type"].as_str().unwrap();
         let text =
             |name: &str| event[name].as_str().unwrap_or_else(|| panic!("no {name}: {event}")).to_owned();
-        assert!(!self.ended, "nothing comes behind the end: {event}");
+        assert!(!self.ended, "no event follows the end: {event}");
         assert!(self.begun || kind == "RUN_STARTED" || kind == "RUN_ERROR", "first: {event}");
-        assert!(!has_null(event), "null is not nothing: {event}");
+        assert!(!has_null_member(event), "absent members are omitted, not null: {event}");
         match kind {
             "RUN_STARTED" => assert!(!std::mem::replace(&mut self.begun, true), "twice: {event}"),
             "RUN_FINISHED" => {
@@ -41,19 +41,19 @@ impl Verifier {
             "STEP_FINISHED" => self.close("step", text("stepName")),
             "TEXT_MESSAGE_START" => self.open("text", text("messageId")),
             "TEXT_MESSAGE_CONTENT" => {
-                assert!(!text("delta").is_empty(), "clients before 1.0 take no empty piece: {event}");
-                self.within("text", text("messageId"));
+                assert!(!text("delta").is_empty(), "clients before 1.0 reject an empty delta: {event}");
+                self.check_open("text", text("messageId"));
             }
             "TEXT_MESSAGE_END" => self.close("text", text("messageId")),
             "TOOL_CALL_START" => self.open("call", text("toolCallId")),
-            "TOOL_CALL_ARGS" => self.within("call", text("toolCallId")),
+            "TOOL_CALL_ARGS" => self.check_open("call", text("toolCallId")),
             "TOOL_CALL_END" => self.close("call", text("toolCallId")),
             "TOOL_CALL_RESULT" => assert!(event["content"].is_string(), "{event}"),
             "STATE_SNAPSHOT" => self.has_state = true,
             // `compactEvents` of client 0.0.59 applies the first delta of a run to an empty state.
             "STATE_DELTA" => assert!(self.has_state, "no STATE_SNAPSHOT comes before {event}"),
             "MESSAGES_SNAPSHOT" | "CUSTOM" => {}
-            other => panic!("nobody expects {other} here"),
+            other => panic!("unexpected event type {other}"),
         }
     }
 
@@ -61,7 +61,7 @@ impl Verifier {
         assert!(self.open.insert((kind, id.clone())), "{kind} {id} is open already");
     }
 
-    fn within(&self, kind: &'static str, id: String) {
+    fn check_open(&self, kind: &'static str, id: String) {
         assert!(self.open.contains(&(kind, id.clone())), "{kind} {id} is not open");
     }
 
@@ -70,8 +70,8 @@ impl Verifier {
     }
 }
 
-/// Outside of what is anybody's own: the state, results, arguments.
-fn has_null(event: &Value) -> bool {
+/// Returns whether a member of the event is null. The state and custom values may be null.
+fn has_null_member(event: &Value) -> bool {
     event.as_object().is_some_and(|members| {
         members.iter().any(|(name, value)| value.is_null() && !["snapshot", "value"].contains(&name.as_str()))
     })

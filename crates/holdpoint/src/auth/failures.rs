@@ -1,5 +1,5 @@
-//! Limits how often credentials that are unknown here may be tried from one address: API keys, sessions and sign-in
-//! links. The limit is checked before the database is asked.
+//! Limits how many unknown credentials one address may try: API keys, sessions and sign-in links. The limit is checked
+//! before the store is read.
 //!
 //! Only failures are counted, so that any number of valid clients can share one address, such as that of a proxy. While
 //! an address is over the limit, credentials that this node has accepted since it started still pass; all others from
@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 
 use super::rate::{RateLimit, too_many};
 use crate::error::ApiError;
-use crate::links::{Peer, whose};
+use crate::links::{Peer, address_key};
 
 /// The address that a request comes from. Addresses of one IPv6 network (/64) count as one.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +43,16 @@ impl FailureLimit {
     /// waits longer, but no longer than this.
     const DEBT_MAX: Duration = Duration::from_secs(600);
 
-    /// Allows so many failures at once and per minute, or any number for None.
+    /// Allows this many failures at once and per minute; None means no limit.
     pub(crate) fn new(per_minute: Option<NonZeroU32>) -> Self {
         Self(per_minute.map(|count| RateLimit::every(Duration::from_secs(60) / count.get(), count.get())))
     }
 
     fn check(&self, from: &Origin, now: Instant) -> Result<(), ApiError> {
-        match self.0.as_ref().and_then(|limit| limit.look(&whose(from.0), now)) {
+        match self.0.as_ref().and_then(|limit| limit.peek(&address_key(from.0), now)) {
             None => Ok(()),
             Some(wait) => {
-                let what = "too many API keys, sessions or sign-in links that are not valid here were sent from this \
-                            address";
+                let what = "too many invalid API keys, sessions or sign-in links from this address";
                 Err(too_many(wait, "address", what))
             }
         }
@@ -61,12 +60,12 @@ impl FailureLimit {
 
     fn count(&self, from: &Origin, now: Instant) {
         if let Some(limit) = &self.0 {
-            limit.charge(&whose(from.0), now, Self::DEBT_MAX);
+            limit.charge(&address_key(from.0), now, Self::DEBT_MAX);
         }
     }
 }
 
-/// The limit for one request.
+/// The limit, and the address of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailureGuard<'a> {
     pub limit: &'a FailureLimit,
@@ -119,7 +118,7 @@ mod tests {
         assert!(limit.check(&from("10.0.0.2"), start).is_ok(), "other addresses are not affected");
         assert!(limit.check(&from("10.0.0.1"), at(999)).is_err());
         assert!(limit.check(&from("10.0.0.1"), at(1000)).is_ok());
-        assert!(limit.check(&from("10.0.0.1"), at(1000)).is_ok(), "a check alone costs nothing");
+        assert!(limit.check(&from("10.0.0.1"), at(1000)).is_ok(), "a check alone is not counted");
     }
 
     #[test]

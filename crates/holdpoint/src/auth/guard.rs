@@ -8,7 +8,7 @@ use holdpoint_core::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Caller, check_good, check_session, unauthenticated};
+use super::{Caller, check_session, check_valid, unauthenticated};
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -22,7 +22,7 @@ const UNCONFIRMED_MAX: Duration = Duration::from_secs(10);
 
 /// The credential of a response that stays open: a stream or a long poll. Revocation, expiry and sign-out end the
 /// response within 15 seconds on every node, and at once on the node that carries them out.
-pub(crate) struct Guard {
+pub(crate) struct CredentialGuard {
     app: App,
     credential: Credential,
     /// Changes when a key or a session was revoked at this node.
@@ -39,15 +39,15 @@ enum Credential {
     Session(String),
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for CredentialGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("confirmed", &self.confirmed).finish_non_exhaustive()
+        f.debug_struct("CredentialGuard").field("confirmed", &self.confirmed).finish_non_exhaustive()
     }
 }
 
 impl Caller {
     /// Returns the guard of a response that stays open.
-    pub(crate) fn guard(&self, app: &App) -> Guard {
+    pub(crate) fn guard(&self, app: &App) -> CredentialGuard {
         let (credential, revocations, ends_at) = match &self.1 {
             None => {
                 let hash = self.0.key_hash.clone();
@@ -60,14 +60,20 @@ impl Caller {
         };
         let now = Instant::now();
         let app = app.clone();
-        let mut guard =
-            Guard { app, credential, revocations, confirmed: now, next_check: now, every: CHECK_EVERY };
+        let mut guard = CredentialGuard {
+            app,
+            credential,
+            revocations,
+            confirmed: now,
+            next_check: now,
+            every: CHECK_EVERY,
+        };
         guard.confirm(now, ends_at);
         guard
     }
 }
 
-impl Guard {
+impl CredentialGuard {
     /// Returns the output of `work`, or the reason why the credential ended before.
     pub(crate) async fn during<T>(
         mut self,
@@ -79,7 +85,7 @@ impl Guard {
         }
     }
 
-    /// Waits until the credential has ended, and returns the reason. A call that is dropped loses nothing.
+    /// Waits until the credential has ended, and returns the reason. Cancel-safe.
     pub(crate) async fn ended(&mut self) -> ApiError {
         loop {
             tokio::select! {
@@ -119,7 +125,7 @@ impl Guard {
         self.next_check = at + self.every.min(left);
     }
 
-    /// Checks at another pace than usual.
+    /// Sets the interval of the checks.
     #[cfg(test)]
     pub(crate) fn checking_every(mut self, every: Duration) -> Self {
         self.every = every;
@@ -135,8 +141,8 @@ impl Credential {
         match self {
             Self::Key(hash) => {
                 let found = app.keys.recheck(engine, hash).await?;
-                let key = found.ok_or_else(|| unauthenticated("this API key is not known here"))?;
-                check_good(&key, now)?;
+                let key = found.ok_or_else(|| unauthenticated("unknown API key"))?;
+                check_valid(&key, now)?;
                 Ok(key.expires_at)
             }
             Self::Session(hash) => {

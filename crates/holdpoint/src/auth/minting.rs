@@ -1,4 +1,4 @@
-//! Making keys. A key is random text that only its holder has; everybody else has its hash.
+//! Creates API keys. A key is random text; the server stores only its hash.
 
 use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{TenantId, Timestamp, hex};
@@ -8,17 +8,17 @@ use sha2::{Digest, Sha256};
 use super::{Caller, SCOPES};
 use crate::error::ApiError;
 
-/// How keys for trying things out begin, so that people and programs can tell them from live ones.
+/// Prefix of test keys, by which people and programs distinguish them from live keys.
 pub(crate) const TEST_KEY_PREFIX: &str = "hp_test_";
 const LIVE_KEY_PREFIX: &str = "hp_";
 
-/// A key nobody can guess.
+/// Returns a new random key.
 pub(crate) fn fresh_secret(test: bool) -> Result<String, ApiError> {
     let prefix = if test { TEST_KEY_PREFIX } else { LIVE_KEY_PREFIX };
     Ok(format!("{prefix}{}", random_hex(24)?))
 }
 
-/// What is stored of a given key: all scopes, named after its id, without end.
+/// Returns the record of a key: all scopes, its id as the principal, no expiry.
 pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Result<ApiKey, ApiError> {
     let key_id = format!("key_{}", random_hex(8)?);
     Ok(ApiKey {
@@ -46,11 +46,11 @@ pub(crate) fn check_scopes(
 ) -> Result<Vec<String>, ApiError> {
     for scope in &wanted {
         if !SCOPES.contains(&scope.as_str()) {
-            let message = format!("names something that is not a scope; known: {}", SCOPES.join(", "));
+            let message = format!("contains an unknown scope; known scopes: {}", SCOPES.join(", "));
             return Err(ApiError::invalid(field, message));
         }
         if !caller.may(scope) {
-            let message = format!("you cannot hand out {scope}, which your own key lacks");
+            let message = format!("cannot grant {scope}: your own key does not have it");
             let details = ErrorDetails::of_scope(scope);
             return Err(ApiError::new(ErrorCode::Forbidden, message).with(details));
         }
@@ -58,7 +58,7 @@ pub(crate) fn check_scopes(
     Ok(wanted)
 }
 
-/// What is stored of a key.
+/// Returns the hash under which a key or a token is stored.
 pub(super) fn hash(key: &str) -> String {
     hex(&Sha256::digest(key.as_bytes()))
 }

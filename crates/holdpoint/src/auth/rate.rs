@@ -1,4 +1,4 @@
-//! How often a key may call. Counted on each node for itself, in memory: a limit protects a node, it is no accounting.
+//! Rate limits. Each node counts for itself, in memory: a limit protects the node and is not accounting.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,23 +8,23 @@ use holdpoint_api::{ErrorCode, ErrorDetails};
 
 use crate::error::ApiError;
 
-/// A bucket for each key: it holds `burst` requests and fills up at `per_second`. What is kept of a bucket is the
-/// instant at which it will be full again, so that one that is full need not be kept at all.
+/// A token bucket for each id: it holds `burst` requests and refills at `per_second`. Only the instant at which a bucket
+/// is full again is stored, so that a full bucket needs no entry.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    /// How long it takes until another request fits.
+    /// Time after which a bucket gets one more request.
     interval: Duration,
-    /// How far ahead of now a bucket may become full and still take a request.
+    /// Maximum time until a bucket is full at which it still holds a request.
     slack: Duration,
     full_at: Mutex<HashMap<String, Instant>>,
 }
 
 impl RateLimit {
-    /// Beyond this many buckets those that are full are forgotten. Whoever comes when none is full shares one.
+    /// Maximum number of buckets. Then full buckets are removed; if none is full, new ids share one bucket.
     pub(super) const BUCKETS_MAX: usize = 10_000;
     const SHARED: &str = "";
 
-    /// Both at least 1.
+    /// Returns a limit of `per_second` requests with bursts of `burst`. Both are at least 1.
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
         Self::every(Duration::from_secs(1) / per_second.max(1), burst)
     }
@@ -35,16 +35,16 @@ impl RateLimit {
         Self { interval, slack, full_at: Mutex::default() }
     }
 
-    /// Takes one request out of the key's bucket, or says how long to wait.
+    /// Takes one request out of the key's bucket, or returns an error with the time to wait.
     pub(super) fn take(&self, key_id: &str, now: Instant) -> Result<(), ApiError> {
-        match self.wait(key_id, now) {
+        match self.try_take(key_id, now) {
             None => Ok(()),
-            Some(wait) => Err(too_many(wait, "key", "this key calls more often than it may")),
+            Some(wait) => Err(too_many(wait, "key", "the rate limit of this key is exceeded")),
         }
     }
 
-    /// Takes one request out of a bucket; else how long to wait until there is one.
-    pub(crate) fn wait(&self, id: &str, now: Instant) -> Option<Duration> {
+    /// Takes one request out of a bucket, or returns the time until the bucket has one.
+    pub(crate) fn try_take(&self, id: &str, now: Instant) -> Option<Duration> {
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let id = Self::bucket(&mut full_at, id, now);
         let wait = self.left(&full_at, id, now);
@@ -54,8 +54,8 @@ impl RateLimit {
         wait
     }
 
-    /// Returns how long to wait until the bucket holds a request, without taking one.
-    pub(super) fn look(&self, id: &str, now: Instant) -> Option<Duration> {
+    /// Returns the time until the bucket holds a request, without taking one.
+    pub(super) fn peek(&self, id: &str, now: Instant) -> Option<Duration> {
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let id = Self::bucket(&mut full_at, id, now);
         self.left(&full_at, id, now)
@@ -97,7 +97,7 @@ impl RateLimit {
     }
 }
 
-/// `scope` says what was counted: a key, a route, or everything.
+/// Returns the error of a rate limit. `scope` names the counted unit: a key, an address, a route, or all requests.
 pub(crate) fn too_many(wait: Duration, scope: &str, what: &str) -> ApiError {
     let wait_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let message = format!("{what}; try again in {wait_ms} ms");
@@ -112,7 +112,7 @@ mod tests {
     use axum::response::IntoResponse;
 
     #[test]
-    fn a_burst_is_taken_then_one_at_a_time() {
+    fn a_burst_is_accepted_then_one_request_per_interval() {
         let limit = RateLimit::new(10, 3);
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
@@ -123,7 +123,7 @@ mod tests {
         assert!(limit.take("b", at(0)).is_ok(), "each key has its own bucket");
         assert!(limit.take("a", at(99)).is_err());
         assert!(limit.take("a", at(100)).is_ok());
-        assert!(limit.take("a", at(100)).is_err(), "what was refused cost nothing, what was taken did");
+        assert!(limit.take("a", at(100)).is_err(), "accepted requests count, rejected ones do not");
         for _ in 0..3 {
             assert!(limit.take("a", at(60_000)).is_ok(), "a bucket holds no more than a burst");
         }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_when_told_is_let_in() {
+    fn a_request_after_the_given_wait_is_accepted() {
         let limit = RateLimit::new(3, 1);
         let start = Instant::now();
         assert!(limit.take("a", start).is_ok());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn full_buckets_are_forgotten_when_there_are_many() {
+    fn full_buckets_are_removed_when_there_are_many() {
         let limit = RateLimit::new(1, 1);
         let start = Instant::now();
         for number in 0..RateLimit::BUCKETS_MAX {
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_how_many_buckets_are_kept() {
+    fn the_number_of_buckets_is_bounded() {
         let limit = RateLimit::new(1, 1);
         let start = Instant::now();
         for number in 0..RateLimit::BUCKETS_MAX {
             limit.take(&number.to_string(), start).unwrap();
         }
         assert!(limit.take("late", start).is_ok());
-        assert!(limit.take("later", start).is_err(), "those that find no room share one");
+        assert!(limit.take("later", start).is_err(), "keys without a bucket share one");
         assert!(limit.take("0", start).is_err(), "the others keep their own");
         assert_eq!(limit.full_at.lock().unwrap().len(), RateLimit::BUCKETS_MAX + 1);
     }

@@ -2,25 +2,25 @@
 
 use holdpoint_api::chat::{Chat, ChatOutcome, ChatStanding, ChatStream};
 
-use super::chats;
+use super::handlers;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
-        Route::post("/api/v1/ai/chat", "chat", chats::chat)
-            .says("Start a graph, or answer its interrupt")
+        Route::post("/api/v1/ai/chat", "chat", handlers::chat)
+            .summary("Start a graph, or answer its interrupt")
             .body::<Chat>()
             .response::<ChatOutcome>(200)
             .event_stream::<ChatStream>(200)
             .response::<ChatOutcome>(202)
-            .not_kept()
-            .fails(&[404, 409, 422]),
-        Route::get("/api/v1/ai/chat/{stateKey}", "getChat", chats::show)
-            .says("Get the state of a graph")
+            .not_idempotent()
+            .errors(&[404, 409, 422]),
+        Route::get("/api/v1/ai/chat/{stateKey}", "getChat", handlers::show)
+            .summary("Get the state of a graph")
             .response::<ChatStanding>(200),
-        Route::delete("/api/v1/ai/chat/{stateKey}", "cancelChat", chats::cancel)
-            .says("Cancel a graph, also at its provider")
+        Route::delete("/api/v1/ai/chat/{stateKey}", "cancelChat", handlers::cancel)
+            .summary("Cancel a graph, also at its provider")
             .response::<ChatStanding>(200)
-            .not_kept(),
+            .not_idempotent(),
     ]
 }

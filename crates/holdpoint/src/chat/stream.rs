@@ -1,4 +1,4 @@
-//! What a graph does, as it does it, and last its outcome. Only names of events and nodes are told on the way.
+//! The event stream of a graph: progress events, then the outcome. Progress contains only names of events and nodes.
 
 use std::collections::VecDeque;
 
@@ -7,36 +7,43 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
-use holdpoint_engine::{Error, Recorded, Standing, Subscription};
+use holdpoint_engine::{Error, GraphStatus, RecordedEvent, Subscription};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::chats::Begun;
+use super::handlers::ChatExecution;
 use super::translate;
 use crate::app::App;
 use crate::sse;
 use crate::streams::StreamPermit;
 
-pub(super) fn response(app: &App, permit: StreamPermit, begun: Begun) -> Response {
-    let news = app.engine.subscribe(&begun.handle.of);
-    let next = begun.from;
-    let telling = Telling { app: app.clone(), begun, news, next, ready: VecDeque::new(), done: false };
+pub(super) fn response(app: &App, permit: StreamPermit, execution: ChatExecution) -> Response {
+    let subscription = app.engine.subscribe(&execution.handle.of);
+    let next = execution.from;
+    let stream = ProgressStream {
+        app: app.clone(),
+        execution,
+        subscription,
+        next,
+        ready: VecDeque::new(),
+        done: false,
+    };
     let frames =
-        unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
-    sse::streamed(permit, frames, sse::comment)
+        unfold(stream, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) });
+    sse::respond(permit, frames, sse::comment)
 }
 
-struct Telling {
+struct ProgressStream {
     app: App,
-    begun: Begun,
-    news: Subscription,
+    execution: ChatExecution,
+    subscription: Subscription,
     next: u64,
     ready: VecDeque<Bytes>,
     done: bool,
 }
 
-impl Telling {
-    async fn chunk(&mut self) -> Option<Bytes> {
+impl ProgressStream {
+    async fn next_chunk(&mut self) -> Option<Bytes> {
         loop {
             if !self.ready.is_empty() {
                 let all: Vec<Bytes> = self.ready.drain(..).collect();
@@ -45,8 +52,8 @@ impl Telling {
             if self.done {
                 return None;
             }
-            if let Err(error) = self.look().await {
-                tracing::warn!(%error, "a stream of a graph ends because its run could not be read");
+            if let Err(error) = self.read_progress().await {
+                tracing::warn!(%error, "cannot read a run; the stream of its graph ends");
                 return None;
             }
             if !self.ready.is_empty() {
@@ -54,29 +61,30 @@ impl Telling {
             }
             let mut stopping = self.app.stopping.clone();
             tokio::select! {
-                () = self.news.changed() => {}
+                () = self.subscription.changed() => {}
                 _ = stopping.wait_for(|stopping| *stopping) => return None,
             }
         }
     }
 
-    /// Tells what is new; and where the graph stands, when it stands still.
-    async fn look(&mut self) -> Result<(), Error> {
-        let (engine, of) = (&self.app.engine, &self.begun.handle.of);
-        let standing = engine.graph_settled(of, self.begun.after.as_deref(), Instant::now()).await?;
-        // What is followed comes in parts; all of it is told before it is said how it ended.
+    /// Queues frames for new events, and the outcome if the graph does not run any more.
+    async fn read_progress(&mut self) -> Result<(), Error> {
+        let (engine, of) = (&self.app.engine, &self.execution.handle.of);
+        let standing = engine.wait_for_graph(of, self.execution.after.as_deref(), Instant::now()).await?;
+        // Events are read in parts. All of them are sent before the outcome.
         loop {
             let found = engine.follow(of, self.next).await?;
             for recorded in &found {
                 self.next = recorded.seq + 1;
-                self.ready.push_back(frame("progress", &progress(&self.begun.handle.state_key, recorded)));
+                self.ready
+                    .push_back(frame("progress", &progress(&self.execution.handle.state_key, recorded)));
             }
-            if found.is_empty() || standing == Standing::Running {
+            if found.is_empty() || standing == GraphStatus::Running {
                 break;
             }
         }
-        if standing != Standing::Running {
-            let outcome = translate::outcome(self.begun.handle.state_key.clone(), standing);
+        if standing != GraphStatus::Running {
+            let outcome = translate::outcome(self.execution.handle.state_key.clone(), standing);
             self.ready.push_back(frame("outcome", &outcome));
             self.done = true;
         }
@@ -84,7 +92,7 @@ impl Telling {
     }
 }
 
-fn progress(state_key: &str, recorded: &Recorded) -> ChatProgress {
+fn progress(state_key: &str, recorded: &RecordedEvent) -> ChatProgress {
     let node_id = match &recorded.event {
         Event::NodeStarted { node, .. } | Event::NodeCompleted { node, .. } => Some(node.clone()),
         _ => None,

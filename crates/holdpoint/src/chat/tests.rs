@@ -1,19 +1,19 @@
-//! What is refused before the engine is asked, and what is told of where a graph stands.
+//! Tests of the validation of requests and of the description of outcomes.
 
 use holdpoint_api::chat::Chat;
 use holdpoint_core::RunError;
-use holdpoint_engine::Standing;
+use holdpoint_engine::GraphStatus;
 use serde_json::{Value, json};
 
-use super::translate::{self, Wanted};
+use super::translate::{self, ChatCommand};
 
-fn wanted(body: Value) -> Result<Wanted, String> {
+fn parse(body: Value) -> Result<ChatCommand, String> {
     let chat: Chat = serde_json::from_value(body).map_err(|error| error.to_string())?;
-    translate::wanted(chat).map_err(|error| error.body()["message"].as_str().unwrap().to_owned())
+    translate::parse_command(chat).map_err(|error| error.body()["message"].as_str().unwrap().to_owned())
 }
 
 #[test]
-fn a_request_is_a_start_or_a_resume_and_what_is_missing_is_named() {
+fn a_request_is_a_start_or_a_resume_and_the_error_names_the_field() {
     let flaws = [
         (json!({}), "graph"),
         (json!({"stateKey": "k"}), "graph"),
@@ -29,44 +29,46 @@ fn a_request_is_a_start_or_a_resume_and_what_is_missing_is_named() {
         (json!({"stateKey": "k", "resumeValue": 1, "resumeId": "a\nb"}), "resumeId"),
     ];
     for (body, named) in flaws {
-        let message = wanted(body.clone()).expect_err(&body.to_string());
+        let message = parse(body.clone()).expect_err(&body.to_string());
         assert!(message.contains(named), "{body}: {message}");
     }
-    assert!(matches!(wanted(json!({"graph": "claude:x", "input": "say it"})), Ok(Wanted::Start { .. })));
-    let null = wanted(json!({"stateKey": "k", "resumeId": "r", "resumeValue": null}));
-    assert!(matches!(null, Ok(Wanted::Resume { value: Value::Null, .. })), "null is an answer");
+    assert!(matches!(parse(json!({"graph": "claude:x", "input": "say it"})), Ok(ChatCommand::Start { .. })));
+    let null = parse(json!({"stateKey": "k", "resumeId": "r", "resumeValue": null}));
+    assert!(matches!(null, Ok(ChatCommand::Resume { value: Value::Null, .. })), "null is an answer");
 }
 
 #[test]
-fn a_resume_value_may_have_64_kib_and_the_refusal_names_the_limit() {
+fn a_resume_value_may_have_64_kib_and_the_error_names_the_limit() {
     let of = |bytes: usize| json!({"stateKey": "k", "resumeId": "r", "resumeValue": "x".repeat(bytes - 2)});
-    assert!(wanted(of(65_536)).is_ok());
-    assert!(wanted(of(65_537)).unwrap_err().contains("65536"));
+    assert!(parse(of(65_536)).is_ok());
+    assert!(parse(of(65_537)).unwrap_err().contains("65536"));
 }
 
 #[test]
-fn needs_input_says_the_key_and_the_envelope_and_nothing_else() {
-    let waiting = Standing::Waiting { kind: "review".into(), data: json!({"draft": 1}), trouble: None };
-    let told = serde_json::to_value(translate::outcome("k".into(), waiting)).unwrap();
+fn needs_input_has_only_the_state_key_and_the_interrupt() {
+    let waiting =
+        GraphStatus::Waiting { kind: "review".into(), data: json!({"draft": 1}), previous_error: None };
+    let shown = serde_json::to_value(translate::outcome("k".into(), waiting)).unwrap();
     let interrupt = json!({"kind": "review", "data": {"draft": 1}});
-    assert_eq!(told, json!({"outcome": "needs_input", "stateKey": "k", "interrupt": interrupt}));
+    assert_eq!(shown, json!({"outcome": "needs_input", "stateKey": "k", "interrupt": interrupt}));
 }
 
 #[test]
-fn an_answer_that_did_not_get_through_is_an_error_that_can_be_repeated() {
+fn an_answer_that_did_not_reach_the_provider_is_a_retryable_error() {
     let trouble = json!({"code": "provider_unreachable", "message": "away", "retryable": true});
-    let waiting = Standing::Waiting { kind: "review".into(), data: json!(1), trouble: Some(trouble.clone()) };
-    let told = serde_json::to_value(translate::outcome("k".into(), waiting)).unwrap();
-    assert_eq!(told, json!({"outcome": "error", "stateKey": "k", "error": trouble}));
+    let waiting =
+        GraphStatus::Waiting { kind: "review".into(), data: json!(1), previous_error: Some(trouble.clone()) };
+    let shown = serde_json::to_value(translate::outcome("k".into(), waiting)).unwrap();
+    assert_eq!(shown, json!({"outcome": "error", "stateKey": "k", "error": trouble}));
 }
 
 #[test]
-fn what_a_graph_shows_beyond_the_limit_is_a_bad_request_and_other_failures_are_outcomes() {
-    let answered = |standing| translate::answered(translate::outcome("k".into(), standing));
-    let failed = |code: &str| Standing::Failed(RunError::new(code, "at most 262144"));
+fn an_interrupt_that_is_too_large_is_a_bad_request_and_other_failures_are_outcomes() {
+    let answered = |standing| translate::with_status(translate::outcome("k".into(), standing));
+    let failed = |code: &str| GraphStatus::Failed(RunError::new(code, "at most 262144"));
     let refused = answered(failed("interrupt_too_large")).unwrap_err();
     assert_eq!(refused.status().as_u16(), 400);
-    assert!(refused.body()["message"].as_str().unwrap().contains("262144"), "the limit is named");
+    assert!(refused.body()["message"].as_str().unwrap().contains("262144"), "the message names the limit");
     assert_eq!(answered(failed("graph_error")).unwrap().0.as_u16(), 200);
-    assert_eq!(answered(Standing::Running).unwrap().0.as_u16(), 202);
+    assert_eq!(answered(GraphStatus::Running).unwrap().0.as_u16(), 202);
 }

@@ -1,4 +1,4 @@
-//! Between the wire and the engine: pure.
+//! Translates chat requests into commands, and the status of a graph into outcomes. Pure.
 
 use axum::http::StatusCode;
 use holdpoint_api::chat::{
@@ -6,14 +6,14 @@ use holdpoint_api::chat::{
 };
 use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{StrictValue, limits};
-use holdpoint_engine::{GraphError, Handle, Standing};
+use holdpoint_engine::{GraphError, GraphHandle, GraphStatus};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
-/// What somebody wants.
+/// A request to start a graph or to answer its interrupt.
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum ChatCommand {
     Start {
         graph: String,
         state_key: Option<String>,
@@ -24,12 +24,12 @@ pub(super) enum Wanted {
         id: String,
         value: Value,
         graph: Option<String>,
-        /// What the caller was shown, as kind and data.
+        /// The interrupt that the caller saw, as kind and data.
         to: Option<(String, Value)>,
     },
 }
 
-pub(super) fn wanted(chat: Chat) -> Result<Wanted, ApiError> {
+pub(super) fn parse_command(chat: Chat) -> Result<ChatCommand, ApiError> {
     let named = [("stateKey", &chat.state_key), ("resumeId", &chat.resume_id), ("graph", &chat.graph)];
     for (field, text) in named {
         if let Some(text) = text {
@@ -37,34 +37,33 @@ pub(super) fn wanted(chat: Chat) -> Result<Wanted, ApiError> {
         }
     }
     if chat.resume_value.is_none() && chat.resume_id.is_none() {
-        return start(chat);
+        return parse_start(chat);
     }
     if let Some(field) = chat.input.map(|_| "input").or(chat.messages.map(|_| "messages")) {
-        let message =
-            "cannot stand beside resumeValue; what a graph waits for is answered, and nothing else said";
+        let message = "cannot be combined with resumeValue; leave it out of a resume";
         return Err(ApiError::invalid(field, message));
     }
     let missing = |field: &str| {
-        ApiError::invalid(field, "is missing; a resume needs stateKey, resumeValue and resumeId")
+        ApiError::invalid(field, "is missing; a resume requires stateKey, resumeValue and resumeId")
     };
     let state_key = chat.state_key.ok_or_else(|| missing("stateKey"))?;
     let id = chat.resume_id.ok_or_else(|| missing("resumeId"))?;
     let value = chat.resume_value.ok_or_else(|| missing("resumeValue"))?.0;
     check_size("resumeValue", &value, limits::RESUME_VALUE_BYTES_MAX)?;
     let to = chat.interrupt.map(|shown| (shown.kind, shown.data.0));
-    Ok(Wanted::Resume { state_key, id, value, graph: chat.graph, to })
+    Ok(ChatCommand::Resume { state_key, id, value, graph: chat.graph, to })
 }
 
-fn start(chat: Chat) -> Result<Wanted, ApiError> {
+fn parse_start(chat: Chat) -> Result<ChatCommand, ApiError> {
     if chat.interrupt.is_some() {
         return Err(ApiError::invalid(
             "interrupt",
-            "belongs to an answer; send resumeValue and resumeId with it",
+            "is allowed only in a resume; send resumeValue and resumeId with it",
         ));
     }
     let graph = chat.graph.ok_or_else(|| {
         let message =
-            "is missing; name what to start, such as native:content-review, or send resumeValue and resumeId";
+            "is missing; name the graph to start, such as native:content-review, or send resumeValue and resumeId";
         ApiError::invalid("graph", message)
     })?;
     let input = match (chat.input, chat.messages) {
@@ -74,7 +73,9 @@ fn start(chat: Chat) -> Result<Wanted, ApiError> {
             Map::from_iter([("messages".to_owned(), Value::Array(messages))]).into()
         }
         (None, None) => Map::new().into(),
-        (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "cannot stand beside input")),
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid("messages", "cannot be combined with input; give one of them"));
+        }
     };
     if graph.starts_with("native:") && !input.is_object() {
         return Err(ApiError::invalid(
@@ -82,7 +83,7 @@ fn start(chat: Chat) -> Result<Wanted, ApiError> {
             "must be an object: its members are the inputs of the workflow",
         ));
     }
-    Ok(Wanted::Start { graph, state_key: chat.state_key, input })
+    Ok(ChatCommand::Start { graph, state_key: chat.state_key, input })
 }
 
 fn check_name(field: &str, text: &str) -> Result<(), ApiError> {
@@ -110,10 +111,11 @@ pub(super) fn wait_ms(given: Option<u64>) -> Result<u64, ApiError> {
     }
 }
 
-/// What a start or an answer came to. An answer that did not get through is an error, though the graph waits again.
-pub(super) fn outcome(state_key: String, standing: Standing) -> ChatOutcome {
+/// Describes the outcome of a start or an answer. An answer that did not reach the provider is an error, although the
+/// graph waits again.
+pub(super) fn outcome(state_key: String, standing: GraphStatus) -> ChatOutcome {
     match standing {
-        Standing::Waiting { trouble: Some(trouble), .. } => {
+        GraphStatus::Waiting { previous_error: Some(trouble), .. } => {
             let text =
                 |member: &str| trouble.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
             failed(state_key, ChatError { code: text("code"), message: text("message"), retryable: true })
@@ -122,19 +124,19 @@ pub(super) fn outcome(state_key: String, standing: Standing) -> ChatOutcome {
     }
 }
 
-fn describe(state_key: String, standing: Standing) -> ChatOutcome {
+fn describe(state_key: String, standing: GraphStatus) -> ChatOutcome {
     let problem = |code: &str, message| ChatError { code: code.to_owned(), message, retryable: false };
     match standing {
-        Standing::Running => in_state(ChatState::Running, state_key),
-        Standing::Waiting { kind, data, .. } => {
+        GraphStatus::Running => in_state(ChatState::Running, state_key),
+        GraphStatus::Waiting { kind, data, .. } => {
             let interrupt = Some(ChatInterrupt { kind, data: StrictValue(data) });
             ChatOutcome { interrupt, ..in_state(ChatState::NeedsInput, state_key) }
         }
-        Standing::Completed(output) => {
+        GraphStatus::Completed(output) => {
             ChatOutcome { output: Some(output), ..in_state(ChatState::Completed, state_key) }
         }
-        Standing::Failed(error) => failed(state_key, problem(&error.code, error.message)),
-        Standing::Cancelled { reason, expired } => {
+        GraphStatus::Failed(error) => failed(state_key, problem(&error.code, error.message)),
+        GraphStatus::Cancelled { reason, expired } => {
             let code = if expired { "expired" } else { "cancelled" };
             let message = reason.unwrap_or_else(|| "the graph was cancelled".to_owned());
             failed(state_key, problem(code, message))
@@ -150,10 +152,13 @@ fn in_state(outcome: ChatState, state_key: String) -> ChatOutcome {
     ChatOutcome { outcome, state_key, output: None, interrupt: None, error: None }
 }
 
-pub(super) fn standing(handle: Handle, standing: Standing) -> ChatStanding {
+pub(super) fn standing(handle: GraphHandle, standing: GraphStatus) -> ChatStanding {
     let last_error = match &standing {
-        Standing::Waiting { trouble, .. } => trouble.clone(),
-        Standing::Running | Standing::Completed(_) | Standing::Failed(_) | Standing::Cancelled { .. } => None,
+        GraphStatus::Waiting { previous_error: trouble, .. } => trouble.clone(),
+        GraphStatus::Running
+        | GraphStatus::Completed(_)
+        | GraphStatus::Failed(_)
+        | GraphStatus::Cancelled { .. } => None,
     };
     ChatStanding {
         outcome: describe(handle.state_key, standing),
@@ -164,8 +169,8 @@ pub(super) fn standing(handle: Handle, standing: Standing) -> ChatStanding {
     }
 }
 
-/// A graph that shows more than it may is refused like a caller who sends more than it may.
-pub(super) fn answered(outcome: ChatOutcome) -> Result<(StatusCode, ChatOutcome), ApiError> {
+/// Returns the HTTP status of an outcome. An interrupt that is too large is rejected like a request that is too large.
+pub(super) fn with_status(outcome: ChatOutcome) -> Result<(StatusCode, ChatOutcome), ApiError> {
     match outcome {
         ChatOutcome { error: Some(error), .. } if error.code == ErrorCode::InterruptTooLarge.as_str() => {
             Err(ApiError::new(ErrorCode::InterruptTooLarge, error.message))
@@ -175,26 +180,26 @@ pub(super) fn answered(outcome: ChatOutcome) -> Result<(StatusCode, ChatOutcome)
     }
 }
 
-pub(super) fn refused(error: GraphError) -> ApiError {
+pub(super) fn to_api_error(error: GraphError) -> ApiError {
     let code = match &error {
-        GraphError::NoGraph(_) => ErrorCode::GraphNotFound,
-        GraphError::NoState => ErrorCode::StateKeyNotFound,
+        GraphError::UnknownGraph(_) => ErrorCode::GraphNotFound,
+        GraphError::UnknownStateKey => ErrorCode::StateKeyNotFound,
         GraphError::StateKeyInUse => ErrorCode::StateKeyInUse,
         GraphError::InFlight => ErrorCode::ResumeInFlight,
         GraphError::Ended => ErrorCode::GraphEnded,
-        GraphError::OtherValue => ErrorCode::ResumeIdConflict,
-        GraphError::AsksOther => ErrorCode::InterruptChanged,
-        GraphError::Several { .. } => ErrorCode::InterruptAmbiguous,
+        GraphError::ResumeIdReused => ErrorCode::ResumeIdConflict,
+        GraphError::InterruptChanged => ErrorCode::InterruptChanged,
+        GraphError::SeveralInterrupts { .. } => ErrorCode::InterruptAmbiguous,
         GraphError::Engine(_) | _ => ErrorCode::InternalError,
     };
-    let told = ApiError::new(code, error.to_string());
+    let api_error = ApiError::new(code, error.to_string());
     match error {
         GraphError::Engine(error) => error.into(),
-        GraphError::InFlight => told.retry_after_s(1),
-        GraphError::Several { keys, interrupts } => {
+        GraphError::InFlight => api_error.retry_after_s(1),
+        GraphError::SeveralInterrupts { keys, interrupts } => {
             let (keys, interrupt_ids) = (Some(keys), Some(interrupts));
-            told.with(ErrorDetails { keys, interrupt_ids, ..Default::default() })
+            api_error.with(ErrorDetails { keys, interrupt_ids, ..Default::default() })
         }
-        _ => told,
+        _ => api_error,
     }
 }

@@ -1,4 +1,4 @@
-//! The first key of a server, and how many credentials that are not valid it takes from one address.
+//! The bootstrap key, and the limit of invalid credentials from one address.
 
 use std::num::NonZeroU32;
 
@@ -7,17 +7,17 @@ use clap::Args;
 
 use crate::auth::FailureLimit;
 
-/// Shorter keys can be guessed.
+/// Minimum length of a bootstrap key: shorter keys can be guessed.
 const BOOTSTRAP_KEY_CHARS_MIN: usize = 16;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AccessArgs {
-    /// Makes this string an API key with all scopes of the tenant `default`; one that begins with hp_test_ is a test key.
+    /// API key with all scopes of the tenant `default`, created at start. A key that begins with hp_test_ is a test key.
     /// At least 16 characters
     #[arg(long, env = "HOLDPOINT_BOOTSTRAP_KEY", value_name = "KEY", hide_env_values = true)]
     bootstrap_key: Option<String>,
-    /// Credentials that are not valid (API keys, sessions, sign-in links) that one address may send at once and per
-    /// minute; more get 429. Raise it behind a proxy that does not limit by client; 0 means no limit
+    /// Invalid credentials (API keys, sessions, sign-in links) that one address may send at once and per minute; more
+    /// get 429. Raise it behind a proxy that does not limit by client; 0 means no limit
     #[arg(long, env = "HOLDPOINT_AUTH_FAILURE_LIMIT", value_name = "N", default_value_t = FailureLimit::PER_MINUTE_DEFAULT)]
     auth_failure_limit: u32,
 }
@@ -37,7 +37,7 @@ impl Default for AccessSettings {
 }
 
 impl AccessArgs {
-    pub(super) fn settle(self) -> anyhow::Result<AccessSettings> {
+    pub(super) fn into_settings(self) -> anyhow::Result<AccessSettings> {
         if let Some(key) = &self.bootstrap_key {
             check_key(key)?;
         }
@@ -53,7 +53,7 @@ fn check_key(key: &str) -> anyhow::Result<()> {
     if key.len() < BOOTSTRAP_KEY_CHARS_MIN {
         bail!(
             "--bootstrap-key: must have at least {BOOTSTRAP_KEY_CHARS_MIN} characters, so that it cannot be guessed; \
-             make one with: echo hp_$(head -c 24 /dev/urandom | od -An -vtx1 | tr -d ' \\n')"
+             create one with: echo hp_$(head -c 24 /dev/urandom | od -An -vtx1 | tr -d ' \\n')"
         );
     }
     Ok(())
@@ -63,20 +63,20 @@ fn check_key(key: &str) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn settled(key: Option<&str>) -> anyhow::Result<Option<String>> {
+    fn load_key(key: Option<&str>) -> anyhow::Result<Option<String>> {
         let args = AccessArgs { bootstrap_key: key.map(str::to_owned), auth_failure_limit: 0 };
-        Ok(args.settle()?.bootstrap_key)
+        Ok(args.into_settings()?.bootstrap_key)
     }
 
     #[test]
     fn a_bootstrap_key_must_fit_into_a_header_and_be_hard_to_guess() {
-        assert_eq!(settled(None).unwrap(), None);
-        assert_eq!(settled(Some("0123456789abcdef")).unwrap().unwrap(), "0123456789abcdef");
+        assert_eq!(load_key(None).unwrap(), None);
+        assert_eq!(load_key(Some("0123456789abcdef")).unwrap().unwrap(), "0123456789abcdef");
         for short in ["", "a", "0123456789abcde"] {
-            let error = settled(Some(short)).unwrap_err().to_string();
+            let error = load_key(Some(short)).unwrap_err().to_string();
             assert!(error.contains("16 characters") && error.contains("/dev/urandom"), "{error}");
             assert!(short.is_empty() || !error.contains(&format!("{short} ")), "{error}");
         }
-        assert!(settled(Some("two words with spaces")).is_err());
+        assert!(load_key(Some("two words with spaces")).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::retention;
-use crate::transport::{Limits, Timeouts};
+use crate::transport::{ConnectionLimits, ConnectionTimeouts};
 
 const HEADING: &str = "Connections";
 
@@ -20,34 +20,37 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     connections_per_address: Option<u64>,
     /// Time for the complete head of a request, TLS handshake included: a number and s, m, h, d or w
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_HEADER_TIMEOUT", value_name = "TIME", value_parser = timeout, default_value = "10s")]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_HEADER_TIMEOUT", value_name = "TIME", value_parser = parse_timeout, default_value = "10s")]
     header_timeout: Duration,
     /// Time for the next request of a connection that is kept open. Streams and long polls are not idle
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_IDLE_TIMEOUT", value_name = "TIME", value_parser = timeout, default_value = "75s")]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_IDLE_TIMEOUT", value_name = "TIME", value_parser = parse_timeout, default_value = "75s")]
     idle_timeout: Duration,
-    /// Time after which a client that takes nothing of a response is disconnected
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WRITE_TIMEOUT", value_name = "TIME", value_parser = timeout, default_value = "60s")]
+    /// Time after which a client that does not read its response is disconnected
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WRITE_TIMEOUT", value_name = "TIME", value_parser = parse_timeout, default_value = "60s")]
     write_timeout: Duration,
 }
 
 impl ConnectionArgs {
-    pub(super) fn settle(self) -> Limits {
+    pub(super) fn into_settings(self) -> ConnectionLimits {
         let files_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let connections = self.connections_max.map_or_else(|| default_total(files_max), count);
         let per_address = match self.connections_per_address {
-            // One address does not take all connections.
-            None => Limits::default().per_address.map(|most| most.min(connections / 2).max(1)),
+            // So that one address cannot use all connections.
+            None => ConnectionLimits::default().per_address.map(|most| most.min(connections / 2).max(1)),
             Some(number) => (number > 0).then(|| count(number)),
         };
-        let timeouts =
-            Timeouts { header: self.header_timeout, idle: self.idle_timeout, write: self.write_timeout };
-        Limits { connections, per_address, timeouts }
+        let timeouts = ConnectionTimeouts {
+            header: self.header_timeout,
+            idle: self.idle_timeout,
+            write: self.write_timeout,
+        };
+        ConnectionLimits { connections, per_address, timeouts }
     }
 }
 
-/// Returns the limit for a process that may open so many files. The other half is for the database and outgoing calls.
+/// Returns the limit for a process that may open this many files. The other half is for the database and outgoing calls.
 fn default_total(files_max: Option<u64>) -> usize {
-    let default = Limits::default().connections;
+    let default = ConnectionLimits::default().connections;
     files_max.map_or(default, |files| count(files / 2).clamp(1, default))
 }
 
@@ -55,7 +58,7 @@ fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+fn parse_timeout(text: &str) -> Result<Duration, String> {
     retention::parse(text)
         .and_then(|time| if time.is_zero() { Err("must be at least 1s".to_owned()) } else { Ok(time) })
 }
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_transport() {
         let limits = load(&[]).unwrap().connections;
-        assert_eq!((limits.per_address, limits.timeouts), (Some(1000), Limits::default().timeouts));
+        assert_eq!((limits.per_address, limits.timeouts), (Some(1000), ConnectionLimits::default().timeouts));
         assert_eq!(load(&["--connections-per-address", "0"]).unwrap().connections.per_address, None);
     }
 

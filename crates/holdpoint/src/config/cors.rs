@@ -1,12 +1,12 @@
-//! Which pages in browsers may call this server, as an operator says it.
+//! Settings of CORS: the origins whose pages may call this server from browsers.
 
 use anyhow::bail;
 use clap::Args;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CorsArgs {
-    /// Lets pages of this origin call the API from browsers, such as https://app.example.com; * lets all. Repeat for more,
-    /// or separate them by commas [default: none]
+    /// Allows pages of this origin to call the API from browsers, such as https://app.example.com; * allows all. Repeat
+    /// for more, or separate them by commas [default: none]
     #[arg(
         long = "cors-origin",
         env = "HOLDPOINT_CORS_ORIGINS",
@@ -17,9 +17,9 @@ pub(crate) struct CorsArgs {
 }
 
 impl CorsArgs {
-    pub(super) fn settle(self) -> anyhow::Result<Vec<String>> {
+    pub(super) fn into_settings(self) -> anyhow::Result<Vec<String>> {
         let chosen: Vec<String> = self.cors_origins.iter().map(|origin| origin.trim().to_owned()).collect();
-        // A path or a slash behind it would never match what browsers send.
+        // An origin with a path or a trailing slash never matches the header that browsers send.
         match chosen.iter().find(|origin| *origin != "*" && !is_origin(origin)) {
             Some(wrong) => {
                 bail!("--cors-origin {wrong:?}: must be a scheme and a host, such as https://app.example.com")
@@ -42,7 +42,9 @@ mod tests {
     #[test]
     fn an_origin_is_a_scheme_and_a_host() {
         let chosen = |origins: &[&str]| {
-            CorsArgs { cors_origins: origins.iter().map(|one| (*one).to_owned()).collect() }.settle().ok()
+            CorsArgs { cors_origins: origins.iter().map(|one| (*one).to_owned()).collect() }
+                .into_settings()
+                .ok()
         };
         assert_eq!(chosen(&[]), Some(vec![]), "off unless set");
         assert_eq!(chosen(&[" http://localhost:3000"]).unwrap(), ["http://localhost:3000"]);

@@ -1,9 +1,9 @@
-//! Where signed links lead, how long they may live and how often they may be tried, as an operator says it.
+//! Settings of signed links: public URL, maximum life, rate limit.
 
 use clap::Args;
 use holdpoint_engine::Engine;
 
-pub(super) use crate::links::Settings;
+pub(super) use crate::links::LinkConfig;
 
 const HEADING: &str = "Signed links";
 const LIFE_SECONDS_MIN: u64 = 60;
@@ -11,20 +11,20 @@ const LIFE_SECONDS_MAX: u64 = Engine::LINK_LIFE_MS_MAX / 1000;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LinkArgs {
-    /// What links begin with, as others reach this server: https://holdpoint.example.com
-    /// [default: http:// or, with TLS, https:// and the address that is listened on]
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_PUBLIC_URL", value_name = "URL", value_parser = base)]
+    /// Base URL of links, at which users reach this server, such as https://holdpoint.example.com
+    /// [default: http:// or, with TLS, https:// and the listen address]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_PUBLIC_URL", value_name = "URL", value_parser = parse_base_url)]
     public_url: Option<String>,
-    /// Seconds that a link may be valid for at most, up to 2592000 (30 days). The default is a week
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_SECONDS_MAX", value_name = "N", default_value_t = Settings::LIFE_SECONDS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(LIFE_SECONDS_MIN..=LIFE_SECONDS_MAX))]
+    /// Maximum life of a link in seconds, up to 2592000 (30 days). The default is a week
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_SECONDS_MAX", value_name = "N", default_value_t = LinkConfig::LIFE_SECONDS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(LIFE_SECONDS_MIN..=LIFE_SECONDS_MAX))]
     link_seconds_max: u64,
-    /// Requests a second that one interrupt takes over links in each name, and invalid links that may be tried from each
-    /// address and from everywhere together; more get 429. 0 means no limit
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_RATE_LIMIT", value_name = "N", default_value_t = Settings::RATE_DEFAULT)]
+    /// Requests per second over the links of one principal to one interrupt, and invalid links per second from one
+    /// address and from all addresses together; more get 429. 0 means no limit
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_RATE_LIMIT", value_name = "N", default_value_t = LinkConfig::RATE_DEFAULT)]
     link_rate_limit: u32,
 }
 
-/// Complete but for the address, which is known when it is listened on.
+/// Settings without the address of the server, which is known once the server listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkSettings {
     public_url: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct LinkSettings {
 }
 
 impl LinkArgs {
-    pub(super) fn settle(self) -> LinkSettings {
+    pub(super) fn into_settings(self) -> LinkSettings {
         LinkSettings {
             public_url: self.public_url,
             life_ms_max: self.link_seconds_max * 1000,
@@ -48,8 +48,8 @@ impl LinkSettings {
     }
 
     /// Returns the settings of a server that clients on this machine reach at `own_url`.
-    pub(crate) fn at(&self, own_url: &str) -> Settings {
-        Settings {
+    pub(crate) fn at(&self, own_url: &str) -> LinkConfig {
+        LinkConfig {
             public_url: self.public_url().unwrap_or(own_url).to_owned(),
             page_base: self.public_url().unwrap_or_default().to_owned(),
             life_ms_max: self.life_ms_max,
@@ -58,8 +58,8 @@ impl LinkSettings {
     }
 }
 
-/// A URL that a path can follow.
-fn base(text: &str) -> Result<String, String> {
+/// Parses a URL to which a path can be appended.
+fn parse_base_url(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches('/');
     let rest = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     let fits = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
@@ -76,18 +76,21 @@ mod tests {
 
     use crate::config::tests::load;
 
-    fn settings(flags: &[&str]) -> Option<Settings> {
+    fn settings(flags: &[&str]) -> Option<LinkConfig> {
         load(flags).ok().map(|config| config.links.at("http://127.0.0.1:8484"))
     }
 
     #[test]
-    fn links_lead_to_the_address_that_is_listened_on_unless_set() {
+    fn links_lead_to_the_listen_address_unless_set() {
         let found = settings(&[]).unwrap();
-        assert_eq!(found, Settings { public_url: "http://127.0.0.1:8484".to_owned(), ..Settings::default() });
+        assert_eq!(
+            found,
+            LinkConfig { public_url: "http://127.0.0.1:8484".to_owned(), ..LinkConfig::default() }
+        );
     }
 
     #[test]
-    fn a_public_url_is_one_that_a_path_can_follow() {
+    fn a_public_url_has_a_host_and_no_query_or_credentials() {
         let of = |url: &str| settings(&["--public-url", url]).map(|settings| settings.public_url);
         for (given, base) in [
             ("https://a.example", Some("https://a.example")),
@@ -107,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_limits() {
+    fn the_maximum_life_of_links_is_bounded() {
         let life = |seconds| settings(&["--link-seconds-max", seconds]).map(|settings| settings.life_ms_max);
         assert_eq!((life("60"), life("2592000")), (Some(60_000), Some(Engine::LINK_LIFE_MS_MAX)));
         assert_eq!((life("59"), life("2592001")), (None, None));

@@ -11,8 +11,8 @@ const HEADING: &str = "Metrics";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MetricsArgs {
-    /// Serves /metrics on this address only, in plain http, with /healthz and /readyz beside it [default: with the rest]
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_METRICS_LISTEN", value_name = "HOST:PORT", value_parser = super::address)]
+    /// Serves /metrics on this address only, over plain http, with /healthz and /readyz [default: the address of the API]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_METRICS_LISTEN", value_name = "HOST:PORT", value_parser = super::parse_address)]
     metrics_listen: Option<SocketAddr>,
     /// Requires an API key with this scope for /metrics, such as runs:read [default: no key]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_METRICS_SCOPE", value_name = "SCOPE")]
@@ -21,14 +21,14 @@ pub(crate) struct MetricsArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetricsSettings {
-    /// The address of its own, if it has one.
+    /// The separate address, if there is one.
     pub listen: Option<SocketAddr>,
-    /// The scope that a key needs, if one is needed.
+    /// The required scope, if one is required.
     pub scope: Option<&'static str>,
 }
 
 impl MetricsArgs {
-    pub(super) fn settle(self) -> anyhow::Result<MetricsSettings> {
+    pub(super) fn into_settings(self) -> anyhow::Result<MetricsSettings> {
         let scope = match self.metrics_scope {
             None => None,
             Some(name) => match SCOPES.into_iter().find(|scope| *scope == name) {
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(
             load(&[]).unwrap().metrics,
             MetricsSettings::default(),
-            "open and with the rest unless set"
+            "open and at the address of the API unless set"
         );
         let lines = "metrics_listen = \"127.0.0.1:9464\"\nmetrics_scope = \"tenants:manage\"";
         let of_file = load_with_file(&[], lines).unwrap().metrics;

@@ -1,32 +1,32 @@
-//! Which networks the nodes of a server may call, as an operator says it.
+//! Settings of the outgoing policy: networks that the nodes of a server may call.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use holdpoint_engine::outgoing::{Authorities, BadNetwork, Network, Outgoing, Policy};
+use holdpoint_engine::outgoing::{Authorities, BadNetwork, Network, Outgoing, OutgoingPolicy};
 
 const HEADING: &str = "Outgoing calls";
-/// Where clouds tell their machines secrets.
+/// The metadata service of clouds, which gives out credentials.
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
-/// For `serve`, and for checking definitions as that server would.
+/// Flags of `serve`, and of `workflows check`, which checks definitions with the same policy.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct OutgoingArgs {
-    /// A network that nodes may call although it is private or special, such as 10.20.0.0/16. Repeat for more, or
+    /// Network that nodes may call although it is private or special, such as 10.20.0.0/16. Repeat for more, or
     /// separate them by commas. Calls still need https
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
     outgoing_allow: Vec<Network>,
-    /// A network that nodes must not call, whatever else is allowed. Repeat for more, or separate them by commas
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_DENY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    /// Network that nodes must not call; wins over --outgoing-allow. Repeat for more, or separate them by commas
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_DENY", value_name = "CIDR", value_delimiter = ',', value_parser = parse_network)]
     outgoing_deny: Vec<Network>,
-    /// For development and tests: nodes may call this machine itself, also over http. Whoever can register a workflow
-    /// can then reach whatever listens here
+    /// For development and tests: nodes may call this machine itself, also over http. Any caller that may register a
+    /// workflow can then reach local services
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW_LOOPBACK")]
     outgoing_allow_loopback: bool,
-    /// PEM file with certificates of authorities that outgoing calls trust beside those of the machine, such as the one of
-    /// your own network
+    /// PEM file with certificates of authorities that outgoing calls trust in addition to those of the machine, such as
+    /// the one of your own network
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_CA", value_name = "FILE")]
     outgoing_ca: Option<PathBuf>,
 }
@@ -39,13 +39,13 @@ pub(crate) struct OutgoingSettings {
     authorities: Authorities,
 }
 
-/// Blanks beside the commas of a list mean nothing.
-fn network(text: &str) -> Result<Network, BadNetwork> {
+/// Parses a network. Spaces beside the commas of a list are ignored.
+fn parse_network(text: &str) -> Result<Network, BadNetwork> {
     text.trim().parse()
 }
 
-/// Read at start, so that a file which is missing or holds something else is known before the first call fails.
-fn authorities(file: Option<&Path>) -> anyhow::Result<Authorities> {
+/// Reads the authorities at the start, so that a missing or invalid file is an error before the first call.
+fn read_authorities(file: Option<&Path>) -> anyhow::Result<Authorities> {
     let Some(path) = file else { return Ok(Authorities::default()) };
     let about = || format!("--outgoing-ca {}", path.display());
     let pem = std::fs::read(path).with_context(about)?;
@@ -53,12 +53,12 @@ fn authorities(file: Option<&Path>) -> anyhow::Result<Authorities> {
 }
 
 impl OutgoingArgs {
-    pub(crate) fn settle(self) -> anyhow::Result<OutgoingSettings> {
+    pub(crate) fn into_settings(self) -> anyhow::Result<OutgoingSettings> {
         Ok(OutgoingSettings {
             allow: self.outgoing_allow,
             deny: self.outgoing_deny,
             allow_loopback: self.outgoing_allow_loopback,
-            authorities: authorities(self.outgoing_ca.as_deref())?,
+            authorities: read_authorities(self.outgoing_ca.as_deref())?,
         })
     }
 }
@@ -68,13 +68,13 @@ impl OutgoingSettings {
         self.with_loopback(self.allow_loopback)
     }
 
-    /// For what subscribers are told: the same networks, but loopback is a choice of its own, and so is how many calls
-    /// are under way.
+    /// Returns the client for webhooks: the same networks, with a separate setting for loopback and a separate limit of
+    /// concurrent calls.
     pub(crate) fn for_webhooks(&self, allow_loopback: bool) -> Outgoing {
         self.with_loopback(allow_loopback)
     }
 
-    /// For models, whose addresses are the operator's own: one may well run on this machine.
+    /// Returns the client for models. The operator sets their addresses, so that a model may run on this machine.
     pub(crate) fn for_models(&self) -> Outgoing {
         self.with_loopback(true)
     }
@@ -82,25 +82,31 @@ impl OutgoingSettings {
     fn with_loopback(&self, allow_loopback: bool) -> Outgoing {
         let (allow, deny) = (self.allow.clone(), self.deny.clone());
         let authorities = self.authorities.clone();
-        Outgoing::new(Policy { allow, deny, allow_loopback, authorities, ..Policy::default() })
+        Outgoing::new(OutgoingPolicy {
+            allow,
+            deny,
+            allow_loopback,
+            authorities,
+            ..OutgoingPolicy::default()
+        })
     }
 
-    /// What an operator should read in the log at every start. Loopback is warned of where calls are made.
-    pub(crate) fn tell(&self) {
+    /// Logs the policy at the start. The client itself warns of loopback.
+    pub(crate) fn log(&self) {
         if !self.allow.is_empty() || !self.deny.is_empty() {
-            tracing::info!(allow = ?self.allow, deny = ?self.deny, "outgoing calls have rules of their own");
+            tracing::info!(allow = ?self.allow, deny = ?self.deny, "outgoing policy");
         }
         if !self.authorities.is_empty() {
             tracing::info!(
                 certificates = self.authorities.len(),
-                "outgoing calls trust authorities of --outgoing-ca"
+                "outgoing calls trust the authorities of --outgoing-ca"
             );
         }
         let within = |networks: &[Network]| networks.iter().any(|network| network.contains(METADATA));
         if within(&self.allow) && !within(&self.deny) {
             tracing::warn!(
-                "--outgoing-allow opens {METADATA}, where clouds tell their machines secrets; close it with \
-                 --outgoing-deny 169.254.0.0/16"
+                "--outgoing-allow includes {METADATA}, the metadata service of clouds, which gives out credentials; \
+                 exclude it with --outgoing-deny 169.254.0.0/16"
             );
         }
     }
@@ -125,7 +131,7 @@ mod tests {
         assert_eq!(
             load(&[]).unwrap().outgoing,
             OutgoingSettings::default(),
-            "nothing is open unless it is opened"
+            "no network is allowed unless set"
         );
         let refused = load_with_file(&[], "outgoing_allow = [\"10.0.0.1/8\"]").unwrap_err();
         assert!(refused.contains("outgoing_allow: ") && refused.contains("10.0.0.1/8"), "{refused}");
@@ -149,7 +155,7 @@ mod tests {
         ] {
             let name = path.display().to_string();
             let args = OutgoingArgs { outgoing_ca: Some(path), ..OutgoingArgs::default() };
-            let error = format!("{:#}", args.settle().unwrap_err());
+            let error = format!("{:#}", args.into_settings().unwrap_err());
             assert!(error.contains(&name) && !error.contains("aGVsbG8"), "{error}");
         }
     }

@@ -16,10 +16,10 @@ pub(crate) struct QuotaArgs {
     /// Stored revisions of workflows and agents
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_QUOTA_DEFINITIONS", value_name = "N", default_value_t = Quotas::default().definitions)]
     quota_definitions: u64,
-    /// Durable deliveries of webhooks that are not over; new runs are rejected while there are as many
+    /// Unfinished durable deliveries of webhooks; new runs are rejected while the quota is used up
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_QUOTA_DELIVERIES", value_name = "N", default_value_t = Quotas::default().deliveries)]
     quota_deliveries: u64,
-    /// Runs that one run starts, directly or through others
+    /// Runs that one run starts, directly or through child runs
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_QUOTA_FAMILY_RUNS", value_name = "N", default_value_t = Quotas::default().family_runs)]
     quota_family_runs: u64,
     /// Bytes of the events of a run that is forked. The default is 64 MiB
@@ -30,7 +30,7 @@ pub(crate) struct QuotaArgs {
     quota_streams: u64,
 }
 
-/// The quotas that the engine enforces, and the one of the server.
+/// The quotas that the engine enforces, and the quota of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaSettings {
     pub engine: Quotas,
@@ -38,7 +38,7 @@ pub(crate) struct QuotaSettings {
 }
 
 impl QuotaArgs {
-    pub(super) fn settle(self) -> QuotaSettings {
+    pub(super) fn into_settings(self) -> QuotaSettings {
         let engine = Quotas {
             open_runs: self.quota_open_runs,
             stored_bytes: self.quota_stored_bytes,

@@ -8,9 +8,9 @@ const DAYS_MAX: u64 = 365;
 
 /// Parses a duration of at most a year, such as `12h` or `30d`, or `0`.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    seconds_within(text, ..=DAYS_MAX * 24 * 3600).map(Duration::from_secs).ok_or_else(|| {
-        format!("write a number and s, m, h, d or w, such as 24h, up to {DAYS_MAX}d; or 0 to keep none")
-    })
+    seconds_within(text, ..=DAYS_MAX * 24 * 3600)
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("must be a number and s, m, h, d or w, such as 24h, up to {DAYS_MAX}d; or 0"))
 }
 
 #[cfg(test)]

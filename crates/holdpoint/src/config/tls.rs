@@ -1,4 +1,4 @@
-//! TLS of the server, and the warning for servers that others reach without it.
+//! Settings of TLS, and the warning for servers that other machines reach without it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ const HEADING: &str = "TLS";
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TlsArgs {
-    /// Serves https with the certificate in this PEM file, followed by those of intermediate authorities. The file is
-    /// read again when it changes and on SIGHUP [default: plain http]
+    /// PEM file with the certificate for https, followed by those of intermediate authorities. The file is read again
+    /// when it changes and on SIGHUP [default: plain http]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// PEM file with the private key of --tls-cert
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// PEM file with authorities of client certificates. Clients without a certificate of one of them are refused on every
-    /// path, /healthz included
+    /// PEM file with authorities of client certificates. Clients without a certificate of one of them are rejected on
+    /// every path, including /healthz
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 }
 
 impl TlsArgs {
-    pub(super) fn settle(self) -> anyhow::Result<Option<TlsFiles>> {
+    pub(super) fn into_settings(self) -> anyhow::Result<Option<TlsFiles>> {
         let client_ca = self.tls_client_ca;
         match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key, client_ca })),
@@ -76,24 +76,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_needs_its_key() {
+    fn a_certificate_requires_its_key() {
         let path = |name: &str| Some(PathBuf::from(name));
-        assert_eq!(TlsArgs::default().settle().unwrap(), None);
+        assert_eq!(TlsArgs::default().into_settings().unwrap(), None);
         let args = TlsArgs { tls_cert: path("c"), tls_key: path("k"), tls_client_ca: path("ca") };
-        let chosen = args.clone().settle().unwrap().unwrap();
+        let chosen = args.clone().into_settings().unwrap().unwrap();
         assert_eq!((chosen.certificate, chosen.key, chosen.client_ca), ("c".into(), "k".into(), path("ca")));
         let without_key = TlsArgs { tls_key: None, ..args.clone() };
-        assert_eq!(without_key.settle().unwrap_err().to_string(), "--tls-cert requires --tls-key");
+        assert_eq!(without_key.into_settings().unwrap_err().to_string(), "--tls-cert requires --tls-key");
         for args in
             [TlsArgs { tls_cert: None, ..args.clone() }, TlsArgs { tls_cert: None, tls_key: None, ..args }]
         {
-            let refused = args.settle().unwrap_err().to_string();
+            let refused = args.into_settings().unwrap_err().to_string();
             assert!(refused.contains("requires --tls-cert"), "{refused}");
         }
     }
 
     #[test]
-    fn a_server_beyond_loopback_without_tls_is_warned_of() {
+    fn a_server_on_a_network_without_tls_gets_a_warning() {
         let warned = |listen: &str, scheme, public_url| {
             unencrypted_warning(listen.parse().unwrap(), scheme, public_url).is_some()
         };

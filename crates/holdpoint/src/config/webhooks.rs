@@ -1,4 +1,4 @@
-//! How webhooks are delivered, as an operator says it.
+//! Settings of webhook deliveries.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use holdpoint_engine::WebhookSettings;
 use super::retention;
 
 const HEADING: &str = "Webhooks";
-/// An attempt must be over while its delivery is still one node's alone.
+/// Minimum lease: an attempt must end before another node may claim the delivery.
 const LEASE_MIN: Duration = Duration::from_secs(6);
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WebhookArgs {
-    /// For development and tests: webhooks and callbacks may lead to this machine itself, also over http. Nothing else is
-    /// relaxed. Any caller that may register a webhook can then reach local services
+    /// For development and tests: webhooks and callbacks may lead to this machine itself, also over http. No other rule
+    /// is relaxed. Any caller that may register a webhook can then reach local services
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_ALLOW_PRIVATE_WEBHOOKS")]
     pub allow_private_webhooks: bool,
     /// Time without deliveries to a subscriber after four failures in a row: a number and s, m, h, d or w
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_COOLDOWN", value_name = "TIME", value_parser = retention::parse, default_value = "1h")]
     webhook_cooldown: Duration,
     /// Time for which a durable delivery is leased to one node; then another node may send it. At least 6s
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_LEASE", value_name = "TIME", value_parser = lease, default_value = "30s")]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_LEASE", value_name = "TIME", value_parser = parse_lease, default_value = "30s")]
     webhook_lease: Duration,
     /// Time for which deliveries and their attempts are stored
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_LOG_RETENTION", value_name = "TIME", value_parser = retention::parse, default_value = "7d")]
@@ -31,10 +31,10 @@ pub(crate) struct WebhookArgs {
     webhook_dead_letter_retention: Duration,
 }
 
-fn lease(text: &str) -> Result<Duration, String> {
+fn parse_lease(text: &str) -> Result<Duration, String> {
     let lease = retention::parse(text)?;
     if lease < LEASE_MIN {
-        return Err(format!("must be at least {}s: one attempt takes up to five", LEASE_MIN.as_secs()));
+        return Err(format!("must be at least {}s: one attempt takes up to 5s", LEASE_MIN.as_secs()));
     }
     Ok(lease)
 }
@@ -51,13 +51,13 @@ impl WebhookArgs {
         }
     }
 
-    /// What an operator should read in the log at every start.
-    pub(crate) fn tell(&self) {
+    /// Logs a warning at every start if webhooks may reach this machine.
+    pub(crate) fn log(&self) {
         if self.allow_private_webhooks {
             tracing::warn!(
-                "WEBHOOKS MAY REACH THIS MACHINE: --allow-private-webhooks lets webhooks and callbacks lead to loopback \
-                 addresses, by http:// too. This is for development and tests; do not use it where others can \
-                 register webhooks or start runs."
+                "WEBHOOKS MAY REACH THIS MACHINE: --allow-private-webhooks allows webhooks and callbacks to loopback \
+                 addresses, also over http. Use it for development and tests only, not where others can register \
+                 webhooks or start runs."
             );
         }
     }
@@ -70,7 +70,7 @@ mod tests {
     use crate::config::tests::{load, load_with_file};
 
     #[test]
-    fn defaults_are_those_of_the_engine_and_nothing_is_open_unless_it_is_opened() {
+    fn defaults_are_those_of_the_engine_and_loopback_is_forbidden() {
         let (chosen, default) = (load(&[]).unwrap().webhooks, WebhookSettings::default());
         assert!(!chosen.allow_private_webhooks && chosen.settings().callbacks);
         let times = |settings: &WebhookSettings| {
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(settings.keep_dead_letters.as_secs(), 60 * 24 * 3600);
         for (line, words) in [
             ("webhook_lease = \"5s\"", "webhook_lease: must be at least 6s"),
-            ("webhook_cooldown = \"soon\"", "webhook_cooldown: write a number"),
+            ("webhook_cooldown = \"soon\"", "webhook_cooldown: must be a number"),
             ("webhook_dead_letter_retention = 1.5", "webhook_dead_letter_retention: must be a string"),
         ] {
             let refused = load_with_file(&[], line).unwrap_err();

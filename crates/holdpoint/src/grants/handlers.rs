@@ -9,9 +9,9 @@ use holdpoint_engine::GrantRecord;
 
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns, CanReadWorkflows};
-use crate::body::{Body, InPath};
+use crate::body::{InPath, JsonBody};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed, Outcome};
+use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
 
 pub(crate) async fn show(
     State(app): State<App>,
@@ -19,7 +19,7 @@ pub(crate) async fn show(
     InPath(id): InPath<String>,
 ) -> Result<Json<Grant>, ApiError> {
     let (of, interrupt) = parse(&caller, &id)?;
-    Ok(Json(describe(&found(app.engine.grant(&of, interrupt).await)?)?))
+    Ok(Json(describe(&require_grant(app.engine.grant(&of, interrupt).await)?)?))
 }
 
 /// Uses a grant. The use is stored permanently, and a receipt answers the same request again. A refusal is not stored,
@@ -28,7 +28,7 @@ pub(crate) async fn consume(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
-    Keyed(key, Body(body)): Keyed<Body<ConsumeGrant>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<ConsumeGrant>>,
 ) -> Result<ApiResponse, ApiError> {
     let key_hash = key.hash_for(caller.sender()).ok_or_else(|| {
         ApiError::invalid("Idempotency-Key", "is required; the same key identifies the same use of the grant")
@@ -37,7 +37,7 @@ pub(crate) async fn consume(
     let by = caller.principal().name;
     let consume = async {
         let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key_hash)).await;
-        Ok(Outcome::Final(ApiResponse::json(StatusCode::OK, &describe(&found(used)?)?)))
+        Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &describe(&require_grant(used)?)?)))
     };
     key.once_in_parts(&app, caller.sender(), consume).await
 }
@@ -49,7 +49,7 @@ pub(crate) async fn of_workflow(
 ) -> Result<Json<WorkflowGrants>, ApiError> {
     let missing = || ApiError::not_found("workflow");
     let id = WorkflowId::parse(&id).map_err(|_| missing())?;
-    let workflow = app.engine.latest(caller.tenant(), &id).await?.ok_or_else(missing)?;
+    let workflow = app.engine.latest_workflow(caller.tenant(), &id).await?.ok_or_else(missing)?;
     let gates = workflow.nodes.iter().filter_map(|node| {
         let permits = app.engine.permits(&workflow, &node.id);
         let permits: Vec<_> = permits.into_iter().map(super::permit).collect();
@@ -73,7 +73,7 @@ fn parse(caller: &Caller, id: &str) -> Result<(RunRef, InterruptId), ApiError> {
     parsed.ok_or_else(|| ApiError::not_found("grant"))
 }
 
-fn found(granted: Result<GrantRecord, holdpoint_engine::Error>) -> Result<GrantRecord, ApiError> {
+fn require_grant(granted: Result<GrantRecord, holdpoint_engine::Error>) -> Result<GrantRecord, ApiError> {
     match granted {
         Err(holdpoint_engine::Error::NotFound(_)) => Err(ApiError::not_found("grant")),
         other => Ok(other?),

@@ -8,15 +8,15 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::get("/v1/grants/{grantId}", "getGrant", handlers::show)
-            .says("Get a grant with its decision and the effects that used it")
+            .summary("Get a grant with its decision and the effects that used it")
             .response::<Grant>(200),
         Route::post("/v1/grants/{grantId}:consume", "consumeGrant", handlers::consume)
-            .says("Use a grant once, before an effect outside of Holdpoint; requires an Idempotency-Key")
+            .summary("Use a grant once, before an effect outside of Holdpoint; requires an Idempotency-Key")
             .body::<ConsumeGrant>()
             .response::<Grant>(200)
-            .fails(&[409]),
+            .errors(&[409]),
         Route::get("/v1/workflows/{workflowId}/grants", "getWorkflowGrants", handlers::of_workflow)
-            .says("List the gates of a workflow with the effects that each permits")
+            .summary("List the gates of a workflow with the effects that each permits")
             .response::<WorkflowGrants>(200),
     ]
 }

@@ -1,4 +1,4 @@
-//! Making holds, waiting for them, taking them back.
+//! Handlers that create holds, wait for them and cancel them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,39 +7,41 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
-use holdpoint_core::{Run, RunRef, Start, check_new_entry};
+use holdpoint_core::{Run, RunRef, StartRequest, check_new_entry};
 use holdpoint_engine::{Engine, Once};
 use tokio::time::Instant;
 
-use super::translate::{asked, describe, is_waiting};
+use super::translate::{describe, is_waiting, parse_request};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
-use crate::body::{Body, InPath, NoBody, Params};
+use crate::body::{IgnoredBody, InPath, JsonBody, Params};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 use crate::links::Links;
 use crate::streams::StreamPermit;
 
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
-    Keyed(key, Body(body)): Keyed<Body<CreateHold>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<CreateHold>>,
 ) -> Result<ApiResponse, ApiError> {
-    let request = asked(&body)?;
-    let start = Start { tags: body.tags.unwrap_or_default(), ..caller.start() };
+    let request = parse_request(&body)?;
+    let start = StartRequest { tags: body.tags.unwrap_or_default(), ..caller.start() };
     app.engine.prepare_holds(caller.tenant()).await?;
     let named = body.approvers.unwrap_or_default();
     let unknown = app.engine.find_unknown_people(caller.tenant(), &named).await?;
     for name in &unknown {
         check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
     }
-    let begin = async |once: Option<&Once<_>>| Ok(app.engine.hold(&request, start, once.cloned()).await?);
+    let begin =
+        async |once: Option<&Once<_>>| Ok(app.engine.create_hold(&request, start, once.cloned()).await?);
     let shown_by = app.clone();
-    key.once(&app, caller.sender(), move |run: &Run| created(&shown_by.links, run, &unknown), begin).await
+    key.once(&app, caller.sender(), move |run: &Run| respond_created(&shown_by.links, run, &unknown), begin)
+        .await
 }
 
-/// Answers with a new hold, with a warning for each approver that no key of the tenant matches.
-fn created(links: &Links, run: &Run, unknown: &[String]) -> ApiResponse {
+/// Returns the response with a new hold, with a warning for each approver that no key of the tenant matches.
+fn respond_created(links: &Links, run: &Run, unknown: &[String]) -> ApiResponse {
     let mut hold = describe(links, run);
     if let Some(hold) = hold.as_mut().filter(|_| !unknown.is_empty()) {
         hold.warnings = Some(unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect());
@@ -47,7 +49,7 @@ fn created(links: &Links, run: &Run, unknown: &[String]) -> ApiResponse {
     ApiResponse::json(StatusCode::CREATED, &hold)
 }
 
-/// The hold as it is, or once it is no longer waiting, whichever comes first.
+/// Returns a hold. With `wait`, returns it when it no longer waits, or after that time.
 pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
@@ -58,15 +60,15 @@ pub(crate) async fn show(
     if seconds > WAIT_SECONDS_MAX {
         return Err(ApiError::invalid("wait", format!("must be 0 to {WAIT_SECONDS_MAX}")));
     }
-    let of = of(&caller, &hold)?;
-    let wait = settled(&app, &of, Instant::now() + Duration::from_secs(seconds));
+    let of = parse_hold(&caller, &hold)?;
+    let wait = wait_until_settled(&app, &of, Instant::now() + Duration::from_secs(seconds));
     let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
     let run = guard.during(wait).await?;
     describe(&app.links, &run).map(Json).ok_or_else(no_hold)
 }
 
-/// A hold whose id cannot be one is simply not found.
-fn of(caller: &Caller, hold: &str) -> Result<RunRef, ApiError> {
+/// Returns the run of a hold. An invalid id is not found.
+fn parse_hold(caller: &Caller, hold: &str) -> Result<RunRef, ApiError> {
     caller.run(hold).map_err(|_| no_hold())
 }
 
@@ -74,20 +76,20 @@ fn no_hold() -> ApiError {
     ApiError::not_found("hold")
 }
 
-async fn found(app: &App, of: &RunRef) -> Result<Arc<Run>, ApiError> {
+async fn load_hold(app: &App, of: &RunRef) -> Result<Arc<Run>, ApiError> {
     let run = match app.engine.run(of).await {
         Err(holdpoint_engine::Error::NotFound(_)) => return Err(no_hold()),
         other => other?,
     };
-    if Engine::held(&run).is_some() { Ok(run) } else { Err(no_hold()) }
+    if Engine::hold_interrupt(&run).is_some() { Ok(run) } else { Err(no_hold()) }
 }
 
-async fn settled(app: &App, of: &RunRef, until: Instant) -> Result<Arc<Run>, ApiError> {
+async fn wait_until_settled(app: &App, of: &RunRef, until: Instant) -> Result<Arc<Run>, ApiError> {
     let mut news = app.engine.subscribe(of);
     let mut stopping = app.stopping.clone();
     loop {
-        let run = found(app, of).await?;
-        let waits = Engine::held(&run).is_some_and(|held| is_waiting(&run, held));
+        let run = load_hold(app, of).await?;
+        let waits = Engine::hold_interrupt(&run).is_some_and(|held| is_waiting(&run, held));
         if !waits || Instant::now() >= until || *stopping.borrow() {
             return Ok(run);
         }
@@ -103,12 +105,12 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(hold): InPath<String>,
-    Keyed(key, NoBody): Keyed<NoBody>,
+    KeyedBody(key, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<ApiResponse, ApiError> {
-    let of = of(&caller, &hold)?;
+    let of = parse_hold(&caller, &hold)?;
     let cancel = async |once: Option<&Once<_>>| {
-        found(&app, &of).await?;
-        let reason = Some("the hold was taken back".to_owned());
+        load_hold(&app, &of).await?;
+        let reason = Some("the hold was cancelled".to_owned());
         Ok(app.engine.cancel_once(&of, reason, caller.principal(), once).await?)
     };
     let shown_by = app.clone();

@@ -1,4 +1,4 @@
-//! Between holds on the wire and what is asked: pure functions.
+//! Translates between the documents of holds and interrupts. Pure functions.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use holdpoint_api::holds::{
     APPROVERS_MAX, CHOICES_MAX, CreateHold, Hold, HoldApproval, HoldQuestion, HoldQuestions, HoldTerms,
     TITLE_CHARS_MAX,
 };
-use holdpoint_core::{AUTH_REQUIRED, Interrupt, Kind, Request, Resolution, Run, limits};
+use holdpoint_core::{AUTH_REQUIRED, Interrupt, InterruptRequest, Kind, Resolution, Run, limits};
 use holdpoint_engine::Engine;
 use schemars::json_schema;
 use serde_json::Value;
@@ -15,21 +15,22 @@ use crate::error::ApiError;
 use crate::json::to_json;
 use crate::links::Links;
 
-/// How a text can be shown: as Markdown, with its lines, or as a patch.
+/// Media types of a text: Markdown, plain lines, or a patch.
 const TEXT_TYPES: [&str; 3] = ["text/markdown", "text/plain", "text/x-diff"];
 /// The only question of a hold with choices or a schema.
 const QUESTION: &str = "answer";
 
-/// A plain title is a yes or no; choices and a schema are one question each, with the answer held to a schema.
-pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
+/// Returns the request of a hold. A title alone is an approval; choices or a schema make a clarification with one
+/// question, whose answer must match the schema.
+pub(super) fn parse_request(body: &CreateHold) -> Result<InterruptRequest, ApiError> {
     if body.title.trim().is_empty() || body.title.chars().count() > TITLE_CHARS_MAX {
         return Err(ApiError::invalid("title", format!("must be 1 to {TITLE_CHARS_MAX} characters")));
     }
     let schema = match (&body.choices, &body.schema) {
         (Some(_), Some(_)) => {
-            return Err(ApiError::invalid("choices", "give this or schema, not both of them"));
+            return Err(ApiError::invalid("choices", "give this or schema, not both"));
         }
-        (Some(choices), None) => Some(of_choices(choices)?),
+        (Some(choices), None) => Some(choices_schema(choices)?),
         (None, Some(schema)) => Some(schema.0.clone()),
         (None, None) => None,
     };
@@ -55,7 +56,7 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
             to_json(&HoldQuestions { questions, terms, artifact_type: data_type })
         }
     };
-    Ok(Request { timeout_ms: body.timeout_ms, ..Request::new(kind, data) })
+    Ok(InterruptRequest { timeout_ms: body.timeout_ms, ..InterruptRequest::new(kind, data) })
 }
 
 /// Returns the members that do not depend on the kind of the hold.
@@ -83,7 +84,7 @@ fn terms(body: &CreateHold, kind: Kind) -> Result<HoldTerms<'_>, ApiError> {
     })
 }
 
-/// Returns how the data is shown. Only texts have a choice.
+/// Returns the media type of the data. Only a text can have another type than the default.
 fn media_type<'a>(data: &Value, named: Option<&'a str>) -> Result<&'a str, ApiError> {
     match named {
         None if data.is_string() => Ok("text/markdown"),
@@ -103,13 +104,13 @@ fn check_required(required: u64, kind: Kind) -> Result<(), ApiError> {
         return Err(ApiError::invalid("requiredApprovals", format!("must be 1 to {max}")));
     }
     if required > 1 && kind != Kind::Approval {
-        let message = "is for approvals; a hold with choices or a schema takes one answer";
+        let message = "requires an approval; a hold with choices or a schema accepts one answer";
         return Err(ApiError::invalid("requiredApprovals", message));
     }
     Ok(())
 }
 
-fn of_choices(choices: &[String]) -> Result<Value, ApiError> {
+fn choices_schema(choices: &[String]) -> Result<Value, ApiError> {
     let mut known = choices.to_vec();
     known.sort();
     known.dedup();
@@ -121,14 +122,14 @@ fn of_choices(choices: &[String]) -> Result<Value, ApiError> {
     Ok(json_schema!({"enum": choices}).to_value())
 }
 
-/// Whether nothing came of it yet.
+/// Returns true if the hold has no answer and its run has not finished.
 pub(super) fn is_waiting(run: &Run, held: &Interrupt) -> bool {
     held.resolution.is_none() && !run.finished()
 }
 
-/// Describes a hold. Returns None if the run is not one.
+/// Describes a hold. Returns None if the run is not a hold.
 pub(super) fn describe(links: &Links, run: &Run) -> Option<Hold> {
-    let held = Engine::held(run)?;
+    let held = Engine::hold_interrupt(run)?;
     let answered = match &held.resolution {
         Some(Resolution::Answered { value, by, at, .. }) => Some((value, by, *at)),
         Some(Resolution::TimedOut { .. }) | None => None,
@@ -153,7 +154,7 @@ pub(super) fn describe(links: &Links, run: &Run) -> Option<Hold> {
     })
 }
 
-/// To a question its answer alone; of an approval everything that was said.
+/// Returns the answer to the only question of a clarification, or the whole answer to an approval.
 fn answer(held: &Interrupt, value: &Value) -> Value {
     match held.kind {
         Kind::Clarification => value["answers"][QUESTION].clone(),
@@ -172,13 +173,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn request(body: Value) -> Result<Request, String> {
-        let asked = asked(&serde_json::from_value(body).unwrap());
+    fn request(body: Value) -> Result<InterruptRequest, String> {
+        let asked = parse_request(&serde_json::from_value(body).unwrap());
         asked.map_err(|error| error.body()["details"]["field"].as_str().unwrap_or_default().to_owned())
     }
 
     #[test]
-    fn what_is_asked_depends_on_what_is_said() {
+    fn the_kind_of_a_hold_depends_on_its_members() {
         let plain = request(json!({"title": "Deploy?", "approvers": ["ann"], "timeoutMs": 5})).unwrap();
         assert_eq!((plain.kind, plain.timeout_ms), (Kind::Approval, Some(5)));
         assert_eq!(plain.data["approversList"], json!(["ann"]));

@@ -1,8 +1,8 @@
-//! What a client would rather have: a page or JSON. Whoever does not care gets JSON.
+//! Chooses between the page and JSON by the `Accept` header. A client without a preference gets JSON.
 
 use axum::http::{HeaderMap, header};
 
-/// Whether a page is wanted more than JSON.
+/// Returns true if the client prefers a page to JSON.
 pub(super) fn prefers_page(headers: &HeaderMap) -> bool {
     let texts: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -10,7 +10,7 @@ pub(super) fn prefers_page(headers: &HeaderMap) -> bool {
     quality(&text, "text/html") > quality(&text, "application/json")
 }
 
-/// How much a type is wanted, by the entry that says most about it.
+/// Returns the quality of a media type, from the most specific entry that matches it.
 fn quality(accept: &str, wanted: &str) -> f32 {
     let family = wanted.split('/').next().unwrap_or_default();
     let mut best = (0, 0.0);
@@ -40,7 +40,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn browsers_get_the_page_and_everybody_else_json() {
+    fn browsers_get_the_page_and_other_clients_get_json() {
         for (accept, page) in [
             ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
             ("text/html", true),

@@ -49,7 +49,7 @@
  * @property {string} [decidedBy] The principal that decided.
  * @property {Instant} [decidedAt] The instant of the decision.
  * @property {boolean} [timedOut] True if the deadline passed without a decision.
- * @property {string} [correlationId] The name under which the log of the server has details.
+ * @property {string} [correlationId] The id under which the log of the server has the cause.
  */
 
 /**
@@ -78,46 +78,46 @@
 /**
  * The features of this server. A feature that is not named does not exist.
  * @typedef {Object} Discovery
- * @property {string} protocolVersion
- * @property {Implementation} implementation
- * @property {string[]} supportedEnvelopes
- * @property {Object<string, number>} schemaVersions
- * @property {string[]} supportedTransports
- * @property {Object<string, number>} limits
+ * @property {string} protocolVersion The version of OpenWOP.
+ * @property {Implementation} implementation The name and version of the server.
+ * @property {string[]} supportedEnvelopes The supported types of envelopes.
+ * @property {Object<string, number>} schemaVersions The versions of the envelope schemas, by type.
+ * @property {string[]} supportedTransports The supported transports.
+ * @property {Object<string, number>} limits The limits, by name.
  * @property {string[]} fixtures The workflows for conformance tests.
- * @property {TestingFeatures} testing
+ * @property {TestingFeatures} testing Features for tests.
  * @property {Object<string, any>} configurable The options of a run, by name, with a JSON Schema each.
- * @property {number} engineVersion
- * @property {number} eventLogSchemaVersion
- * @property {AuthorizationFeatures} authorization
- * @property {Supported} debugBundle
- * @property {Extensions} extensions
- * @property {boolean} conversationPrimitive
- * @property {WebhookFeatures} [webhooks]
- * @property {DeadLetterFeatures} [deadLetter]
- * @property {ReplayFeatures} [replay]
- * @property {Observability} [observability]
+ * @property {number} engineVersion The version of the engine.
+ * @property {number} eventLogSchemaVersion The version of the schema of the event log.
+ * @property {AuthorizationFeatures} authorization Features of roles at gates.
+ * @property {Supported} debugBundle True if debug bundles are supported.
+ * @property {Extensions} extensions Extensions of the protocol.
+ * @property {boolean} conversationPrimitive True if the conversation primitive is supported.
+ * @property {WebhookFeatures} [webhooks] Features of webhooks.
+ * @property {DeadLetterFeatures} [deadLetter] Features of dead letters.
+ * @property {ReplayFeatures} [replay] Features of forks.
+ * @property {Observability} [observability] Features of telemetry. Absent if the server exports none.
  */
 
 /**
  * The name and version of the server.
  * @typedef {Object} Implementation
- * @property {string} name
- * @property {string} version
- * @property {string} vendor
+ * @property {string} name The name of the server.
+ * @property {string} version The version of the server.
+ * @property {string} vendor The vendor of the server.
  */
 
 /**
  * Features for tests.
  * @typedef {Object} TestingFeatures
- * @property {string} testKeyPrefix
- * @property {string[]} mockProviders
+ * @property {string} testKeyPrefix The prefix of test keys.
+ * @property {string[]} mockProviders The available mock providers.
  */
 
 /**
  * Features of roles at gates.
  * @typedef {Object} AuthorizationFeatures
- * @property {boolean} supported
+ * @property {boolean} supported True if gates can require roles.
  * @property {boolean} failClosed A gate that requires a role rejects a principal without any role.
  */
 
@@ -130,46 +130,46 @@
 /**
  * Extensions of the protocol.
  * @typedef {Object} Extensions
- * @property {InterruptFeatures} interrupts
+ * @property {InterruptFeatures} interrupts Features of interrupts.
  */
 
 /**
  * Features of interrupts.
  * @typedef {Object} InterruptFeatures
- * @property {string[]} profiles
- * @property {boolean} signedCallbackTokens
+ * @property {string[]} profiles The supported interrupt profiles.
+ * @property {boolean} signedCallbackTokens True if signed links are supported.
  */
 
 /**
  * Features of webhooks.
  * @typedef {Object} WebhookFeatures
- * @property {boolean} supported
- * @property {string[]} signatureAlgorithms
- * @property {boolean} durable
+ * @property {boolean} supported True if webhooks are supported.
+ * @property {string[]} signatureAlgorithms The algorithms of signatures.
+ * @property {boolean} durable True if durable deliveries are supported.
  * @property {RetryPolicy} retryPolicy The retry policy of a webhook that has none of its own.
  */
 
 /**
  * The retries of a durable webhook.
  * @typedef {Object} RetryPolicy
- * @property {number} maxAttempts
- * @property {"none" | "fixed" | "exponential"} backoff
- * @property {number} baseMs
- * @property {number} maxMs
+ * @property {number} maxAttempts The maximum number of attempts.
+ * @property {"none" | "fixed" | "exponential"} backoff The growth of the delay between attempts.
+ * @property {number} baseMs The first delay in milliseconds.
+ * @property {number} maxMs The longest delay in milliseconds.
  */
 
 /**
  * Features of dead letters.
  * @typedef {Object} DeadLetterFeatures
- * @property {boolean} supported
+ * @property {boolean} supported True if dead letters can be listed.
  * @property {number} retentionDays Whole days for which a dead letter is kept.
  */
 
 /**
  * Features of forks.
  * @typedef {Object} ReplayFeatures
- * @property {boolean} supported
- * @property {ForkMode[]} modes
+ * @property {boolean} supported True if forks are supported.
+ * @property {ForkMode[]} modes The supported modes of forks.
  */
 
 /**
@@ -180,83 +180,83 @@
 /**
  * Features of telemetry.
  * @typedef {Object} Observability
- * @property {OtelFeatures} otel
+ * @property {OtelFeatures} otel Features of OpenTelemetry.
  */
 
 /**
  * Features of OpenTelemetry.
  * @typedef {Object} OtelFeatures
- * @property {string[]} exportProtocols
+ * @property {string[]} exportProtocols The protocols of the export.
  */
 
 /**
  * The workflows of the tenant, by id.
  * @typedef {Object} WorkflowList
- * @property {WorkflowSummary[]} workflows
+ * @property {WorkflowSummary[]} workflows The latest revision of each workflow.
  */
 
 /**
  * A workflow in a list.
  * @typedef {Object} WorkflowSummary
- * @property {string} id
- * @property {string} name
- * @property {string} version
- * @property {number} revision
- * @property {Instant} updatedAt
+ * @property {string} id The id of the workflow.
+ * @property {string} name The name of the workflow.
+ * @property {string} version The version of the definition.
+ * @property {number} revision The number of the revision, from 1.
+ * @property {Instant} updatedAt The instant of the latest revision.
  */
 
 /**
  * The frame of a workflow definition. The server checks nodes and edges when a definition is registered, lists every flaw of a rejected one, and returns a definition as it was registered.
  * @typedef {Object} WorkflowDefinition
- * @property {string} id
- * @property {string} name
- * @property {string} version
- * @property {string} [description]
- * @property {Array<Object<string, any>>} nodes
- * @property {Array<Object<string, any>>} edges
- * @property {any[]} triggers
- * @property {Array<Object<string, any>>} variables
- * @property {Object<string, any>} metadata
- * @property {Object<string, any>} settings
+ * @property {string} id The id of the workflow.
+ * @property {string} name The name of the workflow.
+ * @property {string} version The version of the definition, chosen by its author.
+ * @property {string} [description] A description for readers.
+ * @property {Array<Object<string, any>>} nodes The nodes.
+ * @property {Array<Object<string, any>>} edges The edges between the nodes.
+ * @property {any[]} triggers The triggers.
+ * @property {Array<Object<string, any>>} variables The variables and inputs.
+ * @property {Object<string, any>} metadata Metadata of the author.
+ * @property {Object<string, any>} settings The settings of the runs.
  */
 
 /**
  * A definition that was registered.
  * @typedef {Object} WorkflowRegistered
- * @property {string} id
- * @property {string} version
- * @property {number} revision
+ * @property {string} id The id of the workflow.
+ * @property {string} version The version of the definition.
+ * @property {number} revision The number of the revision, from 1.
  * @property {string[]} [warnings] One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each audience without approvers.
  */
 
 /**
  * A run that was started.
  * @typedef {Object} RunCreated
- * @property {string} runId
- * @property {RunStatus} status
- * @property {string} eventsUrl
- * @property {string} statusUrl
+ * @property {string} runId The id of the run.
+ * @property {RunStatus} status The status of the run.
+ * @property {string} eventsUrl The path of the events of the run.
+ * @property {string} statusUrl The path of the run.
  * @property {string} [callbackSecret] The secret that signs the callbacks of the run, if the request has a callbackUrl and no callbackSecret. Shown once: not when the request is sent again under its Idempotency-Key.
  */
 
 /**
  * A page of runs, the newest first.
  * @typedef {Object} RunList
- * @property {RunSummary[]} runs
- * @property {string} [nextCursor]
+ * @property {RunSummary[]} runs The runs of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A run in a list.
  * @typedef {Object} RunSummary
- * @property {string} runId
- * @property {string} workflowId
- * @property {RunStatus} status
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
- * @property {string} [scopeId]
- * @property {string} [parentRunId]
- * @property {string} [errorCode]
+ * @property {string} runId The id of the run.
+ * @property {string} workflowId The id of the workflow.
+ * @property {RunStatus} status The status of the run.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} updatedAt The instant of the last change.
+ * @property {string} [scopeId] The scope of the run.
+ * @property {string} [parentRunId] The run that started this run.
+ * @property {string} [errorCode] The code of the error of a failed run.
  * @property {string} [title] The title of a hold.
  * @property {"timed_out" | "approved" | "rejected" | "answered"} [outcome] timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.
  */
@@ -264,38 +264,38 @@
 /**
  * A run as it is now. Sensitive values are shown as `[redacted]`.
  * @typedef {Object} RunSnapshot
- * @property {string} runId
- * @property {string} workflowId
- * @property {string} workflowVersion
- * @property {RunStatus} status
- * @property {RunOwner} [owner]
- * @property {string[]} [tags]
- * @property {Object<string, any>} [metadata]
- * @property {Object<string, any>} [configurable]
- * @property {Object<string, any>} [inputs]
- * @property {string} [currentNodeId]
- * @property {Instant} startedAt
- * @property {Instant} [completedAt]
- * @property {OpenInterrupt} [interrupt]
- * @property {RunError} [error]
- * @property {Instant} [pausedAt]
- * @property {string} [pausedBy]
- * @property {Instant} [pauseRequestedAt]
- * @property {string} [pauseRequestedBy]
- * @property {DrainPolicy} [drainPolicy]
- * @property {string} [pauseReason]
- * @property {string} [parentRunId]
- * @property {string} [parentNodeId]
- * @property {string} [sourceRunId]
- * @property {number} [fromSeq]
- * @property {ForkMode} [forkMode]
- * @property {string[]} [forkedBy]
+ * @property {string} runId The id of the run.
+ * @property {string} workflowId The id of the workflow.
+ * @property {string} workflowVersion The version of the workflow definition.
+ * @property {RunStatus} status The status of the run.
+ * @property {RunOwner} [owner] The tenant and principal to which the run belongs.
+ * @property {string[]} [tags] The tags of the run.
+ * @property {Object<string, any>} [metadata] The metadata of the run.
+ * @property {Object<string, any>} [configurable] The options of the run.
+ * @property {Object<string, any>} [inputs] The inputs of the run, by name.
+ * @property {string} [currentNodeId] The node that waits for an answer, otherwise one that runs, sleeps or waits for a child run.
+ * @property {Instant} startedAt The instant of the start.
+ * @property {Instant} [completedAt] The instant of the end.
+ * @property {OpenInterrupt} [interrupt] The open interrupt that the run waits for.
+ * @property {RunError} [error] The error of a failed run.
+ * @property {Instant} [pausedAt] The instant of the pause.
+ * @property {string} [pausedBy] The principal that paused the run.
+ * @property {Instant} [pauseRequestedAt] The instant at which a pause was requested that waits for running nodes.
+ * @property {string} [pauseRequestedBy] The principal that requested the pause.
+ * @property {DrainPolicy} [drainPolicy] The treatment of running nodes by the pause.
+ * @property {string} [pauseReason] The reason of the pause.
+ * @property {string} [parentRunId] The run that started this run.
+ * @property {string} [parentNodeId] The node that started this run.
+ * @property {string} [sourceRunId] The run that this run was forked from.
+ * @property {number} [fromSeq] The sequence of the first event of the source that was not copied.
+ * @property {ForkMode} [forkMode] The mode of the fork.
+ * @property {string[]} [forkedBy] The principals that forked the run, its sources or its parents, in the order of the forks.
  * @property {string[]} [requestedBy] Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent above it.
- * @property {ChildRun[]} [childRuns]
+ * @property {ChildRun[]} [childRuns] The child runs.
  * @property {Object<string, NodeState>} nodeStates The nodes of the workflow in its order, by id.
  * @property {Object<string, any>} [channels] The values of the channels, by name.
- * @property {Object<string, any>} variables
- * @property {number} eventLogSchemaVersion
+ * @property {Object<string, any>} variables The values of the variables, by name.
+ * @property {number} eventLogSchemaVersion The version of the schema of the event log.
  * @property {number} [engineVersion] The version of the engine that started the run. Missing in runs of versions that did not record it.
  */
 
@@ -309,15 +309,15 @@
 /**
  * The open interrupt that the run waits for.
  * @typedef {Object} OpenInterrupt
- * @property {string} interruptId
+ * @property {string} interruptId The id of the interrupt.
  * @property {string[]} [openInterruptIds] The ids of all open interrupts of this node, if there are several. An answer must then name its interrupt.
- * @property {string} kind
- * @property {string} nodeId
- * @property {string} key
- * @property {any} data
- * @property {Instant} requestedAt
- * @property {number} [timeoutMs]
- * @property {Instant} [expiresAt]
+ * @property {string} kind The kind of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {string} key The key of the interrupt, unique in the run.
+ * @property {any} data The data that the interrupt shows.
+ * @property {Instant} requestedAt The instant at which the interrupt opened.
+ * @property {number} [timeoutMs] The time until the deadline, in milliseconds.
+ * @property {Instant} [expiresAt] The deadline of the interrupt.
  * @property {Object<string, any> | boolean} [resumeSchema] The JSON Schema of the answer.
  * @property {string} [interruptToken] The token of a link in the caller's name. Only for callers that may answer, and never in streams.
  * @property {string} [callbackUrl] The URL of that link.
@@ -326,9 +326,9 @@
 /**
  * The error of a run or a node.
  * @typedef {Object} RunError
- * @property {string} code
- * @property {Object<string, any>} [details]
- * @property {string} message
+ * @property {string} code The error code.
+ * @property {Object<string, any>} [details] Further members; they depend on the code.
+ * @property {string} message The error message.
  * @property {boolean} [retryable] A retry may succeed.
  */
 
@@ -340,125 +340,125 @@
 /**
  * A run that the run started.
  * @typedef {Object} ChildRun
- * @property {string} runId
- * @property {string} workflowId
- * @property {string} nodeId
+ * @property {string} runId The id of the child run.
+ * @property {string} workflowId The workflow of the child run.
+ * @property {string} nodeId The node that started the child run.
  * @property {RunStatus} status The last status that the parent received.
  */
 
 /**
  * The state of a node.
  * @typedef {Object} NodeState
- * @property {NodeStatus} status
- * @property {string} typeId
- * @property {Instant} [startedAt]
- * @property {Instant} [completedAt]
- * @property {RunError} [error]
- * @property {NodeDelay} [delay]
+ * @property {NodeStatus} status The status of the node.
+ * @property {string} typeId The type of the node.
+ * @property {Instant} [startedAt] The instant of the start.
+ * @property {Instant} [completedAt] The instant of the end.
+ * @property {RunError} [error] The error of a failed node.
+ * @property {NodeDelay} [delay] The delay of a node whose server is unavailable.
  */
 
 /**
- * The status of a node, without what the node waits for.
+ * The status of a node, without the reason of its wait.
  * @typedef {"pending" | "running" | "suspended" | "sleeping" | "awaiting" | "completed" | "failed" | "skipped"} NodeStatus
  */
 
 /**
  * The wait of a node for an external server that is unavailable.
  * @typedef {Object} NodeDelay
- * @property {Instant} since
+ * @property {Instant} since The instant of the first failed attempt.
  * @property {Instant} [until] The node is tried again until then. Without it an operator must requeue the run's dispatch.
- * @property {RunError} error
+ * @property {RunError} error The error of the last attempt.
  */
 
 /**
  * A run with its status.
  * @typedef {Object} RunStatusNow
- * @property {string} runId
- * @property {RunStatus} status
+ * @property {string} runId The id of the run.
+ * @property {RunStatus} status The status of the run.
  */
 
 /**
  * The results of cancelling several runs, in the order of the request.
  * @typedef {Object} BulkCancelled
- * @property {CancelResult[]} results
+ * @property {CancelResult[]} results The results in the order of the request.
  */
 
 /**
  * The result of cancelling one of several runs.
  * @typedef {Object} CancelResult
  * @property {string} runId The id as it was sent.
- * @property {boolean} ok
- * @property {RunStatus} [status]
- * @property {RunError} [error]
+ * @property {boolean} ok True if the run is cancelled or had already ended.
+ * @property {RunStatus} [status] The status of the run.
+ * @property {RunError} [error] The reason for which the run is not cancelled.
  */
 
 /**
  * A run that is paused, or will be once its running nodes have ended.
  * @typedef {Object} RunPaused
- * @property {string} runId
- * @property {RunStatus} status
- * @property {Instant} [pausedAt]
+ * @property {string} runId The id of the run.
+ * @property {RunStatus} status The status of the run.
+ * @property {Instant} [pausedAt] The instant of the pause.
  * @property {boolean} [draining] True if the run pauses only after its running nodes have ended. The status of this response is paused; the run itself is running until then.
  */
 
 /**
  * A run that continues after a pause.
  * @typedef {Object} RunResumed
- * @property {string} runId
- * @property {RunStatus} status
- * @property {Instant} resumedAt
+ * @property {string} runId The id of the run.
+ * @property {RunStatus} status The status of the run.
+ * @property {Instant} resumedAt The instant of the resume.
  */
 
 /**
  * A run that was started from the record of another.
  * @typedef {Object} RunForked
- * @property {string} runId
- * @property {string} sourceRunId
- * @property {number} fromSeq
- * @property {ForkMode} mode
- * @property {RunStatus} status
- * @property {string} eventsUrl
- * @property {string} statusUrl
+ * @property {string} runId The id of the new run.
+ * @property {string} sourceRunId The id of the source.
+ * @property {number} fromSeq The sequence of the first event that was not copied.
+ * @property {ForkMode} mode The mode of the fork.
+ * @property {RunStatus} status The status of the run.
+ * @property {string} eventsUrl The path of the events of the run.
+ * @property {string} statusUrl The path of the run.
  */
 
 /**
  * The newest output of a node with an artifact type.
  * @typedef {Object} Artifact
- * @property {string} artifactId
- * @property {string} artifactType
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} version
- * @property {Instant} [createdAt]
- * @property {Object<string, any>} data
+ * @property {string} artifactId The id of the artifact.
+ * @property {string} artifactType The type of the artifact.
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} version The version of the artifact.
+ * @property {Instant} [createdAt] The instant of this version.
+ * @property {Object<string, any>} data The output of the node.
  */
 
 /**
  * Everything about one run in one document. Only ids, types, codes, states, times, numbers and shapes are shown, so that it can be passed on.
  * @typedef {Object} DebugBundle
- * @property {string} bundleVersion
- * @property {Instant} generatedAt
- * @property {Implementation} host
+ * @property {string} bundleVersion The version of the format.
+ * @property {Instant} generatedAt The instant of the response.
+ * @property {Implementation} host The server.
  * @property {RunSnapshot} run The snapshot of the run, masked.
  * @property {Event[]} events The events of the log, masked.
  * @property {BundleSpan[]} spans The spans of the run, masked.
- * @property {BundleMetrics} metrics
- * @property {boolean} redactionApplied
- * @property {"mask"} redactionMode
- * @property {boolean} truncated
+ * @property {BundleMetrics} metrics The size of the run.
+ * @property {boolean} redactionApplied True if values are masked.
+ * @property {"mask"} redactionMode The form of the redaction.
+ * @property {boolean} truncated True if the list of events is incomplete.
  * @property {string} [truncatedReason] The name of the limit that shortened the list of events.
  */
 
 /**
  * An event of the log of a run. Every reader receives the same bytes.
  * @typedef {Object} Event
- * @property {string} eventId
- * @property {string} runId
- * @property {string} type
- * @property {string} [nodeId]
+ * @property {string} eventId The id of the event.
+ * @property {string} runId The id of the run.
+ * @property {string} type The type of the event.
+ * @property {string} [nodeId] The node of the event.
  * @property {any} payload The data of the event. Its members depend on the type of the event.
- * @property {Instant} timestamp
- * @property {number} sequence
+ * @property {Instant} timestamp The instant of the event.
+ * @property {number} sequence The position of the event in the log of the run, from 0.
  */
 
 /**
@@ -476,8 +476,8 @@
 /**
  * The size of a run.
  * @typedef {Object} BundleMetrics
- * @property {number} eventCount
- * @property {number} nodeCount
+ * @property {number} eventCount The number of events in the log.
+ * @property {number} nodeCount The number of nodes.
  */
 
 /**
@@ -485,40 +485,40 @@
  * @typedef {Object} StreamedEvent
  * @property {string} id For Last-Event-ID.
  * @property {string} event The type of the event; state.snapshot in the mode values; batch with bufferMs.
- * @property {string} data
+ * @property {string} data The event, the snapshot or the batch as JSON.
  */
 
 /**
  * The events of a run so far.
  * @typedef {Object} EventList
- * @property {Event[]} events
+ * @property {Event[]} events The events in the order of the log.
  */
 
 /**
  * Events of a run after a sequence number.
  * @typedef {Object} EventPage
- * @property {Event[]} events
+ * @property {Event[]} events The events in the order of the log.
  * @property {boolean} isComplete The run has ended and these are its last events.
  */
 
 /**
  * A page of the events of a thread.
  * @typedef {Object} ThreadEvents
- * @property {ThreadEvent[]} events
- * @property {string} [nextCursor]
+ * @property {ThreadEvent[]} events The events of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * An event of a run with its place in the thread.
  * @typedef {Object} ThreadEvent
  * @property {string} cursor The place of the event, for the parameter after.
- * @property {string} eventId
- * @property {string} runId
- * @property {string} type
- * @property {string} [nodeId]
+ * @property {string} eventId The id of the event.
+ * @property {string} runId The id of the run.
+ * @property {string} type The type of the event.
+ * @property {string} [nodeId] The node of the event.
  * @property {any} payload The data of the event. Its members depend on the type of the event.
- * @property {Instant} timestamp
- * @property {number} sequence
+ * @property {Instant} timestamp The instant of the event.
+ * @property {number} sequence The position of the event in the log of the run, from 0.
  */
 
 /**
@@ -526,105 +526,105 @@
  * @typedef {Object} StreamedThreadEvent
  * @property {string} id The cursor of the event, for Last-Event-ID.
  * @property {string} event The type of the event.
- * @property {string} data
+ * @property {string} data The event as JSON.
  */
 
 /**
  * A page of pending interrupts. A short page may have a next one.
  * @typedef {Object} PendingInterrupts
- * @property {PendingInterrupt[]} interrupts
- * @property {string} [nextCursor]
+ * @property {PendingInterrupt[]} interrupts The interrupts of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * An interrupt that waits for an answer.
  * @typedef {Object} PendingInterrupt
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {InterruptKind} kind
- * @property {string} key
- * @property {string} workflowId
- * @property {string} title
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {InterruptKind} kind The kind of the interrupt.
+ * @property {string} key The key of the interrupt, unique in the run.
+ * @property {string} workflowId The id of the workflow.
+ * @property {string} title The title of the interrupt.
  * @property {string} [excerpt] A line of the payload.
- * @property {Instant} requestedAt
- * @property {number} ageMs
- * @property {Instant} [expiresAt]
- * @property {string} [digest]
- * @property {string[]} assignees
- * @property {number} [requiredApprovals]
- * @property {PendingVotes} [votes]
+ * @property {Instant} requestedAt The instant at which the interrupt opened.
+ * @property {number} ageMs The time since the interrupt opened, in milliseconds.
+ * @property {Instant} [expiresAt] The deadline of the interrupt.
+ * @property {string} [digest] The digest of the data.
+ * @property {string[]} assignees The principals that may answer: names, role:x or group:y.
+ * @property {number} [requiredApprovals] The number of required approvals.
+ * @property {PendingVotes} [votes] The votes so far.
  * @property {number} openAsks The number of questions of approvers without an answer.
  * @property {string[]} [tags] The tags of the run.
- * @property {string} statusUrl
- * @property {PendingLinks} links
+ * @property {string} statusUrl The path of the run.
+ * @property {PendingLinks} links The addresses of the interrupt.
  */
 
 /**
  * The votes of a pending approval.
  * @typedef {Object} PendingVotes
- * @property {number} approvals
- * @property {number} rejections
+ * @property {number} approvals The number of approvals.
+ * @property {number} rejections The number of rejections.
  * @property {string[]} voters In the order of their votes.
  */
 
 /**
  * The addresses of a pending interrupt.
  * @typedef {Object} PendingLinks
- * @property {string} run
- * @property {string} resolve
+ * @property {string} run The path of the run.
+ * @property {string} resolve The path that accepts an answer.
  * @property {string} page The page on which a person answers: a path, or a URL if the server has a public one.
  */
 
 /**
  * The number of pending interrupts.
  * @typedef {Object} PendingCounts
- * @property {number} total
- * @property {Object<string, number>} byKind
+ * @property {number} total The number of pending interrupts.
+ * @property {Object<string, number>} byKind The numbers of pending interrupts, by kind.
  * @property {number} overdue Interrupts past their deadline.
  * @property {number} dueSoon Interrupts with a deadline within an hour.
  * @property {boolean} isComplete False if there are more than were counted.
- * @property {Instant} [oldestRequestedAt]
+ * @property {Instant} [oldestRequestedAt] The instant at which the oldest of them opened.
  */
 
 /**
  * A server-sent event with the number of pending interrupts.
  * @typedef {Object} StreamedPendingCounts
- * @property {"counts"} event
- * @property {string} data
+ * @property {"counts"} event The name of the event.
+ * @property {string} data The counts as JSON.
  */
 
 /**
  * A page of the interrupts of a run, in their order.
  * @typedef {Object} InterruptHistory
- * @property {string} runId
- * @property {InterruptRecord[]} interrupts
- * @property {string} [nextCursor]
+ * @property {string} runId The id of the run.
+ * @property {InterruptRecord[]} interrupts The interrupts of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * An interrupt with its votes, questions and decision.
  * @typedef {Object} InterruptRecord
- * @property {string} interruptId
- * @property {string} nodeId
- * @property {InterruptKind} kind
- * @property {string} key
- * @property {string} title
- * @property {any} data
- * @property {string} [digest]
- * @property {Instant} requestedAt
- * @property {number} [timeoutMs]
- * @property {Instant} [expiresAt]
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {InterruptKind} kind The kind of the interrupt.
+ * @property {string} key The key of the interrupt, unique in the run.
+ * @property {string} title The title of the interrupt.
+ * @property {any} data The data that the interrupt shows.
+ * @property {string} [digest] The digest of the data.
+ * @property {Instant} requestedAt The instant at which the interrupt opened.
+ * @property {number} [timeoutMs] The time until the deadline, in milliseconds.
+ * @property {Instant} [expiresAt] The deadline of the interrupt.
  * @property {Object<string, any> | boolean} [resumeSchema] The JSON Schema of the answer.
- * @property {InterruptStatus} status
- * @property {string[]} assignees
- * @property {number} [requiredApprovals]
- * @property {Vote[]} votes
- * @property {number} repeatedVotes
- * @property {Ask[]} asks
- * @property {InterruptDecision} [decision]
- * @property {Permit[]} [permits]
- * @property {string} [grantId]
+ * @property {InterruptStatus} status The state of the interrupt.
+ * @property {string[]} assignees The principals that may answer: names, role:x or group:y.
+ * @property {number} [requiredApprovals] The number of required approvals.
+ * @property {Vote[]} votes The votes in the order in which they were cast.
+ * @property {number} repeatedVotes The number of repeated votes.
+ * @property {Ask[]} asks The side questions in the order in which they were asked.
+ * @property {InterruptDecision} [decision] The outcome. Absent while the interrupt is open.
+ * @property {Permit[]} [permits] The effects that an approval permits.
+ * @property {string} [grantId] The id of the grant that the decision created.
  */
 
 /**
@@ -635,11 +635,11 @@
 /**
  * A vote of an approver.
  * @typedef {Object} Vote
- * @property {string} decidedBy
+ * @property {string} decidedBy The principal in whose name the vote was cast.
  * @property {string} [actedBy] The principal that voted in the name of decidedBy.
- * @property {string} action
- * @property {Instant} at
- * @property {Via} [via]
+ * @property {string} action The action of the vote.
+ * @property {Instant} at The instant of the vote.
+ * @property {Via} [via] The credential of the vote.
  * @property {boolean} [copied] The vote was cast in the run that this one was copied from and does not count.
  */
 
@@ -653,35 +653,35 @@
 /**
  * A question that an approver asks before the decision.
  * @typedef {Object} Ask
- * @property {number} askId
- * @property {string} question
- * @property {string} askedBy
- * @property {Instant} askedAt
- * @property {Via} [via]
- * @property {string} [answer]
- * @property {string} [answeredBy]
- * @property {Instant} [answeredAt]
+ * @property {number} askId The number of the side question, from 1.
+ * @property {string} question The side question.
+ * @property {string} askedBy The principal that asked.
+ * @property {Instant} askedAt The instant of the side question.
+ * @property {Via} [via] The credential of the side question.
+ * @property {string} [answer] The answer.
+ * @property {string} [answeredBy] The principal that answered.
+ * @property {Instant} [answeredAt] The instant of the answer.
  */
 
 /**
  * The outcome of an interrupt.
  * @typedef {Object} InterruptDecision
  * @property {any} value The answer. Null if the interrupt timed out.
- * @property {string} by
- * @property {Instant} at
- * @property {string} [action]
- * @property {string} [decision]
- * @property {string} [reason]
- * @property {Via} [via]
+ * @property {string} by The principal that answered.
+ * @property {Instant} at The instant of the outcome.
+ * @property {string} [action] The action of an answer to an approval.
+ * @property {string} [decision] The decision of an approval.
+ * @property {string} [reason] The reason of the decision.
+ * @property {Via} [via] The credential of the answer.
  */
 
 /**
  * An effect that a gate permits.
  * @typedef {Object} Permit
- * @property {string} nodeId
- * @property {string} typeId
- * @property {PayloadFixed} payload
- * @property {boolean} repeat
+ * @property {string} nodeId The node that performs the effect.
+ * @property {string} typeId The type of the node.
+ * @property {PayloadFixed} payload The part of the payload that the approval fixes.
+ * @property {boolean} repeat True if the approval permits the effect in every round of a loop.
  */
 
 /**
@@ -692,39 +692,39 @@
 /**
  * The questions that approvers asked about an interrupt.
  * @typedef {Object} AskList
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {Ask[]} asks
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {Ask[]} asks The side questions in the order in which they were asked.
  */
 
 /**
  * A question of an approver with its answer.
  * @typedef {Object} AskAnswered
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {number} askId
- * @property {string} question
- * @property {string} askedBy
- * @property {Instant} askedAt
- * @property {Via} [via]
- * @property {string} answer
- * @property {string} answeredBy
- * @property {Instant} answeredAt
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {number} askId The number of the side question, from 1.
+ * @property {string} question The side question.
+ * @property {string} askedBy The principal that asked.
+ * @property {Instant} askedAt The instant of the side question.
+ * @property {Via} [via] The credential of the side question.
+ * @property {string} answer The answer.
+ * @property {string} answeredBy The principal that answered.
+ * @property {Instant} answeredAt The instant of the answer.
  */
 
 /**
  * The effect of an answer.
  * @typedef {Object} InterruptResolved
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} [interruptId]
- * @property {RunStatus} status
- * @property {AnswerOutcome} outcome
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} [interruptId] The id of the interrupt.
+ * @property {RunStatus} status The status of the run after the answer.
+ * @property {AnswerOutcome} outcome The effect of the answer.
  * @property {number} [askId] The number of the question that the approver asked.
- * @property {number} [requiredApprovals]
- * @property {Vote[]} [votes]
+ * @property {number} [requiredApprovals] The number of required approvals.
+ * @property {Vote[]} [votes] The votes in the order in which they were cast.
  * @property {string} [grantId] The id of the grant that the decision created.
  */
 
@@ -736,11 +736,11 @@
 /**
  * The effect of an external event.
  * @typedef {Object} EventReceived
- * @property {string} eventId
- * @property {EventReception} status
+ * @property {string} eventId The id of the event.
+ * @property {EventReception} status The effect of the event.
  * @property {EventTarget[]} matched The interrupts that the event resolved.
  * @property {EventRefused[]} refused The interrupts that wait for such an event and rejected this one.
- * @property {Instant} [keptUntil]
+ * @property {Instant} [keptUntil] The instant until which the server keeps an event that no interrupt waits for.
  * @property {boolean} [more] More interrupts wait for such an event than one event can resolve.
  */
 
@@ -752,30 +752,30 @@
 /**
  * An interrupt that waits for an event.
  * @typedef {Object} EventTarget
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
  */
 
 /**
  * An interrupt that rejected an event.
  * @typedef {Object} EventRefused
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {string} error
- * @property {string} message
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} error The error code.
+ * @property {string} message The error message.
  */
 
 /**
  * A new link.
  * @typedef {Object} TokenMinted
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {LinkIntent} intent
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {LinkIntent} intent The purpose of the link.
  * @property {string} for The principal in whose name the link answers.
- * @property {Instant} expiresAt
+ * @property {Instant} expiresAt The expiry of the link.
  * @property {string} linkId Identifies the link in decisions that were made with it.
  * @property {string} [token] Shown once: not when the request is sent again under its Idempotency-Key.
  * @property {string} [url] The URL of the link. Shown once, like the token.
@@ -789,27 +789,27 @@
 /**
  * The interrupt that a link is for.
  * @typedef {Object} LinkedInterrupt
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {LinkIntent} intent
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The id of the node.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {LinkIntent} intent The purpose of the link.
  * @property {string} for The principal in whose name the link answers.
- * @property {Instant} expiresAt
- * @property {LinkState} state
- * @property {string} kind
- * @property {string} key
- * @property {string} title
- * @property {any} data
- * @property {Instant} requestedAt
- * @property {Instant} [interruptExpiresAt]
- * @property {number} [timeoutMs]
+ * @property {Instant} expiresAt The expiry of the link.
+ * @property {LinkState} state The state of the interrupt.
+ * @property {string} kind The kind of the interrupt.
+ * @property {string} key The key of the interrupt, unique in the run.
+ * @property {string} title The title of the interrupt.
+ * @property {any} data The data that the interrupt shows.
+ * @property {Instant} requestedAt The instant at which the interrupt opened.
+ * @property {Instant} [interruptExpiresAt] The deadline of the interrupt.
+ * @property {number} [timeoutMs] The time until the deadline, in milliseconds.
  * @property {Object<string, any> | boolean} [resumeSchema] The JSON Schema of the answer.
- * @property {string[]} [assignees]
- * @property {string} [digest]
+ * @property {string[]} [assignees] The principals that may answer: names, role:x or group:y.
+ * @property {string} [digest] The digest of the data.
  * @property {number} [requiredApprovals] The number of approvals, if more than one is required.
- * @property {Vote[]} [votes]
- * @property {Ask[]} [asks]
- * @property {Permit[]} [permits]
+ * @property {Vote[]} [votes] The votes in the order in which they were cast.
+ * @property {Ask[]} [asks] The side questions in the order in which they were asked.
+ * @property {Permit[]} [permits] The effects that an approval permits.
  */
 
 /**
@@ -820,23 +820,23 @@
 /**
  * A subscription with its new secret.
  * @typedef {Object} WebhookCreated
- * @property {string} webhookId
- * @property {string} tenantId
- * @property {string} url
- * @property {string[]} events
- * @property {string[]} tags
- * @property {"active" | "paused" | "failed" | "dead-lettered"} state
- * @property {"best-effort" | "durable"} mode
- * @property {boolean} durable
- * @property {boolean} ordered
- * @property {RetryPolicy} retryPolicy
- * @property {string} secretFingerprint
- * @property {"v1"} signatureAlgorithm
- * @property {"closed" | "open"} circuit The state of the circuit breaker of a subscription.
- * @property {Instant} [circuitOpenUntil]
- * @property {number} failuresInARow
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
+ * @property {string} webhookId The id of the webhook.
+ * @property {string} tenantId The tenant of the webhook.
+ * @property {string} url The URL that receives the events.
+ * @property {string[]} events The types of events that are delivered.
+ * @property {string[]} tags Only events of runs with one of these tags are delivered. Empty: of all runs.
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} state The state of the webhook.
+ * @property {"best-effort" | "durable"} mode The mode of delivery.
+ * @property {boolean} durable True if deliveries are durable.
+ * @property {boolean} ordered True if later events of a run wait for earlier ones.
+ * @property {RetryPolicy} retryPolicy The retries of durable deliveries.
+ * @property {string} secretFingerprint The first 8 hexadecimal digits of the SHA-256 of the secret.
+ * @property {"v1"} signatureAlgorithm The algorithm of the signatures.
+ * @property {"closed" | "open"} circuit The state of the circuit breaker.
+ * @property {Instant} [circuitOpenUntil] The instant until which an open circuit breaker stops deliveries.
+ * @property {number} failuresInARow The number of consecutive failures.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} updatedAt The instant of the last change.
  * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
  * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored it.
  * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
@@ -848,45 +848,45 @@
 /**
  * The owner of a subscription.
  * @typedef {Object} WebhookOwner
- * @property {string} principal
- * @property {string} keyId
- * @property {string} lineage
+ * @property {string} principal The principal of the owner.
+ * @property {string} keyId The key of the owner.
+ * @property {string} lineage The lineage of that key.
  */
 
 /**
  * The secret before a rotation.
  * @typedef {Object} OldSecret
- * @property {string} fingerprint
- * @property {Instant} validUntil
+ * @property {string} fingerprint The fingerprint of the old secret.
+ * @property {Instant} validUntil The instant until which deliveries are signed with both secrets.
  */
 
 /**
  * A page of subscriptions, oldest first.
  * @typedef {Object} WebhookList
- * @property {Webhook[]} webhooks
- * @property {string} [nextCursor]
+ * @property {Webhook[]} webhooks The webhooks of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A subscription without its secret.
  * @typedef {Object} Webhook
- * @property {string} webhookId
- * @property {string} tenantId
- * @property {string} url
- * @property {string[]} events
- * @property {string[]} tags
- * @property {"active" | "paused" | "failed" | "dead-lettered"} state
- * @property {"best-effort" | "durable"} mode
- * @property {boolean} durable
- * @property {boolean} ordered
- * @property {RetryPolicy} retryPolicy
- * @property {string} secretFingerprint
- * @property {"v1"} signatureAlgorithm
- * @property {"closed" | "open"} circuit The state of the circuit breaker of a subscription.
- * @property {Instant} [circuitOpenUntil]
- * @property {number} failuresInARow
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
+ * @property {string} webhookId The id of the webhook.
+ * @property {string} tenantId The tenant of the webhook.
+ * @property {string} url The URL that receives the events.
+ * @property {string[]} events The types of events that are delivered.
+ * @property {string[]} tags Only events of runs with one of these tags are delivered. Empty: of all runs.
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} state The state of the webhook.
+ * @property {"best-effort" | "durable"} mode The mode of delivery.
+ * @property {boolean} durable True if deliveries are durable.
+ * @property {boolean} ordered True if later events of a run wait for earlier ones.
+ * @property {RetryPolicy} retryPolicy The retries of durable deliveries.
+ * @property {string} secretFingerprint The first 8 hexadecimal digits of the SHA-256 of the secret.
+ * @property {"v1"} signatureAlgorithm The algorithm of the signatures.
+ * @property {"closed" | "open"} circuit The state of the circuit breaker.
+ * @property {Instant} [circuitOpenUntil] The instant until which an open circuit breaker stops deliveries.
+ * @property {number} failuresInARow The number of consecutive failures.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} updatedAt The instant of the last change.
  * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
  * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored it.
  * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
@@ -895,192 +895,192 @@
 /**
  * A page of the events of a subscription.
  * @typedef {Object} WebhookEvents
- * @property {WebhookEvent[]} events
- * @property {string} [nextCursor]
+ * @property {WebhookEvent[]} events The events of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A change of a subscription, or an attempt of a delivery.
  * @typedef {Object} WebhookEvent
- * @property {string} eventId
- * @property {"trigger.subscription.state.changed" | "trigger.delivery.attempted"} type
- * @property {Instant} timestamp
- * @property {WebhookEventPayload} payload
+ * @property {string} eventId The id of the event.
+ * @property {"trigger.subscription.state.changed" | "trigger.delivery.attempted"} type The type of the event.
+ * @property {Instant} timestamp The instant of the event.
+ * @property {WebhookEventPayload} payload The data of the event.
  */
 
 /**
  * The payload of an event of a subscription: states and a reason of a change, everything else of an attempt.
  * @typedef {Object} WebhookEventPayload
- * @property {string} subscriptionId
- * @property {"active" | "paused" | "failed" | "dead-lettered"} [fromState]
- * @property {"active" | "paused" | "failed" | "dead-lettered"} [toState]
- * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason]
- * @property {string} [deliveryId]
- * @property {number} [attempt]
- * @property {number} [latencyMs]
- * @property {number} [times]
- * @property {"delivered" | "retrying" | "dead-lettered" | "failed" | "dropped"} [outcome]
+ * @property {string} subscriptionId The id of the webhook.
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} [fromState] The state before the change.
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} [toState] The state after the change.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason of the change.
+ * @property {string} [deliveryId] The id of the delivery.
+ * @property {number} [attempt] The number of the attempt, from 1.
+ * @property {number} [latencyMs] The duration of the attempt in milliseconds.
+ * @property {number} [times] The number of events that were dropped.
+ * @property {"delivered" | "retrying" | "dead-lettered" | "failed" | "dropped"} [outcome] The outcome of the attempt.
  */
 
 /**
  * A page of deliveries, newest first.
  * @typedef {Object} DeliveryList
- * @property {Delivery[]} deliveries
- * @property {string} [nextCursor]
+ * @property {Delivery[]} deliveries The deliveries of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A delivery with its attempts, newest first.
  * @typedef {Object} Delivery
- * @property {string} deliveryId
- * @property {string} webhookId
- * @property {string} runId
- * @property {number} sequence
- * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType
- * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state
- * @property {number} attempt
- * @property {string} dedupKey
- * @property {Instant} createdAt
- * @property {Instant} [nextAttemptAt]
- * @property {Instant} [endedAt]
- * @property {string} [reason]
- * @property {DeliveryAttempt[]} attempts
+ * @property {string} deliveryId The id of the delivery.
+ * @property {string} webhookId The id of the webhook.
+ * @property {string} runId The run of the event.
+ * @property {number} sequence The sequence of the event in the log of its run.
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
+ * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state The state of the delivery.
+ * @property {number} attempt The number of attempts.
+ * @property {string} dedupKey The key by which a receiver recognizes repeated deliveries.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [nextAttemptAt] The instant of the next attempt.
+ * @property {Instant} [endedAt] The instant at which the delivery ended.
+ * @property {string} [reason] The reason for which the delivery is a dead letter.
+ * @property {DeliveryAttempt[]} attempts The attempts, newest first.
  */
 
 /**
  * An attempt of a delivery.
  * @typedef {Object} DeliveryAttempt
- * @property {number} attempt
- * @property {Instant} at
- * @property {number} latencyMs
- * @property {"delivered" | "retrying" | "dead-lettered" | "failed" | "dropped"} outcome
- * @property {number} [status]
- * @property {string} [error]
+ * @property {number} attempt The number of the attempt, from 1.
+ * @property {Instant} at The instant of the attempt.
+ * @property {number} latencyMs The duration in milliseconds.
+ * @property {"delivered" | "retrying" | "dead-lettered" | "failed" | "dropped"} outcome The outcome of the attempt.
+ * @property {number} [status] The HTTP status of the response.
+ * @property {string} [error] The error of a failed attempt.
  */
 
 /**
  * A page of dead letters, newest first.
  * @typedef {Object} DeadLetters
- * @property {DeadLetter[]} deliveries
- * @property {string} [nextCursor]
+ * @property {DeadLetter[]} deliveries The dead letters of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
- * A delivery that was given up.
+ * A delivery that is not tried again automatically.
  * @typedef {Object} DeadLetter
- * @property {string} subscriptionId
- * @property {string} deliveryId
- * @property {string} runId
- * @property {number} sequence
- * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType
- * @property {number} attempt
- * @property {string | null} reason
- * @property {string} dedupKey
+ * @property {string} subscriptionId The id of the webhook.
+ * @property {string} deliveryId The id of the delivery.
+ * @property {string} runId The run of the event.
+ * @property {number} sequence The sequence of the event in the log of its run.
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
+ * @property {number} attempt The number of attempts.
+ * @property {string | null} reason The reason for which the delivery is a dead letter.
+ * @property {string} dedupKey The key by which a receiver recognizes repeated deliveries.
  * @property {string} [attemptEventId] The id of the event of the last attempt. Absent if there was no attempt.
- * @property {Instant} [deadLetteredAt]
- * @property {Instant} [expiresAt]
+ * @property {Instant} [deadLetteredAt] The instant at which the delivery became a dead letter.
+ * @property {Instant} [expiresAt] The instant after which the dead letter is removed.
  */
 
 /**
  * A delivery without its attempts.
  * @typedef {Object} DeliveryQueued
- * @property {string} deliveryId
- * @property {string} webhookId
- * @property {string} runId
- * @property {number} sequence
- * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType
- * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state
- * @property {number} attempt
- * @property {string} dedupKey
- * @property {Instant} createdAt
- * @property {Instant} [nextAttemptAt]
- * @property {Instant} [endedAt]
- * @property {string} [reason]
+ * @property {string} deliveryId The id of the delivery.
+ * @property {string} webhookId The id of the webhook.
+ * @property {string} runId The run of the event.
+ * @property {number} sequence The sequence of the event in the log of its run.
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
+ * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state The state of the delivery.
+ * @property {number} attempt The number of attempts.
+ * @property {string} dedupKey The key by which a receiver recognizes repeated deliveries.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [nextAttemptAt] The instant of the next attempt.
+ * @property {Instant} [endedAt] The instant at which the delivery ended.
+ * @property {string} [reason] The reason for which the delivery is a dead letter.
  */
 
 /**
  * The number of deliveries that are sent again.
  * @typedef {Object} Replayed
- * @property {string} webhookId
- * @property {number} replayed
+ * @property {string} webhookId The id of the webhook.
+ * @property {number} replayed The number of deliveries.
  */
 
 /**
  * The agents of a tenant, by id.
  * @typedef {Object} AgentList
- * @property {ListedAgent[]} agents
- * @property {string} [nextCursor]
+ * @property {ListedAgent[]} agents The agents of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * An agent in a list.
  * @typedef {Object} ListedAgent
- * @property {string} agentId
- * @property {string} name
- * @property {number} revision
- * @property {Instant} updatedAt
+ * @property {string} agentId The id of the agent.
+ * @property {string} name The name of the agent.
+ * @property {number} revision The number of the revision, from 1.
+ * @property {Instant} updatedAt The instant of the latest revision.
  */
 
 /**
  * The latest revision of an agent.
  * @typedef {Object} Agent
- * @property {string} agentId
- * @property {number} revision
- * @property {Instant} updatedAt
+ * @property {string} agentId The id of the agent.
+ * @property {number} revision The number of the revision, from 1.
+ * @property {Instant} updatedAt The instant of this revision.
  * @property {Object<string, any>} definition The definition as it was registered.
  */
 
 /**
  * A registered agent.
  * @typedef {Object} AgentRegistered
- * @property {string} agentId
- * @property {number} revision
+ * @property {string} agentId The id of the agent.
+ * @property {number} revision The number of the revision, from 1.
  */
 
 /**
  * The run that has accepted a message.
- * @typedef {Object} AgentTold
- * @property {string} runId
- * @property {string} threadId
- * @property {RunStatus} status
+ * @typedef {Object} MessageAccepted
+ * @property {string} runId The id of the run.
+ * @property {string} threadId The id of the thread.
+ * @property {RunStatus} status The status of the run.
  */
 
 /**
  * A decision that the run has received.
  * @typedef {Object} CallDecided
- * @property {string} runId
- * @property {string} threadId
- * @property {string} decisionId
- * @property {RunStatus} status
- * @property {AnswerOutcome} outcome
- * @property {string | null} ticketId
- * @property {string | null} toolCallId
+ * @property {string} runId The id of the run.
+ * @property {string} threadId The id of the thread.
+ * @property {string} decisionId The id of the decision.
+ * @property {RunStatus} status The status of the run.
+ * @property {AnswerOutcome} outcome The effect of the decision.
+ * @property {string | null} ticketId The id of the ticket.
+ * @property {string | null} toolCallId The id of the tool call.
  */
 
 /**
  * The reason for which a run waits, with the calls that wait for a decision.
  * @typedef {Object} RunWaitingState
- * @property {"user_input" | "tool_permission" | "external_event" | "manual_pause"} reason The reason for which a run waits.
- * @property {string[]} ticketIds
- * @property {ToolTicket[]} tickets
- * @property {string} [message]
+ * @property {"user_input" | "tool_permission" | "external_event" | "manual_pause"} reason The reason for which the run waits.
+ * @property {string[]} ticketIds The ids of the tickets.
+ * @property {ToolTicket[]} tickets The tool calls that wait.
+ * @property {string} [message] The text of the open interrupt, if it has one.
  * @property {string} [sinceDispatchId] The dispatch in which the run began to wait, as long as it is stored.
  */
 
 /**
- * A call of a tool that waits for a decision, or whose decision is not carried out yet.
+ * A tool call that waits for a decision, or whose decision is not executed yet.
  * @typedef {Object} ToolTicket
- * @property {string} ticketId
- * @property {string} toolCallId
- * @property {string} toolName
- * @property {any} arguments
- * @property {"replay_tool_call" | "use_decision_as_tool_result" | "pass_decision_to_tool"} resumeMode
- * @property {string} reason
- * @property {string} message
- * @property {any} [responseSchema]
- * @property {Instant} [expiresAt]
- * @property {"suspended" | "resuming"} status The state of a call that waits.
- * @property {TicketDecision} [decision]
+ * @property {string} ticketId The id of the ticket.
+ * @property {string} toolCallId The id of the tool call.
+ * @property {string} toolName The name of the tool.
+ * @property {any} arguments The arguments of the call.
+ * @property {"replay_tool_call" | "use_decision_as_tool_result" | "pass_decision_to_tool"} resumeMode The effect of the decision on the call.
+ * @property {string} reason The reason for which the call waits.
+ * @property {string} message The text that the approver is shown.
+ * @property {any} [responseSchema] The JSON Schema of the result.
+ * @property {Instant} [expiresAt] The deadline of the decision.
+ * @property {"suspended" | "resuming"} status The state of the call.
+ * @property {TicketDecision} [decision] The decision, if there is one.
  */
 
 /**
@@ -1095,187 +1095,187 @@
 /**
  * A page of the messages of a thread, the oldest first.
  * @typedef {Object} MessageList
- * @property {Message[]} messages
- * @property {string} [nextCursor]
+ * @property {Message[]} messages The messages of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A message and its place in its thread.
  * @typedef {Object} Message
- * @property {string} id
- * @property {"system" | "user" | "assistant" | "tool"} role
+ * @property {string} id The id of the message.
+ * @property {"system" | "user" | "assistant" | "tool"} role The author of the message.
  * @property {any} [content] A text, or parts. Of a tool, its result.
- * @property {MessageCall[]} [calls]
- * @property {string} [callId]
- * @property {string} [after]
- * @property {string} [by]
- * @property {Object<string, any>} [metadata]
- * @property {string} runId
- * @property {number} seq
- * @property {Instant} at
- * @property {string} cursor
+ * @property {MessageCall[]} [calls] The tool calls of a message of the model.
+ * @property {string} [callId] The call whose result this message of a tool is.
+ * @property {string} [after] The last message that the model had seen when it sent this message.
+ * @property {string} [by] The principal that sent the message.
+ * @property {Object<string, any>} [metadata] Metadata of the client.
+ * @property {string} runId The id of the run.
+ * @property {number} seq The sequence of the event that recorded the message.
+ * @property {Instant} at The instant of the message.
+ * @property {string} cursor The position of the message in the thread, for the parameter after.
  */
 
 /**
- * A call of a tool in a message of an agent.
+ * A tool call in a message of an agent.
  * @typedef {Object} MessageCall
- * @property {string} id
- * @property {string} name
- * @property {any} arguments
+ * @property {string} id The id of the call.
+ * @property {string} name The name of the tool.
+ * @property {any} arguments The arguments of the call.
  */
 
 /**
  * The result of the interruption of a thread.
  * @typedef {Object} ThreadInterrupted
- * @property {number} epoch
- * @property {number} supersededCount
- * @property {string} [activeDispatchId]
- * @property {string} [cancelledRunId]
- * @property {boolean} nothingToInterrupt
+ * @property {number} epoch The new epoch of the dispatch thread. Older dispatches are invalid.
+ * @property {number} supersededCount The number of queued dispatches that were superseded.
+ * @property {string} [activeDispatchId] The dispatch that a worker had claimed.
+ * @property {string} [cancelledRunId] The run that was cancelled.
+ * @property {boolean} nothingToInterrupt True if the thread had no open run and no queued dispatch.
  */
 
 /**
  * A page of the runs of a thread, the newest first.
  * @typedef {Object} ThreadRuns
- * @property {ThreadRun[]} runs
- * @property {string} [nextCursor]
+ * @property {ThreadRun[]} runs The runs of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A run of a thread.
  * @typedef {Object} ThreadRun
- * @property {string} runId
- * @property {string} threadId
+ * @property {string} runId The id of the run.
+ * @property {string} threadId The id of the thread.
  * @property {string | null} agentId Null if the run is not a run of an agent alone.
- * @property {RunStatus} status
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
- * @property {string} [errorCode]
+ * @property {RunStatus} status The status of the run.
+ * @property {Instant} createdAt The instant of the start.
+ * @property {Instant} updatedAt The instant of the last change.
+ * @property {string} [errorCode] The code of the error of a failed run.
  * @property {"timed_out"} [outcome] timed_out: the run failed because a deadline passed without an answer.
  */
 
 /**
- * A run of a thread, with the calls and the question that it waits for.
+ * A run of a thread, with its suspended calls and its waiting state.
  * @typedef {Object} ThreadRunNow
- * @property {string} runId
- * @property {string} threadId
+ * @property {string} runId The id of the run.
+ * @property {string} threadId The id of the thread.
  * @property {string | null} agentId Null if the run is not a run of an agent alone.
- * @property {RunStatus} status
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
- * @property {string} [errorCode]
+ * @property {RunStatus} status The status of the run.
+ * @property {Instant} createdAt The instant of the start.
+ * @property {Instant} updatedAt The instant of the last change.
+ * @property {string} [errorCode] The code of the error of a failed run.
  * @property {"timed_out"} [outcome] timed_out: the run failed because a deadline passed without an answer.
- * @property {ToolTicket[]} tickets
- * @property {RunWaitingState} [waiting]
- * @property {number} steps
- * @property {TokenUsage} usage
+ * @property {ToolTicket[]} tickets The tool calls that wait for a decision, or whose decision is not executed yet.
+ * @property {RunWaitingState} [waiting] The waiting state. Absent if the run does not wait.
+ * @property {number} steps The number of model replies in the run.
+ * @property {TokenUsage} usage The tokens that the run used.
  */
 
 /**
  * The tokens that calls of models used.
  * @typedef {Object} TokenUsage
- * @property {number} inputTokens
- * @property {number} outputTokens
+ * @property {number} inputTokens The tokens that the models read.
+ * @property {number} outputTokens The tokens that the models wrote.
  */
 
 /**
  * A server-sent event of AG-UI 1.0. Its data is JSON with a type.
  * @typedef {Object} AgUiStream
- * @property {string} [data]
+ * @property {string} [data] The event as JSON.
  */
 
 /**
  * The capabilities of an agent.
  * @typedef {Object} AgUiCapabilities
- * @property {AgUiIdentity} identity
- * @property {AgUiTransport} transport
- * @property {AgUiTools} tools
- * @property {AgUiOutput} output
- * @property {AgUiState} state
- * @property {Supported} multiAgent
- * @property {Supported} reasoning
- * @property {AgUiHumanInTheLoop} humanInTheLoop
- * @property {AgUiCustom} custom
+ * @property {AgUiIdentity} identity The name and the version.
+ * @property {AgUiTransport} transport The transports.
+ * @property {AgUiTools} tools The tool calls.
+ * @property {AgUiOutput} output The output.
+ * @property {AgUiState} state The shared state.
+ * @property {Supported} multiAgent True if several agents can take part in a run.
+ * @property {Supported} reasoning True if the agent sends its reasoning.
+ * @property {AgUiHumanInTheLoop} humanInTheLoop The forms of human participation.
+ * @property {AgUiCustom} custom Capabilities beyond those of the protocol.
  */
 
 /**
  * The name and the version of an agent.
  * @typedef {Object} AgUiIdentity
- * @property {string} name
+ * @property {string} name The name of the agent.
  * @property {string} type `agent` or `workflow`.
- * @property {string} provider
- * @property {string} version
- * @property {string} [description]
+ * @property {string} provider The name of the server software.
+ * @property {string} version The version of the server.
+ * @property {string} [description] The description of the agent.
  */
 
 /**
  * The transports of an agent.
  * @typedef {Object} AgUiTransport
- * @property {boolean} streaming
- * @property {boolean} websocket
- * @property {boolean} httpBinary
- * @property {boolean} pushNotifications
- * @property {boolean} resumable
+ * @property {boolean} streaming True if events are streamed.
+ * @property {boolean} websocket True if WebSocket is supported.
+ * @property {boolean} httpBinary True if the binary format is supported.
+ * @property {boolean} pushNotifications True if push notifications are supported.
+ * @property {boolean} resumable True if a client can continue a stream after a lost connection.
  */
 
 /**
- * The calls of tools that an agent can make.
+ * The tool calls that an agent can make.
  * @typedef {Object} AgUiTools
- * @property {boolean} supported
- * @property {boolean} parallelCalls
- * @property {boolean} clientProvided
+ * @property {boolean} supported True if the agent calls tools.
+ * @property {boolean} parallelCalls True if one message can have several calls.
+ * @property {boolean} clientProvided True if the client can provide tools.
  */
 
 /**
  * The output of an agent.
  * @typedef {Object} AgUiOutput
- * @property {boolean} structuredOutput
+ * @property {boolean} structuredOutput True if the output can follow a schema.
  */
 
 /**
  * The state that an agent shares with a front end.
  * @typedef {Object} AgUiState
- * @property {boolean} snapshots
- * @property {boolean} deltas
- * @property {boolean} memory
- * @property {boolean} persistentState
+ * @property {boolean} snapshots True if snapshots of the state are sent.
+ * @property {boolean} deltas True if changes of the state are sent.
+ * @property {boolean} memory True if the agent remembers earlier runs of the thread.
+ * @property {boolean} persistentState True if the state survives a restart.
  */
 
 /**
- * The part of people in a run.
+ * The forms of human participation in a run.
  * @typedef {Object} AgUiHumanInTheLoop
- * @property {boolean} supported
- * @property {boolean} approvals
- * @property {boolean} interventions
- * @property {boolean} feedback
- * @property {boolean} interrupts
- * @property {boolean} approveWithEdits
+ * @property {boolean} supported True if people can take part in a run.
+ * @property {boolean} approvals True if tool calls can wait for approval.
+ * @property {boolean} interventions True if a user can intervene in a run.
+ * @property {boolean} feedback True if a user can give feedback.
+ * @property {boolean} interrupts True if a run can wait for answers.
+ * @property {boolean} approveWithEdits True if a user can edit a call and approve it.
  */
 
 /**
  * Capabilities beyond those of the protocol.
  * @typedef {Object} AgUiCustom
- * @property {AgUiHoldpoint} holdpoint
+ * @property {AgUiHoldpoint} holdpoint Capabilities of Holdpoint.
  */
 
 /**
  * The version of the protocol, and the id of the agent.
  * @typedef {Object} AgUiHoldpoint
- * @property {string} protocolVersion
- * @property {string} agentId
+ * @property {string} protocolVersion The version of AG-UI.
+ * @property {string} agentId The id of the agent.
  */
 
 /**
  * The state of a thread.
  * @typedef {Object} AgUiThread
- * @property {string} threadId
- * @property {string} runId
- * @property {RunStatus} status
+ * @property {string} threadId The id of the thread.
+ * @property {string} runId The latest run of the thread.
+ * @property {RunStatus} status The status of that run.
  * @property {boolean} running True if the stream of the thread has further events.
- * @property {Object<string, any>} state
- * @property {AgUiMessage[]} messages
- * @property {AgUiInterrupt[]} interrupts
- * @property {string[]} pendingToolCallIds
+ * @property {Object<string, any>} state The state that the agent shares with front ends.
+ * @property {AgUiMessage[]} messages The messages of the thread.
+ * @property {AgUiInterrupt[]} interrupts The open interrupts.
+ * @property {string[]} pendingToolCallIds Calls of the tools of the client that have no result.
  */
 
 /**
@@ -1284,30 +1284,30 @@
  */
 
 /**
- * A call of a tool in a message of an agent.
+ * A tool call in a message of an agent.
  * @typedef {Object} AgUiToolCall
- * @property {string} id
+ * @property {string} id The id of the call.
  * @property {string} type Always `function`.
- * @property {AgUiFunction} function
+ * @property {AgUiFunction} function The tool and its arguments.
  */
 
 /**
  * The tool and the arguments of a call.
  * @typedef {Object} AgUiFunction
- * @property {string} name
+ * @property {string} name The name of the tool.
  * @property {string} arguments JSON as text.
  */
 
 /**
- * A question to a person.
+ * An open interrupt.
  * @typedef {Object} AgUiInterrupt
- * @property {string} id
- * @property {string} reason
- * @property {string} [message]
- * @property {string} [toolCallId]
+ * @property {string} id The id of the interrupt.
+ * @property {string} reason The reason of the interrupt.
+ * @property {string} [message] The text that the user is shown.
+ * @property {string} [toolCallId] The tool call that the interrupt is about.
  * @property {Object<string, any>} [responseSchema] Always an object, because clients do not accept `true` as a schema.
- * @property {Instant} [expiresAt]
- * @property {AgUiInterruptMetadata} [metadata]
+ * @property {Instant} [expiresAt] The deadline of the interrupt.
+ * @property {AgUiInterruptMetadata} [metadata] Data beyond that of the protocol.
  */
 
 /**
@@ -1324,7 +1324,7 @@
  * @property {string} nodeId The node that waits.
  * @property {string} [digest] The digest of the data that is shown.
  * @property {any} [title] The title, as the data of the interrupt has it.
- * @property {any} [toolCall] The call of a tool that the interrupt is about.
+ * @property {any} [toolCall] The tool call that the interrupt is about.
  * @property {any} [artifact] The artifact that the interrupt is about.
  * @property {any} [data] The data of an interrupt of the kind custom.
  * @property {number} [requiredApprovals] The number of approvals, if more than one is required.
@@ -1334,124 +1334,124 @@
 /**
  * The outcome of a start or of an answer.
  * @typedef {Object} ChatOutcome
- * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of a graph.
- * @property {string} stateKey
+ * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of the graph.
+ * @property {string} stateKey The key of the graph.
  * @property {any} [output] The output of a graph that is completed.
- * @property {ChatInterrupt} [interrupt] The question of a graph that needs input.
+ * @property {ChatInterrupt} [interrupt] The interrupt of a graph that needs input.
  * @property {ChatError} [error] The error of a graph that failed, or of an answer that it did not accept.
  */
 
 /**
- * The question of a graph.
+ * The open interrupt of a graph.
  * @typedef {Object} ChatInterrupt
- * @property {string} kind
- * @property {any} data
+ * @property {string} kind The kind of the interrupt.
+ * @property {any} data The data of the interrupt.
  */
 
 /**
  * The error of a graph.
  * @typedef {Object} ChatError
- * @property {string} code
- * @property {string} message
+ * @property {string} code The error code.
+ * @property {string} message The error message.
  * @property {boolean} retryable The same answer with a new resumeId may be accepted.
  */
 
 /**
  * A server-sent event: `progress` with a ChatProgress as data, and at last one `outcome` with a ChatOutcome.
  * @typedef {Object} ChatStream
- * @property {string} [event]
- * @property {string} [data]
+ * @property {string} [event] The name of the event.
+ * @property {string} [data] The data of the event as JSON.
  */
 
 /**
  * The state of a graph.
  * @typedef {Object} ChatStanding
- * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of a graph.
- * @property {string} stateKey
+ * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of the graph.
+ * @property {string} stateKey The key of the graph.
  * @property {any} [output] The output of a graph that is completed.
- * @property {ChatInterrupt} [interrupt] The question of a graph that needs input.
+ * @property {ChatInterrupt} [interrupt] The interrupt of a graph that needs input.
  * @property {ChatError} [error] The error of a graph that failed, or of an answer that it did not accept.
- * @property {string} graph
- * @property {string} createdAt
- * @property {string} expiresAt
+ * @property {string} graph The name of the graph.
+ * @property {string} createdAt The instant of the start.
+ * @property {string} expiresAt The instant after which the state is removed.
  * @property {Object<string, any>} [lastError] The reason for which the graph did not accept the last answer.
  */
 
 /**
  * A decision that permits effects, with the effects that used it.
  * @typedef {Object} Grant
- * @property {string} grantId
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {number} visit
+ * @property {string} grantId The id of the grant.
+ * @property {string} runId The id of the run.
+ * @property {string} nodeId The node of the interrupt.
+ * @property {string} interruptId The interrupt whose decision created the grant.
+ * @property {number} visit The visit of the node, from 1. A loop visits a node several times.
  * @property {string} [callId] The tool call that was allowed.
- * @property {string[]} deciders
- * @property {Instant} [decidedAt]
+ * @property {string[]} deciders The principals that approved.
+ * @property {Instant} [decidedAt] The instant of the decision.
  * @property {string} digest The digest of the payload that was granted.
  * @property {string} [shownDigest] The digest of all data that the approver was shown.
  * @property {any} [covers] The nodes that the gate covers. Without it, the gate covers every effect that it leads to.
  * @property {boolean} transferred The run is a copy and its source received the decision: the copy cannot use the grant.
- * @property {GrantUse[]} uses
+ * @property {GrantUse[]} uses The uses by nodes of the run.
  * @property {GrantConsumed} [consumed] The use by a client, for an effect outside of Holdpoint.
  */
 
 /**
  * The use of a grant by a node.
  * @typedef {Object} GrantUse
- * @property {string} nodeId
- * @property {number} visit
- * @property {string} [callId]
- * @property {Instant} at
+ * @property {string} nodeId The node that performed the effect.
+ * @property {number} visit The visit of the node, from 1.
+ * @property {string} [callId] The tool call of an agent.
+ * @property {Instant} at The instant of the use.
  */
 
 /**
  * The use of a grant by a client.
  * @typedef {Object} GrantConsumed
- * @property {string} by
- * @property {Instant} at
+ * @property {string} by The principal of the client.
+ * @property {Instant} at The instant of the use.
  */
 
 /**
  * The gates of a workflow with the effects that each permits.
  * @typedef {Object} WorkflowGrants
- * @property {string} workflowId
- * @property {number} revision
- * @property {Gate[]} gates
- * @property {GrantNote[]} notes
+ * @property {string} workflowId The id of the workflow.
+ * @property {number} revision The number of the revision, from 1.
+ * @property {Gate[]} gates The gates.
+ * @property {GrantNote[]} notes Warnings about nodes.
  */
 
 /**
  * A gate with the effects that it permits.
  * @typedef {Object} Gate
- * @property {string} nodeId
- * @property {Permit[]} permits
+ * @property {string} nodeId The node of the gate.
+ * @property {Permit[]} permits The effects that the gate permits.
  */
 
 /**
  * A warning about a node and its gates.
  * @typedef {Object} GrantNote
- * @property {string} nodeId
- * @property {string} message
+ * @property {string} nodeId The id of the node.
+ * @property {string} message The warning.
  */
 
 /**
  * A hold, with its answer if it has one.
  * @typedef {Object} Hold
  * @property {string} holdId Also the id of a run.
- * @property {string} title
- * @property {HoldStatus} status
- * @property {Instant} createdAt
- * @property {Instant} [expiresAt]
- * @property {Instant} [answeredAt]
+ * @property {string} title The title of the hold.
+ * @property {HoldStatus} status The status of the hold.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [expiresAt] The instant at which the hold times out.
+ * @property {Instant} [answeredAt] The instant of the answer.
  * @property {any} [answer] The choice, or the value that fits the schema. Of an approval, an object with action, feedback, decidedBy and decidedAt.
- * @property {string} [answeredBy]
+ * @property {string} [answeredBy] The principal that answered.
  * @property {string} [grantId] The grant of an approval: see GET /v1/grants/{grantId}.
- * @property {Via} [via]
- * @property {boolean} requesterMayNotApprove
- * @property {number} [requiredApprovals]
- * @property {string} [profile]
- * @property {string} runUrl
+ * @property {Via} [via] The credential of the answer.
+ * @property {boolean} requesterMayNotApprove If true, the principal that created the hold may not answer it.
+ * @property {number} [requiredApprovals] The number of required approvals.
+ * @property {string} [profile] The interrupt profile.
+ * @property {string} runUrl The path of the run of the hold.
  * @property {string} pageUrl The page on which a person answers: a path, or a URL if the server has a public one.
  * @property {string[]} [warnings] Only in the response that creates the hold: approvers that no key of this tenant matches.
  */
@@ -1464,142 +1464,142 @@
 /**
  * A page of dispatches in the order in which they are served.
  * @typedef {Object} DispatchList
- * @property {Dispatch[]} dispatches
- * @property {string} [nextCursor]
+ * @property {Dispatch[]} dispatches The dispatches of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
  */
 
 /**
  * A dispatch with the state of its run.
  * @typedef {Object} Dispatch
- * @property {string} dispatchId
- * @property {string} threadId
- * @property {string} runId
+ * @property {string} dispatchId The id of the dispatch.
+ * @property {string} threadId The dispatch thread. One dispatch of a thread is claimed at a time.
+ * @property {string} runId The run to activate.
  * @property {"queued" | "claimed" | "acked" | "cancelled" | "superseded" | "dead_letter"} status The state of the dispatch in its queue.
- * @property {number} priority
- * @property {string} [dedupeKey]
- * @property {number} dispatchEpoch
- * @property {Instant} availableAt
- * @property {number} attemptCount
- * @property {number} maxAttempts
- * @property {string} [lastError]
- * @property {string} [claimedBy]
- * @property {Instant} [leaseUntil]
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
- * @property {DispatchProjection} projection
+ * @property {number} priority The priority; 0 is claimed first.
+ * @property {string} [dedupeKey] The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed.
+ * @property {number} dispatchEpoch The epoch of the thread when the dispatch was enqueued.
+ * @property {Instant} availableAt The instant from which the dispatch can be claimed.
+ * @property {number} attemptCount The number of failed attempts.
+ * @property {number} maxAttempts The number of failed attempts after which the dispatch is a dead letter.
+ * @property {string} [lastError] The error of the last attempt.
+ * @property {string} [claimedBy] The worker that has the claim.
+ * @property {Instant} [leaseUntil] The end of the lease.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} updatedAt The instant of the last change.
+ * @property {DispatchProjection} projection The report of the run.
  * @property {DispatchRun | null} run The run as it is now. Null if this server has no such run.
  */
 
 /**
- * The report of the run when the dispatch was carried out. Members without a value are null.
+ * The report of the run when the dispatch was executed. Members without a value are null.
  * @typedef {Object} DispatchProjection
- * @property {string | null} runStatus
- * @property {any} termination
- * @property {string | null} response
- * @property {string | null} error
- * @property {string | null} instanceId
- * @property {Instant | null} completedAt
+ * @property {string | null} runStatus The status of the run after the activation.
+ * @property {any} termination The reason for which the run ended.
+ * @property {string | null} response The response of the run.
+ * @property {string | null} error The error of the run.
+ * @property {string | null} instanceId The id of the attempt.
+ * @property {Instant | null} completedAt The instant at which the dispatch ended.
  */
 
 /**
  * The run of a dispatch.
  * @typedef {Object} DispatchRun
- * @property {string} runId
- * @property {string} workflowId
- * @property {string} status
- * @property {string} statusUrl
+ * @property {string} runId The id of the run.
+ * @property {string} workflowId The id of the workflow.
+ * @property {string} status The status of the run.
+ * @property {string} statusUrl The path of the run.
  */
 
 /**
  * A dispatch without the state of its run: the response to a change is the same when the request is sent again later.
  * @typedef {Object} DispatchChanged
- * @property {string} dispatchId
- * @property {string} threadId
- * @property {string} runId
+ * @property {string} dispatchId The id of the dispatch.
+ * @property {string} threadId The dispatch thread. One dispatch of a thread is claimed at a time.
+ * @property {string} runId The run to activate.
  * @property {"queued" | "claimed" | "acked" | "cancelled" | "superseded" | "dead_letter"} status The state of the dispatch in its queue.
- * @property {number} priority
- * @property {string} [dedupeKey]
- * @property {number} dispatchEpoch
- * @property {Instant} availableAt
- * @property {number} attemptCount
- * @property {number} maxAttempts
- * @property {string} [lastError]
- * @property {string} [claimedBy]
- * @property {Instant} [leaseUntil]
- * @property {Instant} createdAt
- * @property {Instant} updatedAt
- * @property {DispatchProjection} projection
+ * @property {number} priority The priority; 0 is claimed first.
+ * @property {string} [dedupeKey] The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed.
+ * @property {number} dispatchEpoch The epoch of the thread when the dispatch was enqueued.
+ * @property {Instant} availableAt The instant from which the dispatch can be claimed.
+ * @property {number} attemptCount The number of failed attempts.
+ * @property {number} maxAttempts The number of failed attempts after which the dispatch is a dead letter.
+ * @property {string} [lastError] The error of the last attempt.
+ * @property {string} [claimedBy] The worker that has the claim.
+ * @property {Instant} [leaseUntil] The end of the lease.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} updatedAt The instant of the last change.
+ * @property {DispatchProjection} projection The report of the run.
  */
 
 /**
  * The numbers of dispatches by status.
  * @typedef {Object} MailboxStats
- * @property {DispatchCounts} counts
+ * @property {DispatchCounts} counts The numbers of dispatches of the tenant.
  * @property {Instant} [nextWakeupAt] The next instant at which a dispatch of the database becomes due. Only for callers with the scope tenants:manage.
  */
 
 /**
  * The number of dispatches in each status.
  * @typedef {Object} DispatchCounts
- * @property {number} queued
- * @property {number} claimed
- * @property {number} acked
- * @property {number} cancelled
- * @property {number} superseded
- * @property {number} dead_letter
+ * @property {number} queued Dispatches that wait for a worker.
+ * @property {number} claimed Dispatches that a worker has claimed.
+ * @property {number} acked Dispatches that were executed.
+ * @property {number} cancelled Dispatches that were cancelled.
+ * @property {number} superseded Dispatches that an interrupt of their thread superseded.
+ * @property {number} dead_letter Dispatches that are not tried again automatically.
  */
 
 /**
  * A new API key.
  * @typedef {Object} KeyCreated
- * @property {string} keyId
+ * @property {string} keyId The id of the key.
  * @property {string} lineage The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
- * @property {string} tenant
+ * @property {string} tenant The tenant of the key.
  * @property {string} principal The principal that the key stands for.
- * @property {string[]} roles
- * @property {string[]} groups
- * @property {string[]} scopes
- * @property {boolean} test A key for tests, in a tenant of its own.
- * @property {Instant} createdAt
- * @property {Instant} [expiresAt]
- * @property {Instant} [revokedAt]
+ * @property {string[]} roles The roles of the principal.
+ * @property {string[]} groups The groups of the principal.
+ * @property {string[]} scopes The scopes of the key.
+ * @property {boolean} test A key for tests, in a separate tenant.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [expiresAt] The instant of the expiry.
+ * @property {Instant} [revokedAt] The instant of the revocation.
  * @property {string} [key] Shown once: not when the request is sent again under its Idempotency-Key.
  */
 
 /**
  * The keys of a tenant.
  * @typedef {Object} KeyList
- * @property {Key[]} keys
+ * @property {Key[]} keys The keys, without their secrets.
  */
 
 /**
  * An API key without its secret.
  * @typedef {Object} Key
- * @property {string} keyId
+ * @property {string} keyId The id of the key.
  * @property {string} lineage The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
- * @property {string} tenant
+ * @property {string} tenant The tenant of the key.
  * @property {string} principal The principal that the key stands for.
- * @property {string[]} roles
- * @property {string[]} groups
- * @property {string[]} scopes
- * @property {boolean} test A key for tests, in a tenant of its own.
- * @property {Instant} createdAt
- * @property {Instant} [expiresAt]
- * @property {Instant} [revokedAt]
+ * @property {string[]} roles The roles of the principal.
+ * @property {string[]} groups The groups of the principal.
+ * @property {string[]} scopes The scopes of the key.
+ * @property {boolean} test A key for tests, in a separate tenant.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [expiresAt] The instant of the expiry.
+ * @property {Instant} [revokedAt] The instant of the revocation.
  */
 
 /**
  * The secrets that sign links.
  * @typedef {Object} SecretList
- * @property {Secret[]} secrets
+ * @property {Secret[]} secrets The secrets, without their values.
  */
 
 /**
  * The name and the times of a secret that signs links. The secret itself is never shown.
  * @typedef {Object} Secret
- * @property {string} kid
- * @property {Instant} createdAt
- * @property {Instant} [retiredAt]
+ * @property {string} kid The id of the secret.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [retiredAt] The instant from which the secret signs no new links.
  */
 
 /**
@@ -1617,7 +1617,7 @@
 /**
  * A limit of a tenant with its use.
  * @typedef {Object} Quota
- * @property {number} used
+ * @property {number} used The current use.
  * @property {number | null} limit Null if there is no limit.
  */
 
@@ -1630,51 +1630,51 @@
 /**
  * The state of the server.
  * @typedef {Object} Health
- * @property {"ok" | "ready"} status The state of the server in one word.
+ * @property {"ok" | "ready"} status The state of the server.
  */
 
 /**
  * The caller, and its session if it has one.
  * @typedef {Object} Session
- * @property {string} principal
- * @property {string} tenant
- * @property {string[]} roles
- * @property {string[]} groups
- * @property {string[]} scopes
- * @property {boolean} test
+ * @property {string} principal The principal of the caller.
+ * @property {string} tenant The tenant of the caller.
+ * @property {string[]} roles The roles of the principal.
+ * @property {string[]} groups The groups of the principal.
+ * @property {string[]} scopes The scopes of the caller.
+ * @property {boolean} test True if the caller has a test key.
  * @property {string} [sessionId] Absent for a caller with a key.
- * @property {Instant} [expiresAt] Moves on while the session is used.
+ * @property {Instant} [expiresAt] Extended while the session is used.
  */
 
 /**
- * A link that signs in once.
+ * A sign-in link, which works once.
  * @typedef {Object} SessionLink
- * @property {string} url Shown once; opened once.
- * @property {Instant} expiresAt
+ * @property {string} url Shown once; works once.
+ * @property {Instant} expiresAt The expiry of the link.
  */
 
 /**
  * The sessions of a key.
  * @typedef {Object} SessionList
- * @property {ListedSession[]} sessions
+ * @property {ListedSession[]} sessions The sessions.
  */
 
 /**
  * An entry in the list of sessions.
  * @typedef {Object} ListedSession
- * @property {string} sessionId
- * @property {Instant} createdAt
- * @property {Instant} usedAt
- * @property {Instant} expiresAt
+ * @property {string} sessionId The id of the session.
+ * @property {Instant} createdAt The instant of the sign-in.
+ * @property {Instant} usedAt The instant of the last use.
+ * @property {Instant} expiresAt The expiry of the session.
  * @property {boolean} current True for the session of this request.
  */
 
 /**
  * An OpenAPI 3.1 document.
  * @typedef {Object} OpenApi
- * @property {string} openapi
- * @property {Object<string, any>} info
- * @property {Object<string, any>} paths
+ * @property {string} openapi The version of OpenAPI.
+ * @property {Object<string, any>} info The title and the version of the API.
+ * @property {Object<string, any>} paths The paths with their operations.
  */
 
 /**
@@ -1686,66 +1686,66 @@
  * The payload of `run.started`. It has no inputs, because callers put secrets into them.
  * @typedef {Object} RunStarted
  * @property {string} [engineVersion] The protocol has a number in runs and a text in events.
- * @property {Object<string, any>} [metadata]
- * @property {RunOwner} owner
- * @property {string[]} [tags]
- * @property {string} transport
- * @property {string} workflowId
+ * @property {Object<string, any>} [metadata] The metadata of the run.
+ * @property {RunOwner} owner The tenant and principal to which the run belongs.
+ * @property {string[]} [tags] The tags of the run.
+ * @property {string} transport Always rest.
+ * @property {string} workflowId The id of the workflow.
  */
 
 /**
  * The payload of `run.completed`.
  * @typedef {Object} RunCompleted
- * @property {number} durationMs
- * @property {Object<string, any>} [outputs]
+ * @property {number} durationMs The time since the start of the run, in milliseconds.
+ * @property {Object<string, any>} [outputs] The outputs of the run, by name.
  */
 
 /**
  * The payload of `run.failed`.
  * @typedef {Object} RunFailed
- * @property {number} durationMs
- * @property {RunError} error
- * @property {string} [failedNodeId]
+ * @property {number} durationMs The time since the start of the run, in milliseconds.
+ * @property {RunError} error The error of the run.
+ * @property {string} [failedNodeId] The node that failed.
  */
 
 /**
  * The payload of `run.cancelled`.
  * @typedef {Object} RunCancelled
- * @property {string} cancelledBy
- * @property {number} durationMs
+ * @property {string} cancelledBy The principal that cancelled the run.
+ * @property {number} durationMs The time since the start of the run, in milliseconds.
  * @property {string} [parentRunId] The run whose cancellation cancelled this one.
- * @property {string} [reason]
+ * @property {string} [reason] The reason of the cancellation.
  */
 
 /**
  * The payload of `holdpoint.pause.requested`.
  * @typedef {Object} PauseRequested
- * @property {DrainPolicy} drainPolicy
- * @property {string} [reason]
- * @property {string} requestedBy
+ * @property {DrainPolicy} drainPolicy The treatment of running nodes.
+ * @property {string} [reason] The reason of the pause.
+ * @property {string} requestedBy The principal that requested the pause.
  */
 
 /**
  * The payload of `run.paused`.
  * @typedef {Object} RunPausedPayload
- * @property {DrainPolicy} drainPolicy
- * @property {string} pausedBy
- * @property {string} [reason]
+ * @property {DrainPolicy} drainPolicy The treatment of running nodes.
+ * @property {string} pausedBy The principal that paused the run.
+ * @property {string} [reason] The reason of the pause.
  */
 
 /**
  * The payload of `run.resumed`.
  * @typedef {Object} RunResumedPayload
- * @property {string} resumedBy
+ * @property {string} resumedBy The principal that resumed the run.
  */
 
 /**
  * The payload of `cap.breached`.
  * @typedef {Object} CapBreached
- * @property {Cap} kind
- * @property {number} limit
- * @property {string} [nodeId]
- * @property {number} observed
+ * @property {Cap} kind The limit that was exceeded.
+ * @property {number} limit The value of the limit.
+ * @property {string} [nodeId] The node that exceeded the limit.
+ * @property {number} observed The observed value.
  */
 
 /**
@@ -1756,128 +1756,128 @@
 /**
  * The payload of `replay.diverged`.
  * @typedef {Object} ReplayDiverged
- * @property {number} atSequence
- * @property {string} divergenceKind
- * @property {DivergencePoint} divergencePoint
- * @property {string} originalEventId
- * @property {string} sourceRunId
+ * @property {number} atSequence The sequence of the first event that differs.
+ * @property {string} divergenceKind The kind of the difference.
+ * @property {DivergencePoint} divergencePoint The events that differ.
+ * @property {string} originalEventId The id of the event of the source.
+ * @property {string} sourceRunId The run that is replayed.
  */
 
 /**
  * The event of the source and the event of the replay.
  * @typedef {Object} DivergencePoint
- * @property {string} expected
- * @property {string} found
+ * @property {string} expected The type of the event of the source.
+ * @property {string} found The type of the event of the replay.
  */
 
 /**
  * The payload of `node.started`.
  * @typedef {Object} NodeStarted
- * @property {number} attempt
+ * @property {number} attempt The number of the attempt, from 1.
  * @property {string} [grant] `none` if the node needs no grant.
- * @property {string[]} [grantIds]
- * @property {string} nodeId
- * @property {string} typeId
+ * @property {string[]} [grantIds] The grants that the node uses.
+ * @property {string} nodeId The id of the node.
+ * @property {string} typeId The type of the node.
  */
 
 /**
  * The payload of `node.completed`.
  * @typedef {Object} NodeCompleted
- * @property {number} [durationMs]
- * @property {string} nodeId
- * @property {Object<string, any>} outputs
+ * @property {number} [durationMs] The time since the start of the node, in milliseconds.
+ * @property {string} nodeId The id of the node.
+ * @property {Object<string, any>} outputs The outputs, by name.
  */
 
 /**
  * The payload of `node.failed`.
  * @typedef {Object} NodeFailed
- * @property {RunError} error
- * @property {string} nodeId
+ * @property {RunError} error The error of the node.
+ * @property {string} nodeId The id of the node.
  */
 
 /**
  * The payload of `node.skipped`.
  * @typedef {Object} NodeSkipped
- * @property {string} nodeId
- * @property {string} reason
+ * @property {string} nodeId The id of the node.
+ * @property {string} reason The reason for which the node is skipped.
  */
 
 /**
  * The payload of `node.retried`.
  * @typedef {Object} NodeRetried
- * @property {number} attempt
- * @property {number} delayMs
- * @property {RunError} lastError
- * @property {string} nodeId
+ * @property {number} attempt The number of the next attempt.
+ * @property {number} delayMs The delay before the next attempt, in milliseconds.
+ * @property {RunError} lastError The error of the last attempt.
+ * @property {string} nodeId The id of the node.
  */
 
 /**
  * The payload of `holdpoint.node.delayed`.
  * @typedef {Object} NodeDelayed
- * @property {RunError} error
- * @property {string} nodeId
- * @property {Instant} [until]
+ * @property {RunError} error The error of the last attempt.
+ * @property {string} nodeId The id of the node.
+ * @property {Instant} [until] The end of the retries. Absent if an operator must requeue the dispatch.
  */
 
 /**
  * The payload of `node.dispatched`.
  * @typedef {Object} NodeDispatched
- * @property {string} childRunId
- * @property {string} childWorkflowId
- * @property {string} [toolCallId]
+ * @property {string} childRunId The id of the child run.
+ * @property {string} childWorkflowId The workflow of the child run.
+ * @property {string} [toolCallId] The tool call that started the child run.
  */
 
 /**
  * The payload of `holdpoint.node.awaiting`.
  * @typedef {Object} NodeAwaiting
- * @property {string} childRunId
- * @property {string} nodeId
+ * @property {string} childRunId The id of the child run.
+ * @property {string} nodeId The id of the node.
  */
 
 /**
  * The payload of `holdpoint.child.changed` and `holdpoint.child.ended`.
  * @typedef {Object} ChildChanged
- * @property {string} childRunId
- * @property {RunStatus} status
+ * @property {string} childRunId The id of the child run.
+ * @property {RunStatus} status The status of the child run.
  */
 
 /**
  * The payload of `holdpoint.sleep.started`.
  * @typedef {Object} SleepStarted
- * @property {string} nodeId
- * @property {Instant} until
+ * @property {string} nodeId The id of the node.
+ * @property {Instant} until The end of the sleep.
  */
 
 /**
  * The payload of `holdpoint.sleep.ended`.
  * @typedef {Object} SleepEnded
- * @property {string} nodeId
+ * @property {string} nodeId The id of the node.
  */
 
 /**
  * The payload of `holdpoint.step.recorded`.
  * @typedef {Object} StepRecorded
- * @property {string} nodeId
- * @property {string} step
+ * @property {string} nodeId The id of the node.
+ * @property {string} step The name of the step.
  */
 
 /**
  * The payload of `variable.changed`.
  * @typedef {Object} VariableChanged
- * @property {string} name
- * @property {any} next
- * @property {string} nodeId
- * @property {any} [previous]
+ * @property {string} name The name of the variable.
+ * @property {any} next The new value.
+ * @property {string} nodeId The id of the node.
+ * @property {any} [previous] The previous value.
  */
 
 /**
  * The payload of `channel.written`.
  * @typedef {Object} ChannelWritten
- * @property {string} channel
- * @property {string} nodeId
- * @property {Reducer} reducer
- * @property {any} value
- * @property {Instant} writtenAt
+ * @property {string} channel The name of the channel.
+ * @property {string} nodeId The id of the node.
+ * @property {Reducer} reducer The reducer of the channel.
+ * @property {any} value The written value.
+ * @property {Instant} writtenAt The instant of the write.
  */
 
 /**
@@ -1888,115 +1888,115 @@
 /**
  * The payload of `ai.message.chunk`.
  * @typedef {Object} MessageChunk
- * @property {string} chunk
- * @property {boolean} isLast
- * @property {Object<string, any>} [meta]
- * @property {string} nodeId
- * @property {string} runId
+ * @property {string} chunk The text of the chunk.
+ * @property {boolean} isLast True if this is the last chunk.
+ * @property {Object<string, any>} [meta] Metadata of the chunk.
+ * @property {string} nodeId The id of the node.
+ * @property {string} runId The id of the run.
  */
 
 /**
  * The payload of `artifact.created`.
  * @typedef {Object} ArtifactCreated
- * @property {string} artifactId
- * @property {string | null} artifactType
- * @property {string} nodeId
- * @property {string} version
+ * @property {string} artifactId The id of the artifact.
+ * @property {string | null} artifactType The type of the artifact.
+ * @property {string} nodeId The id of the node.
+ * @property {string} version The version of the artifact.
  */
 
 /**
  * The payload of `workflow.loopback-limit`.
  * @typedef {Object} LoopbackLimit
- * @property {number} iterations
- * @property {number} limit
- * @property {string} nodeId
+ * @property {number} iterations The number of iterations.
+ * @property {number} limit The maximum number of iterations.
+ * @property {string} nodeId The id of the node.
  */
 
 /**
  * The payload of `holdpoint.loop.turned`.
  * @typedef {Object} LoopTurned
- * @property {string} edgeId
- * @property {number} iteration
+ * @property {string} edgeId The edge that closes the loop.
+ * @property {number} iteration The number of the iteration.
  */
 
 /**
  * The payload of `node.suspended`.
  * @typedef {Object} NodeSuspended
- * @property {any} [agentId]
- * @property {any} [conversationId]
- * @property {any} [customKind]
- * @property {any} [eventType]
- * @property {Instant} [expiresAt]
- * @property {string} interruptId
- * @property {string} [key]
- * @property {InterruptKind} [kind]
- * @property {string} nodeId
- * @property {any} [observed]
- * @property {string} [reason]
- * @property {any} [threshold]
- * @property {any} [turnIndex]
+ * @property {any} [agentId] The agent of a low-confidence interrupt.
+ * @property {any} [conversationId] The conversation of a conversation exchange.
+ * @property {any} [customKind] The kind that a custom interrupt names.
+ * @property {any} [eventType] The type of the external event that the interrupt waits for.
+ * @property {Instant} [expiresAt] The deadline of the interrupt.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} [key] The key of the interrupt, unique in the run.
+ * @property {InterruptKind} [kind] The kind of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {any} [observed] The confidence of the model.
+ * @property {string} [reason] low-confidence or conversation-input. Absent for other kinds.
+ * @property {any} [threshold] The required confidence.
+ * @property {any} [turnIndex] The number of the turn of the conversation.
  */
 
 /**
  * The payload of `node.resumed`.
  * @typedef {Object} NodeResumed
- * @property {string} interruptId
- * @property {string} nodeId
- * @property {any} [resumeValue]
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {any} [resumeValue] The answer.
  */
 
 /**
  * The payload of `interrupt.requested`.
  * @typedef {Object} InterruptRequested
- * @property {any} data
- * @property {string} interruptId
- * @property {string} key
- * @property {InterruptKind} kind
- * @property {string} nodeId
- * @property {Instant} requestedAt
- * @property {string} runId
- * @property {number} [timeoutMs]
+ * @property {any} data The data that the interrupt shows.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} key The key of the interrupt, unique in the run.
+ * @property {InterruptKind} kind The kind of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {Instant} requestedAt The instant at which the interrupt opened.
+ * @property {string} runId The id of the run.
+ * @property {number} [timeoutMs] The time until the deadline, in milliseconds.
  */
 
 /**
  * The payload of `approval.requested`.
  * @typedef {Object} ApprovalRequested
- * @property {any} [actions]
- * @property {any} [approversList]
- * @property {any} [artifactId]
- * @property {any} [artifactType]
- * @property {string} interruptId
- * @property {string} nodeId
- * @property {any} [requiredApprovals]
+ * @property {any} [actions] The actions that the approval offers.
+ * @property {any} [approversList] The principals that may decide.
+ * @property {any} [artifactId] The id of the artifact.
+ * @property {any} [artifactType] The type of the artifact.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {any} [requiredApprovals] The number of required approvals.
  */
 
 /**
  * The payload of `clarification.requested`.
  * @typedef {Object} ClarificationRequested
- * @property {string} interruptId
- * @property {string} nodeId
- * @property {any} questions
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {any} questions The questions.
  */
 
 /**
  * The payload of `interrupt.resolved`.
  * @typedef {Object} InterruptResolvedPayload
- * @property {string} [action]
- * @property {string} [decision]
- * @property {any} [editedArtifactData]
- * @property {string} [grantId]
- * @property {string} interruptId
- * @property {InterruptKind} kind
- * @property {string} nodeId
- * @property {string} [outcome]
- * @property {any} [quorum]
- * @property {any} [reason]
- * @property {any} [refineFeedback]
- * @property {Instant} [resolvedAt]
- * @property {string} [resolvedBy]
+ * @property {string} [action] The action of an answer to an approval.
+ * @property {string} [decision] The decision of an approval.
+ * @property {any} [editedArtifactData] The artifact as the approver edited it.
+ * @property {string} [grantId] The id of the grant that the decision created.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {InterruptKind} kind The kind of the interrupt.
+ * @property {string} nodeId The id of the node.
+ * @property {string} [outcome] The outcome of the interrupt.
+ * @property {any} [quorum] The votes that decided.
+ * @property {any} [reason] The reason of the decision.
+ * @property {any} [refineFeedback] The requested change of the artifact.
+ * @property {Instant} [resolvedAt] The instant of the answer.
+ * @property {string} [resolvedBy] The principal that answered.
  * @property {any} [resumeValue] Null if the interrupt timed out.
- * @property {string} runId
- * @property {Via} [via]
+ * @property {string} runId The id of the run.
+ * @property {Via} [via] The credential of the answer.
  */
 
 /**
@@ -2007,117 +2007,117 @@
 /**
  * The payload of `clarification.resolved`.
  * @typedef {Object} ClarificationResolved
- * @property {string} answeredBy
- * @property {any} answers
- * @property {string} nodeId
+ * @property {string} answeredBy The principal that answered.
+ * @property {any} answers The answers by question.
+ * @property {string} nodeId The id of the node.
  */
 
 /**
  * The payload of `authorization.decided`.
  * @typedef {Object} AuthorizationDecided
- * @property {string} action
- * @property {boolean} allowed
- * @property {string} principal
- * @property {string} reason
- * @property {string} resource
+ * @property {string} action The action of the answer.
+ * @property {boolean} allowed True if the principal may decide.
+ * @property {string} principal The principal that answered.
+ * @property {string} reason The reason.
+ * @property {string} resource The id of the interrupt.
  */
 
 /**
  * The payload of `approval.granted`, `approval.rejected` and `approval.overridden`.
  * @typedef {Object} GateDecided
- * @property {any} gateId
- * @property {string | null} principal
- * @property {QuorumProgress} [quorumProgress]
- * @property {any} [reason]
+ * @property {any} gateId The id of the gate in its configuration.
+ * @property {string | null} principal The principal of the last answer.
+ * @property {QuorumProgress} [quorumProgress] The number of approvals.
+ * @property {any} [reason] The reason that the principal gave.
  */
 
 /**
  * The number of approvals of a gate.
  * @typedef {Object} QuorumProgress
- * @property {number} granted
- * @property {number} required
+ * @property {number} granted The number of approvals so far.
+ * @property {number} required The number of required approvals.
  */
 
 /**
  * The payload of `holdpoint.vote.cast`.
  * @typedef {Object} VoteCast
- * @property {string} [actedBy]
- * @property {any} action
- * @property {any} decidedAt
- * @property {string} decidedBy
- * @property {string} interruptId
- * @property {string | null} nodeId
- * @property {Via} [via]
+ * @property {string} [actedBy] The principal that acted in the name of another one.
+ * @property {any} action The action of the vote.
+ * @property {any} decidedAt The instant of the vote.
+ * @property {string} decidedBy The principal in whose name the vote was cast.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string | null} nodeId The id of the node.
+ * @property {Via} [via] The credential of the vote.
  */
 
 /**
  * The payload of `holdpoint.vote.repeated`.
  * @typedef {Object} VoteRepeated
- * @property {string} [actedBy]
- * @property {string} action
- * @property {string} decidedBy
- * @property {string} interruptId
- * @property {string | null} nodeId
- * @property {Via} [via]
+ * @property {string} [actedBy] The principal that acted in the name of another one.
+ * @property {string} action The action of the vote.
+ * @property {string} decidedBy The principal in whose name the vote was cast.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string | null} nodeId The id of the node.
+ * @property {Via} [via] The credential of the vote.
  */
 
 /**
  * The payload of `holdpoint.ask.raised`.
  * @typedef {Object} AskRaised
- * @property {string} [actedBy]
- * @property {number} askId
- * @property {string} askedBy
- * @property {string} interruptId
- * @property {string | null} nodeId
- * @property {string} question
- * @property {Via} [via]
+ * @property {string} [actedBy] The principal that acted in the name of another one.
+ * @property {number} askId The number of the side question, from 1.
+ * @property {string} askedBy The principal that asked.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string | null} nodeId The id of the node.
+ * @property {string} question The side question.
+ * @property {Via} [via] The credential of the side question.
  */
 
 /**
  * The payload of `holdpoint.ask.answered`.
  * @typedef {Object} AskAnsweredPayload
- * @property {string} answer
- * @property {string} answeredBy
- * @property {number} askId
- * @property {string} interruptId
- * @property {string | null} nodeId
+ * @property {string} answer The answer.
+ * @property {string} answeredBy The principal that answered.
+ * @property {number} askId The number of the side question, from 1.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string | null} nodeId The id of the node.
  */
 
 /**
  * The payload of `agent.decided`.
  * @typedef {Object} AgentDecided
- * @property {string} agentId
- * @property {number} [confidence]
- * @property {any} decision
+ * @property {string} agentId The id of the agent.
+ * @property {number} [confidence] The confidence of the model, from 0 to 1.
+ * @property {any} decision The decision of the agent.
  * @property {string} [flaw] The reason that the confidence is invalid.
- * @property {string} [messageId]
- * @property {string} nodeId
- * @property {Via} via
+ * @property {string} [messageId] The message with the decision.
+ * @property {string} nodeId The id of the node.
+ * @property {Via} via The agent as the credential.
  */
 
 /**
  * The payload of `conversation.opened`.
  * @typedef {Object} ConversationOpened
- * @property {any} [conversationId]
- * @property {any} [initialPrompt]
- * @property {string | null} openedBy
- * @property {any} [title]
+ * @property {any} [conversationId] The id of the conversation.
+ * @property {any} [initialPrompt] The first prompt of the conversation.
+ * @property {string | null} openedBy The principal that owns the run.
+ * @property {any} [title] The title of the conversation.
  */
 
 /**
  * The payload of `conversation.exchanged`.
  * @typedef {Object} ConversationExchanged
- * @property {any} [conversationId]
- * @property {any} [outcome]
- * @property {any} [turnIndex]
+ * @property {any} [conversationId] The id of the conversation.
+ * @property {any} [outcome] The answer. Absent if the exchange timed out.
+ * @property {any} [turnIndex] The number of the turn.
  */
 
 /**
  * The payload of `conversation.closed`.
  * @typedef {Object} ConversationClosed
- * @property {any} [conversationId]
- * @property {any} [reason]
- * @property {number | null} turnCount
+ * @property {any} [conversationId] The id of the conversation.
+ * @property {any} [reason] The reason of the end.
+ * @property {number | null} turnCount The number of turns.
  */
 
 /**
@@ -2245,10 +2245,10 @@
 /**
  * The tokens that calls of models used.
  * @typedef {Object} AgUiUsage
- * @property {string} [model]
- * @property {number} inputTokens
- * @property {number} outputTokens
- * @property {number} totalTokens
+ * @property {string} [model] The name of the model.
+ * @property {number} inputTokens The tokens that the model read.
+ * @property {number} outputTokens The tokens that the model wrote.
+ * @property {number} totalTokens The sum of both.
  */
 
 /**
@@ -2264,10 +2264,10 @@
 /**
  * The name of an event of a graph, and of its node.
  * @typedef {Object} ChatProgress
- * @property {string} stateKey
- * @property {string} type
- * @property {Instant} at
- * @property {string} [nodeId]
+ * @property {string} stateKey The key of the graph.
+ * @property {string} type The type of the event.
+ * @property {Instant} at The instant of the event.
+ * @property {string} [nodeId] The node of the event.
  */
 
 /**
@@ -2393,9 +2393,9 @@
 /**
  * The options of a fork that differ from those of its source.
  * @typedef {Object} RunOptionsOverlay
- * @property {Object<string, any>} [configurable]
- * @property {string[] | null} [tags]
- * @property {Object<string, any> | null} [metadata]
+ * @property {Object<string, any>} [configurable] Options that replace those of the source.
+ * @property {string[] | null} [tags] Tags that replace those of the source.
+ * @property {Object<string, any> | null} [metadata] Metadata that replaces that of the source.
  */
 
 /**
@@ -2444,7 +2444,7 @@
  * @typedef {Object} CreateWebhook
  * @property {string} url The https URL that receives deliveries.
  * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled">} events The types of the events to send.
- * @property {string | null} [tenantId] The tenant of the key. Another tenant is refused.
+ * @property {string | null} [tenantId] The tenant of the key. Another tenant is rejected.
  * @property {string[] | null} [tags] Only events of runs with one of these tags.
  * @property {boolean | null} [durable] With true, which is the default, each event is sent until the receiver accepts it or the attempts are used up. With false each event is sent once.
  * @property {boolean | null} [ordered] With true, which is the default, a durable event waits for the earlier events of the same run.
@@ -2463,7 +2463,7 @@
 
 /**
  * An empty object.
- * @typedef {Object<string, any>} Nothing
+ * @typedef {Object<string, any>} EmptyBody
  */
 
 /**
@@ -2475,9 +2475,9 @@
 /**
  * The body of `POST /v1/webhooks/{webhookId}:replay`: the window of time in which the events happened.
  * @typedef {Object} ReplayWindow
- * @property {string} from An instant, as ISO 8601 in UTC with milliseconds.
- * @property {string} to An instant, as ISO 8601 in UTC with milliseconds.
- * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"> | null} [events] All events, unless some are named.
+ * @property {string} from The start of the time window.
+ * @property {string} to The end of the time window.
+ * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"> | null} [events] The types of the events. All by default.
  */
 
 /**
@@ -2513,7 +2513,7 @@
  * A message to an agent.
  * @typedef {Object} MessageInput
  * @property {string | null} [id] The id of the message, unique in the request. The default is a generated id.
- * @property {"user" | "system" | null} [role] The author of a message to an agent.
+ * @property {"user" | "system" | null} [role] The author of the message. The default is user.
  * @property {string | Array<Object<string, any>>} content A text, or parts.
  */
 
@@ -2533,7 +2533,7 @@
  * @property {any} [result] The answer that the tool requires. `{arguments}` or `{result}` change a call that is allowed.
  * @property {string | null} [reason] The reason, which the agent receives with cancel.
  * @property {string | null} [decisionId] A second request with the same id is the same decision. The default is the Idempotency-Key.
- * @property {string | null} [digest] The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other data is refused.
+ * @property {string | null} [digest] The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other data is rejected.
  * @property {any} [payload] Another name of result.
  */
 
@@ -2551,13 +2551,13 @@
 /**
  * The body of `POST /v1/threads/{threadId}/interrupt`.
  * @typedef {Object} InterruptThread
- * @property {boolean | null} [keepWaiting] Leave a run alone that waits for a person.
+ * @property {boolean | null} [keepWaiting] Do not cancel a run that waits for a person.
  */
 
 /**
  * The body of `POST /v1/threads/{threadId}/cancel`.
  * @typedef {Object} CancelThread
- * @property {string | null} [reason]
+ * @property {string | null} [reason] The reason, which is recorded.
  */
 
 /**
@@ -2577,9 +2577,9 @@
 /**
  * A message of a client. The server reads the messages to agents; of other messages it reads the id only.
  * @typedef {Object} AgUiInputMessage
- * @property {string | null} [id]
- * @property {string} role
- * @property {any} [content]
+ * @property {string | null} [id] The id of the message.
+ * @property {string} role The author of the message.
+ * @property {any} [content] A text, or parts.
  * @property {string | null} [toolCallId] The call whose result this message of the role tool is.
  * @property {any} [error] The error of that call.
  */
@@ -2587,8 +2587,8 @@
 /**
  * The answer to an interrupt.
  * @typedef {Object} AgUiResumeEntry
- * @property {string} interruptId
- * @property {"resolved" | "cancelled"} status The kind of an answer to an interrupt.
+ * @property {string} interruptId The id of the interrupt.
+ * @property {"resolved" | "cancelled"} status The kind of the answer.
  * @property {any} [payload] The answer, as the responseSchema of the interrupt describes it.
  * @property {any} [metadata] The member digest is compared with the digest that was shown.
  */
@@ -2602,7 +2602,7 @@
  * @property {any} [input] The input of the graph.
  * @property {any[]} [messages] The same as input `{messages}`.
  * @property {any} [resumeValue] At most 65536 bytes of compact JSON. Null is an answer, too.
- * @property {ChatInterrupt} [interrupt] The interrupt that is answered, as it was shown. The answer is refused if the graph waits for something else.
+ * @property {ChatInterrupt} [interrupt] The interrupt that is answered, as it was shown. The answer is rejected if the graph waits for another interrupt.
  * @property {number} [waitMs] Milliseconds to wait for the graph.
  */
 
@@ -2633,7 +2633,7 @@
  * The body of `POST /v1/keys`.
  * @typedef {Object} CreateKey
  * @property {string | null} [tenant] The tenant of the key. Another tenant than the caller's requires tenants:manage.
- * @property {string | null} [principal] Stored in normalization form NFKC. Control and format characters and mixed scripts are refused.
+ * @property {string | null} [principal] Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
  * @property {string[] | null} [roles] Roles of the principal, which lists of approvers may name.
  * @property {string[] | null} [groups] Groups of the principal, which lists of approvers may name.
  * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.

@@ -1,5 +1,5 @@
-//! The files of the page, inside the program. One hash over all of them stands in their URLs, so that browsers may
-//! keep them for good and modules still find each other by relative names.
+//! The files of the page, embedded in the program. Their URLs contain one hash over all files, so that browsers may
+//! cache them without end and modules can import each other by relative paths.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,15 +11,15 @@ use sha2::{Digest, Sha256};
 pub(super) const INDEX: &str = include_str!("page/index.html");
 pub(super) const LINK: &str = include_str!("page/link.html");
 
-/// The files of the page. The two documents among them are served at other addresses.
+/// The files of the page. The two documents among them are served at other paths.
 #[derive(Embed)]
 #[folder = "src/inbox/page"]
 struct Files;
 
-/// Where the pages say that their files are. What stands for it depends on where the page is.
-const PLACE: &str = "{{assets}}/";
+/// Placeholder in the pages for the path of the files, which depends on the path of the page.
+const ASSETS_PLACEHOLDER: &str = "{{assets}}/";
 
-/// Of all files together: with any of them all URLs change.
+/// Returns the hash over all files. A change of one file changes all URLs.
 pub(super) fn hash() -> &'static str {
     static HASH: LazyLock<String> = LazyLock::new(|| {
         let mut hasher = Sha256::new();
@@ -41,13 +41,13 @@ pub(super) fn find(name: &str) -> Option<Cow<'static, [u8]>> {
     Files::get(name).filter(|_| !name.ends_with(".html")).map(|file| file.data)
 }
 
-/// A page that lies `depth` folders below the top: it finds its files from there, also behind a proxy that puts
-/// something before all paths.
+/// Returns a page for a path that is `depth` folders below the root. Its relative URLs also work behind a proxy that
+/// adds a prefix to all paths.
 pub(super) fn page(text: &str, depth: usize) -> String {
-    text.replace(PLACE, &format!("{}inbox/assets/{}/", "../".repeat(depth), hash()))
+    text.replace(ASSETS_PLACEHOLDER, &format!("{}inbox/assets/{}/", "../".repeat(depth), hash()))
 }
 
-/// What browsers must be told, because they may not guess.
+/// Returns the media type of a file. The responses forbid browsers to guess it.
 pub(super) fn media_type(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
         "js" => "text/javascript; charset=utf-8",
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_have_no_script_and_no_style_of_their_own_and_load_what_is_there() {
+    fn the_pages_have_no_inline_scripts_or_styles_and_load_existing_files() {
         for text in [INDEX, LINK] {
             for forbidden in
                 ["<style", " style=", "javascript:", " onclick=", " onload=", "http://", "https://"]
@@ -82,12 +82,13 @@ mod tests {
                 assert!(!text.contains(forbidden), "{forbidden}");
             }
             assert!(text.split("<script").skip(1).all(|script| script.contains("></script>")), "{text}");
-            let named = text.split(PLACE).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+            let named =
+                text.split(ASSETS_PLACEHOLDER).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
             let named: Vec<&str> = named.collect();
             assert!(!named.is_empty());
             named.iter().for_each(|name| assert!(find(name).is_some(), "{name}"));
         }
         assert!(page(INDEX, 1).contains(&format!("\"../inbox/assets/{}/app.js\"", hash())));
-        assert!(!page(LINK, 2).contains(PLACE));
+        assert!(!page(LINK, 2).contains(ASSETS_PLACEHOLDER));
     }
 }

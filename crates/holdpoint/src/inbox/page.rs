@@ -1,5 +1,4 @@
-//! Serves the pages and their files. Whatever is answered here may neither be framed, nor run anything that is not ours,
-//! nor tell anybody where a reader came from.
+//! Serves the pages and their files, with headers that forbid frames, foreign scripts and referrers.
 
 use axum::Router;
 use axum::extract::{Path, Request};
@@ -34,35 +33,37 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// Pages are no operations of the API: they have no key, and no entry in its document.
+/// Returns the routes of the pages. Pages are not operations of the API: they need no key and are not in the OpenAPI
+/// document.
 pub(crate) fn router() -> Router<App> {
     Router::new()
         .route("/inbox", get(index))
         .route("/inbox/", get(index))
         .route("/inbox/{*path}", get(index))
         .route("/inbox/assets/{hash}/{*name}", get(asset))
-        .route_layer(map_response(dressed))
-        .route("/", get(front_door))
+        .route_layer(map_response(add_headers))
+        .route("/", get(redirect_to_inbox))
 }
 
-/// A link that is opened in a browser shows its page, whatever has become of what it is for: the page asks and tells.
+/// Adds the page of signed links: a browser that opens a link gets the page, which then requests the interrupt.
 pub(crate) fn with_link_page(mut route: Route) -> Route {
     if route.operation.id == "inspectByToken" {
         route.handler = route.handler.layer(from_fn(link));
-        route = route.answers(200, Content::Text("text/html"));
+        route = route.response_content(200, Content::Text("text/html"));
     }
     route
 }
 
-async fn front_door(headers: HeaderMap) -> Response {
+async fn redirect_to_inbox(headers: HeaderMap) -> Response {
     if prefers_page(&headers) {
         let headers = [(header::LOCATION, "inbox"), (header::VARY, "Accept")];
         return (StatusCode::TEMPORARY_REDIRECT, headers).into_response();
     }
-    crate::app::nothing_here().into_response()
+    crate::app::unknown_path().into_response()
 }
 
-/// Every path below is the page's own: it knows what it shows there. Asked for again each time, and rarely sent.
+/// Serves the page at every path below `/inbox`. The page chooses its view by the path. Browsers revalidate it on each
+/// load.
 async fn index(uri: Uri, headers: HeaderMap) -> Response {
     if uri.path().starts_with("/inbox/assets") {
         return no_such_file();
@@ -70,15 +71,15 @@ async fn index(uri: Uri, headers: HeaderMap) -> Response {
     let text = assets::page(INDEX, uri.path().matches('/').count().saturating_sub(1));
     let etag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())[..10]));
     let known = headers.get(header::IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
-    let kept = [(header::CACHE_CONTROL, "no-cache".to_owned()), (header::ETAG, etag.clone())];
+    let caching = [(header::CACHE_CONTROL, "no-cache".to_owned()), (header::ETAG, etag.clone())];
     if known.is_some_and(|known| known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag)) {
-        return (StatusCode::NOT_MODIFIED, kept).into_response();
+        return (StatusCode::NOT_MODIFIED, caching).into_response();
     }
-    (kept, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response()
+    (caching, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response()
 }
 
 async fn asset(Path((hash, name)): Path<(String, String)>) -> Response {
-    // Under another hash something else was served, and may be again: nothing is kept of this answer.
+    // Another version of the server may have files with this hash: the error is not cached.
     match assets::find(&name).filter(|_| hash == assets::hash()) {
         Some(found) => {
             let headers = [
@@ -95,16 +96,16 @@ fn no_such_file() -> Response {
     ([(header::CACHE_CONTROL, "no-store")], ApiError::not_found("file")).into_response()
 }
 
-/// Nothing on the way keeps either answer, so that nobody needs to be told that there are two.
+/// Serves the page of a link to browsers. Neither response is cached, so that no `Vary` header is needed.
 async fn link(request: Request, next: Next) -> Response {
     if !prefers_page(request.headers()) {
         return next.run(request).await;
     }
     let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
-    dressed((headers, assets::page(LINK, 2)).into_response()).await
+    add_headers((headers, assets::page(LINK, 2)).into_response()).await
 }
 
-async fn dressed(mut response: Response) -> Response {
+async fn add_headers(mut response: Response) -> Response {
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -1,5 +1,5 @@
-//! Signing in and out. A session stands for a key, in a cookie that no script can read; whoever signs in proves a key
-//! once, or comes with a link that somebody with the key has made.
+//! Sign-in and sign-out. A session stands for an API key, in a cookie that no script can read. A user signs in with a
+//! key, or with a link that a holder of the key created.
 
 use std::sync::Arc;
 
@@ -16,111 +16,120 @@ use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
 use crate::auth::{
-    Caller, CanManageKeys, CanSignIn, FailureGuard, Origin, Permission, SignedIn, check_scopes, session_ended,
+    Caller, CanManageKeys, CanSignIn, FailureGuard, Origin, Permission, SessionWithKey, check_scopes,
+    session_ended,
 };
-use crate::body::{Body, InPath, NoBody, OptionalBody};
+use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody};
 use crate::error::ApiError;
-use crate::idempotency::Keyed;
-use crate::request_log::Record;
+use crate::idempotency::KeyedBody;
+use crate::request_log::RequestRecord;
 
-/// More sessions than a key has use for; the list is not paged.
+/// Maximum sessions of a list. The list has no pages: keys have fewer sessions.
 const LIST_MAX: u64 = 1000;
 
 /// The address of a sign-in request, after the origin check, and the log record of the request.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct SignInClient {
     from: Origin,
-    record: Option<Arc<Record>>,
+    record: Option<Arc<RequestRecord>>,
 }
 
-impl FromRequestParts<App> for Visitor {
+impl FromRequestParts<App> for SignInClient {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        // Nobody is signed in as somebody else by a form on a page that they happen to look at.
+        // A form on a page of another origin must not sign a user in as another principal.
         check_origin(&parts.headers, app.links.public_url())?;
-        let record = parts.extensions.get::<Arc<Record>>().cloned();
+        let record = parts.extensions.get::<Arc<RequestRecord>>().cloned();
         Ok(Self { from: Origin::of(parts), record })
     }
 }
 
 pub(crate) async fn create(
     State(app): State<App>,
-    Visitor { from, record }: Visitor,
-    Keyed(_, Body(body)): Keyed<Body<SignIn>>,
+    SignInClient { from, record }: SignInClient,
+    KeyedBody(_, JsonBody(body)): KeyedBody<JsonBody<SignIn>>,
 ) -> Result<Response, ApiError> {
     let failures = app.failure_guard(&from);
     let (token, signed_in) = match (body.key, body.once) {
-        (Some(key), None) => with_key(&app, &failures, &key).await?,
-        (None, Some(once)) => with_link(&app, &failures, &once).await?,
+        (Some(key), None) => sign_in_with_key(&app, &failures, &key).await?,
+        (None, Some(once)) => sign_in_with_link(&app, &failures, &once).await?,
         _ => {
-            return Err(ApiError::invalid("key", "give a key, or the token of a link as once, and not both"));
+            return Err(ApiError::invalid(
+                "key",
+                "give this, or once with the token of a sign-in link, not both",
+            ));
         }
     };
     if let Some(record) = record {
         record.set_caller(&signed_in.key.principal, &signed_in.key.tenant);
     }
     let session = describe(&signed_in.key, Some(&signed_in));
-    let cookie = kept(&app, &token, &signed_in)?;
+    let cookie = session_cookie(&app, &token, &signed_in)?;
     Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(session)).into_response())
 }
 
-async fn with_key(app: &App, failures: &FailureGuard<'_>, key: &str) -> Result<(String, SignedIn), ApiError> {
-    let Caller(key, _) = Caller::holding(app, failures, key).await?;
+async fn sign_in_with_key(
+    app: &App,
+    failures: &FailureGuard<'_>,
+    key: &str,
+) -> Result<(String, SessionWithKey), ApiError> {
+    let Caller(key, _) = Caller::from_key(app, failures, key).await?;
     let (token, hash, id) = fresh_token("ses_")?;
     let session = app.engine.add_session(&key, &id, &hash).await?;
-    Ok((token, SignedIn { session: session.into(), key }))
+    Ok((token, SessionWithKey { session: session.into(), key }))
 }
 
-async fn with_link(
+async fn sign_in_with_link(
     app: &App,
     failures: &FailureGuard<'_>,
     once: &str,
-) -> Result<(String, SignedIn), ApiError> {
+) -> Result<(String, SessionWithKey), ApiError> {
     failures.check()?;
     let (token, hash, id) = fresh_token("ses_")?;
     let found = app.engine.sign_in_by_link(&token_hash(once), &id, &hash).await?;
     let (session, key) = found.ok_or_else(|| {
         failures.count();
-        let message = "this link was used, has expired, or is none; `holdpoint inbox --link` makes another";
+        let message =
+            "this sign-in link is invalid, expired or already used; `holdpoint inbox --link` creates another";
         ApiError::new(ErrorCode::LinkUsed, message)
     })?;
-    Ok((token, SignedIn { session: session.into(), key: key.into() }))
+    Ok((token, SessionWithKey { session: session.into(), key: key.into() }))
 }
 
-/// The cookie lasts as long as the session would if nobody used it.
-fn kept(app: &App, token: &str, signed_in: &SignedIn) -> Result<HeaderValue, ApiError> {
+/// Returns the cookie. It lasts as long as the session does without another use.
+fn session_cookie(app: &App, token: &str, signed_in: &SessionWithKey) -> Result<HeaderValue, ApiError> {
     let left_ms = signed_in.expires_at().0 - app.engine.now().0;
-    // A moment too long rather than too short: the store decides.
-    set_cookie(token, (left_ms + 999) / 1000, app.reach)
+    // Rounded up: the store decides when the session ends.
+    set_cookie(token, (left_ms + 999) / 1000, app.public_scheme)
 }
 
-/// Who is signed in. The cookie is given once more, for as long as the session lasts now.
+/// Returns the caller and its session. Renews the cookie for the current life of the session.
 pub(crate) async fn show(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Caller(key, signed_in) = caller;
-    let (Some(signed_in), Some(token)) = (signed_in, cookie(&headers, app.reach)) else {
+    let (Some(signed_in), Some(token)) = (signed_in, cookie(&headers, app.public_scheme)) else {
         return Ok(Json(describe(&key, None)).into_response());
     };
-    let signed_in = SignedIn { session: signed_in.session, key };
-    let cookie = kept(&app, token, &signed_in)?;
+    let signed_in = SessionWithKey { session: signed_in.session, key };
+    let cookie = session_cookie(&app, token, &signed_in)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(describe(&signed_in.key, Some(&signed_in)))).into_response())
 }
 
-/// Signs out. Whoever came with a key was not signed in, and need not be told.
+/// Signs out. A caller with an API key has no session: then only the cookie is removed.
 pub(crate) async fn end(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Keyed(_, NoBody): Keyed<NoBody>,
+    KeyedBody(_, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<Response, ApiError> {
     if let Some(signed_in) = caller.1.clone() {
-        revoked(&app, caller, signed_in.session.session_id.clone()).await?;
+        revoke_session(&app, caller, signed_in.session.session_id.clone()).await?;
     }
-    let gone = set_cookie("", 0, app.reach)?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, gone)]).into_response())
+    let removed = set_cookie("", 0, app.public_scheme)?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, removed)]).into_response())
 }
 
 pub(crate) async fn list(
@@ -136,17 +145,17 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
     InPath(session_id): InPath<String>,
-    Keyed(_, NoBody): Keyed<NoBody>,
+    KeyedBody(_, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<StatusCode, ApiError> {
-    match revoked(&app, caller, session_id).await? {
+    match revoke_session(&app, caller, session_id).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(ApiError::not_found("session")),
     }
 }
 
-/// Revokes a session and what was made over it. Goes on when the caller goes away: a session that is revoked on disk must
-/// not stay valid in memory.
-async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, ApiError> {
+/// Revokes a session with the keys and sessions that depend on it. Spawned, so that it completes if the client
+/// disconnects: a session that is revoked in the store must not stay valid in the cache.
+async fn revoke_session(app: &App, caller: Caller, session_id: String) -> Result<bool, ApiError> {
     let app = app.clone();
     let revoking = tokio::spawn(async move {
         let revoked = app.engine.revoke_session(caller.tenant(), &caller.0.key_id, &session_id).await;
@@ -157,12 +166,12 @@ async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, 
     Ok(revoking.await.map_err(ApiError::internal)??)
 }
 
-/// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds. The session that
-/// it makes ends no later than the session or the key that made the link, and with the sign-out of that session.
+/// Creates a sign-in link, for the caller's key or for another key whose scopes the caller has. Its session ends no
+/// later than the session or the key that created the link, and with the sign-out of that session.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Keyed(_, OptionalBody(body)): Keyed<OptionalBody<CreateSessionLink>>,
+    KeyedBody(_, OptionalBody(body)): KeyedBody<OptionalBody<CreateSessionLink>>,
 ) -> Result<Response, ApiError> {
     let limits = caller.limits();
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
@@ -179,7 +188,7 @@ pub(crate) async fn link(
     Ok((StatusCode::CREATED, Json(SessionLink { url, expires_at: expires_at.into() })).into_response())
 }
 
-/// The token stands behind the hash sign, which browsers keep to themselves.
+/// Creates a sign-in link. The token is in the fragment, which browsers do not send to servers.
 pub(crate) async fn make_link(
     engine: &Engine,
     public_url: &str,
@@ -192,7 +201,7 @@ pub(crate) async fn make_link(
     Ok((format!("{public_url}/inbox#once={token}"), expires_at))
 }
 
-fn describe(key: &ApiKey, signed_in: Option<&SignedIn>) -> Session {
+fn describe(key: &ApiKey, signed_in: Option<&SessionWithKey>) -> Session {
     Session {
         principal: key.principal.clone(),
         tenant: key.tenant.clone(),
@@ -201,11 +210,11 @@ fn describe(key: &ApiKey, signed_in: Option<&SignedIn>) -> Session {
         scopes: key.scopes.clone(),
         test: key.test,
         session_id: signed_in.map(|signed_in| signed_in.session.session_id.clone()),
-        expires_at: signed_in.map(SignedIn::expires_at).or(key.expires_at).map(Into::into),
+        expires_at: signed_in.map(SessionWithKey::expires_at).or(key.expires_at).map(Into::into),
     }
 }
 
-fn list_entry(session: &holdpoint_engine::Session, own: Option<&str>) -> ListedSession {
+fn list_entry(session: &holdpoint_engine::BrowserSession, own: Option<&str>) -> ListedSession {
     ListedSession {
         session_id: session.session_id.clone(),
         created_at: session.created_at.into(),

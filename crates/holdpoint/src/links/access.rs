@@ -1,5 +1,5 @@
-//! What a handler can ask for instead of a key: a link that was signed here, is in time, and is for what is asked of it.
-//! Whatever is wrong is said before the body is read. Anything that was not signed here gets one and the same answer.
+//! Extractors for signed links: this server has signed the link, it has not expired, and it permits the request. Errors
+//! are sent before the body is read. All tokens that this server has not signed get the same error.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::request_log::record_caller;
 
-/// A link, and the interrupt it is for.
+/// A verified link and its interrupt.
 #[derive(Debug)]
 pub(crate) struct Link {
     /// Identifies the link in records, which must not contain the token.
@@ -30,11 +30,11 @@ pub(crate) struct Link {
     pub interrupt: InterruptId,
 }
 
-/// A link with which one may look.
+/// A link that permits inspection.
 #[derive(Debug)]
 pub(crate) struct CanInspect(pub Link);
 
-/// A link with which one may answer. Whether the interrupt is still open is judged with the answer.
+/// A link that permits an answer. The core checks with the answer that the interrupt is still open.
 #[derive(Debug)]
 pub(crate) struct CanResolve(pub Link);
 
@@ -42,7 +42,7 @@ impl FromRequestParts<App> for CanInspect {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
-        Link::open(parts, app).await.map(Self).map_err(unread)
+        Link::open(parts, app).await.map(Self).map_err(respond_and_close)
     }
 }
 
@@ -50,15 +50,15 @@ impl FromRequestParts<App> for CanResolve {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
-        let link = Link::open(parts, app).await.map_err(unread)?;
-        link.check_answering().map(|()| Self(link)).map_err(unread)
+        let link = Link::open(parts, app).await.map_err(respond_and_close)?;
+        link.check_answering().map(|()| Self(link)).map_err(respond_and_close)
     }
 }
 
 impl Link {
     async fn open(parts: &Parts, app: &App) -> Result<Self, ApiError> {
         let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
-        // As it was sent: a token in other spelling is another token.
+        // Not decoded: a token in another spelling is another token.
         let text = parts.uri.path().rsplit('/').next().unwrap_or_default();
         let claims = app.links.read(app, text, from).await?;
         record_caller(parts, &claims.sub, &claims.of.tenant);
@@ -78,17 +78,17 @@ impl Link {
         Ok(Self { id: token::id(text), claims, run, interrupt })
     }
 
-    /// What the link is for comes first: one for looking answers nothing, whatever the gate wants.
+    /// Rejects links that cannot answer. The intent is checked before the requirements of the gate.
     fn check_answering(&self) -> Result<(), ApiError> {
         let owner = self.run.started.as_ref().map(|started| started.owner.principal.as_str());
         match self.claims.intent {
             Intent::Resolve if owner.is_some_and(|owner| self.claims.is_old_callback(owner)) => {
                 let message = "this link was sent to the callback address of the run by an earlier version and cannot answer; \
-                               answer with a key, or ask for a new link";
+                               answer with a key, or request a new link";
                 Err(ApiError::new(ErrorCode::Forbidden, message))
             }
             Intent::Inspect => {
-                let message = "this link is for looking only; it cannot answer";
+                let message = "this link permits inspection only; it cannot answer";
                 Err(ApiError::new(ErrorCode::Forbidden, message))
             }
             Intent::Resolve if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) => {
@@ -100,13 +100,13 @@ impl Link {
 }
 
 impl Links {
-    /// The signature is looked at before anything is counted: behind a proxy all have one address, and whoever tries
-    /// garbage from there must not use up what good links need.
+    /// Verifies a token. The signature is checked before the request is counted: behind a proxy all clients have one
+    /// address, and invalid tokens from there must not use up the limit of valid links.
     async fn read(&self, app: &App, text: &str, from: Option<IpAddr>) -> Result<Claims, ApiError> {
-        let secrets = self.ring.secrets(&app.engine).await?;
+        let secrets = self.secrets.secrets(&app.engine).await?;
         let mut claims = token::verify(text, &secrets);
         if let Some(kid) = token::unknown_kid(text, &secrets)
-            && let Some(secrets) = self.ring.secrets_with(&app.engine, &kid).await?
+            && let Some(secrets) = self.secrets.secrets_with(&app.engine, &kid).await?
         {
             claims = token::verify(text, &secrets);
         }
@@ -114,7 +114,7 @@ impl Links {
         match (claims, &self.limit) {
             (Some(claims), Some(limit)) => limit.admit(&claims, now).map(|()| claims),
             (Some(claims), None) => Ok(claims),
-            (None, Some(limit)) => Err(limit.refuse(from, now).err().unwrap_or_else(unknown)),
+            (None, Some(limit)) => Err(limit.count_invalid(from, now).err().unwrap_or_else(unknown)),
             (None, None) => Err(unknown()),
         }
     }
@@ -124,8 +124,9 @@ fn unknown() -> ApiError {
     Refusal::InterruptNotFound.into()
 }
 
-/// Why an interrupt takes no answer over a link any more. A link says less than a key does: it is used up or too late.
-pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiError {
+/// Returns the error for an answer over a link that was refused. It distinguishes less than one for a key does: the
+/// link is used up or expired.
+pub(crate) fn link_refusal(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiError {
     let timed_out =
         || interrupt.is_some_and(|one| matches!(one.resolution, Some(Resolution::TimedOut { .. })));
     match refusal {
@@ -134,7 +135,7 @@ pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiE
         Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone => {
             let error = ApiError::new(Refusal::AlreadyResolved.code(), refusal.to_string());
             match interrupt {
-                Some(interrupt) => error.with(closed(interrupt)),
+                Some(interrupt) => error.with(describe_outcome(interrupt)),
                 None => error,
             }
         }
@@ -142,8 +143,9 @@ pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiE
     }
 }
 
-/// The outcome of the interrupt. The holder of a valid link may see it, because the link also shows the names of voters.
-fn closed(interrupt: &Interrupt) -> ErrorDetails {
+/// Describes the outcome of the interrupt. The holder of a valid link may see it: the link also shows the names of
+/// voters.
+fn describe_outcome(interrupt: &Interrupt) -> ErrorDetails {
     let of_interrupt = ErrorDetails {
         kind: Some(interrupt.kind),
         title: Some(interrupt.title().to_owned()),
@@ -162,18 +164,19 @@ fn closed(interrupt: &Interrupt) -> ErrorDetails {
 }
 
 fn expired() -> ApiError {
-    ApiError::new(ErrorCode::InterruptExpired, "this link has expired, or what it was for has")
+    ApiError::new(ErrorCode::InterruptExpired, "this link or its interrupt has expired")
         .with(ErrorDetails::of_state("expired"))
 }
 
 fn revoked() -> ApiError {
     let message =
-        "this link has ended because the key that created it was revoked or has expired; ask for a new link";
+        "this link has ended because the key that created it was revoked or has expired; request a new link";
     ApiError::new(ErrorCode::LinkRevoked, message).with(ErrorDetails::of_state("revoked"))
 }
 
-/// What is left of a body ends the connection, and a client that is not told would send its next request into it.
-fn unread(error: ApiError) -> Response {
+/// Responds without reading the body, which ends the connection. The header tells the client not to send its next
+/// request over it.
+fn respond_and_close(error: ApiError) -> Response {
     let mut response = error.into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -184,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_used_up_or_too_late() {
+    fn a_refused_answer_over_a_link_has_its_status_and_code() {
         for (refusal, status, code) in [
             (Refusal::Expired, 410, "interrupt_expired"),
             (Refusal::AlreadyResolved, 409, "interrupt_already_resolved"),
@@ -195,7 +198,7 @@ mod tests {
             (Refusal::PayloadMismatch, 409, "payload_mismatch"),
             (Refusal::invalid("action", "is not offered"), 400, "validation_error"),
         ] {
-            let error = no_longer(refusal, None);
+            let error = link_refusal(refusal, None);
             assert_eq!((error.status().as_u16(), error.body()["error"].as_str()), (status, Some(code)));
         }
     }

@@ -1,5 +1,5 @@
-//! How often links may be used and tried. They need no key: good ones are counted by what they are for, in whose name;
-//! tokens that nobody has signed by address, and together, wherever they come from.
+//! Rate limits of links, which need no API key. Valid tokens are counted by interrupt and principal, invalid tokens by
+//! address and in total.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Instant;
@@ -9,47 +9,48 @@ use crate::auth::{RateLimit, too_many};
 use crate::error::ApiError;
 
 #[derive(Debug)]
-pub(crate) struct Limit {
-    good: RateLimit,
-    addresses: RateLimit,
-    bad: RateLimit,
+pub(crate) struct LinkLimit {
+    valid: RateLimit,
+    invalid_by_address: RateLimit,
+    invalid: RateLimit,
 }
 
-impl Limit {
-    /// Requests that may come at once after a pause, in seconds' worth.
+impl LinkLimit {
+    /// The size of a burst, in seconds of the rate.
     const BURST: u32 = 5;
 
-    /// So many requests a second to each question in each name, and so many bad tokens from each address and from
-    /// everywhere.
+    /// Allows this many requests per second over the links of one principal to one interrupt, and as many invalid tokens
+    /// from one address and from all addresses.
     pub(crate) fn new(per_second: u32) -> Self {
         let bucket = || RateLimit::new(per_second, per_second.saturating_mul(Self::BURST));
-        Self { good: bucket(), addresses: bucket(), bad: bucket() }
+        Self { valid: bucket(), invalid_by_address: bucket(), invalid: bucket() }
     }
 
-    /// When a token was signed here. Nobody else is held up by it: not even others who are asked the same.
+    /// Counts a request with a valid token. It does not affect other principals, not even for the same interrupt.
     pub(crate) fn admit(&self, claims: &Claims, now: Instant) -> Result<(), ApiError> {
-        // Ids have no blanks in them, and the name comes last.
-        let whose = format!("{} {} {} {}", claims.of.tenant, claims.of.run, claims.interrupt, claims.sub);
-        match self.good.wait(&whose, now) {
+        // Unambiguous: ids have no spaces, and the name is last.
+        let bucket = format!("{} {} {} {}", claims.of.tenant, claims.of.run, claims.interrupt, claims.sub);
+        match self.valid.try_take(&bucket, now) {
             None => Ok(()),
-            Some(wait) => Err(too_many(wait, "route", "this link is used more often than it may be")),
+            Some(wait) => Err(too_many(wait, "route", "the rate limit of this link is exceeded")),
         }
     }
 
-    /// When a token was none. Good ones are not held up by it.
-    pub(crate) fn refuse(&self, from: Option<IpAddr>, now: Instant) -> Result<(), ApiError> {
-        if let Some(wait) = self.addresses.wait(&whose(from), now) {
-            return Err(too_many(wait, "route", "too many links are tried from this address that are none"));
+    /// Counts a request with an invalid token. It does not affect valid tokens.
+    pub(crate) fn count_invalid(&self, from: Option<IpAddr>, now: Instant) -> Result<(), ApiError> {
+        if let Some(wait) = self.invalid_by_address.try_take(&address_key(from), now) {
+            return Err(too_many(wait, "route", "too many invalid links from this address"));
         }
-        match self.bad.wait("", now) {
+        match self.invalid.try_take("", now) {
             None => Ok(()),
-            Some(wait) => Err(too_many(wait, "global", "too many links are tried that are none")),
+            Some(wait) => Err(too_many(wait, "global", "too many invalid links")),
         }
     }
 }
 
-/// Under what somebody is counted. Whoever has one address of IPv6 has the whole network behind it.
-pub(crate) fn whose(from: Option<IpAddr>) -> String {
+/// Returns the name under which an address is counted. IPv6 addresses are counted by their network (/64), all of which
+/// belongs to one client.
+pub(crate) fn address_key(from: Option<IpAddr>) -> String {
     match from.map(|ip| ip.to_canonical()) {
         Some(IpAddr::V4(ip)) => ip.to_string(),
         Some(IpAddr::V6(ip)) => {
@@ -84,30 +85,30 @@ mod tests {
 
     #[test]
     fn each_address_has_its_own_bucket_and_a_network_of_ipv6_has_one() {
-        let (limit, now) = (Limit::new(1), Instant::now());
+        let (limit, now) = (LinkLimit::new(1), Instant::now());
         let refused_for = |from: &str| {
-            let error = limit.refuse(Some(from.parse().unwrap()), now).err()?;
+            let error = limit.count_invalid(Some(from.parse().unwrap()), now).err()?;
             Some(error.body()["details"]["scope"].clone())
         };
-        for _ in 0..Limit::BURST {
+        for _ in 0..LinkLimit::BURST {
             assert_eq!(refused_for("10.0.0.1"), None);
         }
         assert_eq!(refused_for("10.0.0.1").unwrap(), "route");
-        assert_eq!(refused_for("::ffff:10.0.0.1").unwrap(), "route", "the same address in other words");
-        for _ in 0..Limit::BURST {
+        assert_eq!(refused_for("::ffff:10.0.0.1").unwrap(), "route", "the same address as IPv6");
+        for _ in 0..LinkLimit::BURST {
             assert_eq!(refused_for("2001:db8::1").unwrap(), "global", "bad tokens are counted together");
         }
         assert_eq!(refused_for("2001:db8::ffff").unwrap(), "route", "the same network");
         assert_eq!(refused_for("2001:db8:0:1::1").unwrap(), "global");
-        assert!(limit.refuse(Some("10.0.0.2".parse().unwrap()), now + Duration::from_secs(1)).is_ok());
+        assert!(limit.count_invalid(Some("10.0.0.2".parse().unwrap()), now + Duration::from_secs(1)).is_ok());
     }
 
     #[test]
-    fn a_good_link_is_held_up_by_its_own_use_only() {
-        let (limit, now) = (Limit::new(1), Instant::now());
-        while limit.refuse(None, now).is_ok() {}
+    fn a_valid_link_is_limited_by_its_own_use_only() {
+        let (limit, now) = (LinkLimit::new(1), Instant::now());
+        while limit.count_invalid(None, now).is_ok() {}
         let admit = |run: &str, sub: &str| limit.admit(&claims(run, sub), now).is_ok();
-        for _ in 0..Limit::BURST {
+        for _ in 0..LinkLimit::BURST {
             assert!(admit("r1", "ann"));
         }
         assert!(!admit("r1", "ann"));

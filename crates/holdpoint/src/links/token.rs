@@ -1,5 +1,5 @@
-//! The text of a link: what it is for, and a signature. Pure: secrets and time come in as arguments. Only bytes that
-//! were made here are read here, so there is exactly one spelling of every token.
+//! The text of a link: claims and a signature. Pure functions: secrets and time are arguments. Only the exact bytes
+//! that `mint` writes are accepted, so that each token has one spelling.
 
 use std::fmt;
 
@@ -12,55 +12,55 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 const VERSION: u8 = 1;
-/// Longer texts are not looked at. What is minted keeps to it.
+/// Maximum length of a token. Longer texts are rejected, and `mint` does not write them.
 pub(crate) const CHARS_MAX: usize = 8192;
 /// The number of hex digits of the digest in the id of a token.
 const ID_DIGITS: usize = 16;
-/// Signs nothing. What no secret of ours can have signed is held against it, so that it costs the same.
-const DECOY: [u8; Secret::BYTES] = [0; Secret::BYTES];
+/// Key for the check of tokens that name no known secret, so that the check takes the same time. It signs no token.
+const DUMMY_KEY: [u8; SigningSecret::BYTES] = [0; SigningSecret::BYTES];
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub of: RunRef,
     pub node: NodeId,
-    /// The interrupt as it is called outside. A later visit of the node asks under another name.
+    /// The public id of the interrupt. A later visit of the node opens an interrupt with another id.
     pub interrupt: String,
     pub expires_at: Timestamp,
     pub intent: Intent,
-    /// In whose name the holder answers.
+    /// The principal in whose name the holder answers.
     pub sub: String,
-    /// Who made it.
+    /// The principal that created the link.
     pub by: String,
-    /// The lineages of the keys that the link was made with. Empty in links of earlier versions.
+    /// The lineages of the keys that created the link. Empty in links of earlier versions.
     pub keys: Vec<String>,
 }
 
 impl Claims {
-    /// Returns whether an earlier version made the link for the callback address of a run, without regard to the rights
-    /// of the key that started the run.
+    /// Returns true if an earlier version created the link for the callback address of a run, without regard to the
+    /// rights of the key that started the run.
     pub(crate) fn is_old_callback(&self, owner: &str) -> bool {
         self.keys.is_empty() && self.by == owner && self.sub == owner
     }
 }
 
-/// A secret and the name by which tokens refer to it.
+/// A secret, and the id by which tokens refer to it.
 #[derive(Clone)]
-pub(crate) struct Secret {
+pub(crate) struct SigningSecret {
     pub kid: String,
     bytes: [u8; Self::BYTES],
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SigningSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("kid", &self.kid).finish_non_exhaustive()
+        f.debug_struct("SigningSecret").field("kid", &self.kid).finish_non_exhaustive()
     }
 }
 
 /// The signed bytes, member by member in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Payload {
+struct SignedPayload {
     v: u8,
     kid: String,
     tenant_id: TenantId,
@@ -75,60 +75,60 @@ struct Payload {
     keys: Vec<String>,
 }
 
-impl Secret {
-    /// As much as the hash has.
+impl SigningSecret {
+    /// The length of the hash.
     pub(crate) const BYTES: usize = 32;
 
     pub(crate) fn new(kid: impl Into<String>, bytes: [u8; Self::BYTES]) -> Self {
         Self { kid: kid.into(), bytes }
     }
 
-    /// From the text that it is kept as.
+    /// Parses the stored text.
     pub(crate) fn parse(kid: &str, text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         Some(Self::new(kid, bytes.try_into().ok()?))
     }
 
-    /// The text that it is kept as.
+    /// Returns the text to store.
     pub(crate) fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.bytes)
     }
 }
 
-fn mac(key: &[u8; Secret::BYTES], message: &[u8]) -> Hmac<Sha256> {
+fn mac(key: &[u8; SigningSecret::BYTES], message: &[u8]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(message);
     mac
 }
 
-/// Signs. Nothing when the names in it are so long that no URL should carry them.
-pub(crate) fn mint(secret: &Secret, claims: &Claims) -> Option<String> {
+/// Returns the signed token, or None if its names are too long for a URL.
+pub(crate) fn mint(secret: &SigningSecret, claims: &Claims) -> Option<String> {
     let payload = bytes_of(&secret.kid, claims);
     let signature = mac(&secret.bytes, &payload).finalize().into_bytes();
     let token = format!("{}.{}", URL_SAFE_NO_PAD.encode(&payload), URL_SAFE_NO_PAD.encode(signature));
     (token.len() <= CHARS_MAX).then_some(token)
 }
 
-/// What a token says, if one of these secrets has signed it. Whether it has expired is for the caller to judge. Garbage
-/// costs a hash, as a forgery does: how long it takes tells nothing.
-pub(crate) fn verify(text: &str, ring: &[Secret]) -> Option<Claims> {
-    let read = read(text);
-    let named = read.as_ref().and_then(|read| ring.iter().find(|secret| secret.kid == read.kid));
-    let key = named.map_or(&DECOY, |secret| &secret.bytes);
-    let genuine = match &read {
-        // In constant time: how much of a signature is right is nobody's business.
-        Some(read) => mac(key, &read.payload).verify_slice(&read.signature).is_ok(),
-        None => mac(key, &text.as_bytes()[..text.len().min(CHARS_MAX)]).verify_slice(&DECOY).is_ok(),
+/// Returns the claims of a token that one of these secrets has signed. The caller checks the expiry. An invalid text
+/// costs a hash, like a forged token: the time of the check reveals no information.
+pub(crate) fn verify(text: &str, secrets: &[SigningSecret]) -> Option<Claims> {
+    let parsed = parse(text);
+    let named = parsed.as_ref().and_then(|parsed| secrets.iter().find(|secret| secret.kid == parsed.kid));
+    let key = named.map_or(&DUMMY_KEY, |secret| &secret.bytes);
+    let genuine = match &parsed {
+        // In constant time: the time must not reveal how much of a signature matches.
+        Some(parsed) => mac(key, &parsed.payload).verify_slice(&parsed.signature).is_ok(),
+        None => mac(key, &text.as_bytes()[..text.len().min(CHARS_MAX)]).verify_slice(&DUMMY_KEY).is_ok(),
     };
-    match (read, named) {
-        (Some(read), Some(_)) if genuine => Some(read.claims),
+    match (parsed, named) {
+        (Some(parsed), Some(_)) if genuine => Some(parsed.claims),
         _ => None,
     }
 }
 
-/// Returns the name of the secret that a token says it was signed with, if that is none of these.
-pub(crate) fn unknown_kid(text: &str, ring: &[Secret]) -> Option<String> {
-    read(text).map(|read| read.kid).filter(|kid| !ring.iter().any(|secret| secret.kid == *kid))
+/// Returns the id of the secret that a token names, if it is none of these.
+pub(crate) fn unknown_kid(text: &str, secrets: &[SigningSecret]) -> Option<String> {
+    parse(text).map(|parsed| parsed.kid).filter(|kid| !secrets.iter().any(|secret| secret.kid == *kid))
 }
 
 /// Returns the id of a token: the beginning of its digest. It does not give access.
@@ -137,40 +137,40 @@ pub(crate) fn id(text: &str) -> String {
     format!("lnk_{}", &digest[..ID_DIGITS])
 }
 
-struct Read {
+struct ParsedToken {
     kid: String,
     claims: Claims,
     payload: Vec<u8>,
     signature: Vec<u8>,
 }
 
-/// Takes a token apart without believing it. Only what `mint` could have written is taken: the decoder takes no padding
-/// and no stray bits, and the payload must be what its own members are written as.
-fn read(text: &str) -> Option<Read> {
+/// Parses a token without verifying it. Accepts only texts that `mint` could have written: the decoder rejects padding
+/// and stray bits, and the payload must equal the serialization of its members.
+fn parse(text: &str) -> Option<ParsedToken> {
     if text.len() > CHARS_MAX {
         return None;
     }
     let (payload, signature) = text.split_once('.')?;
     let (payload, signature) =
         (URL_SAFE_NO_PAD.decode(payload).ok()?, URL_SAFE_NO_PAD.decode(signature).ok()?);
-    let said: Payload = serde_json::from_slice(&payload).ok()?;
-    let expires_at = Timestamp(said.expires_at.parse::<jiff::Timestamp>().ok()?.as_millisecond());
+    let signed: SignedPayload = serde_json::from_slice(&payload).ok()?;
+    let expires_at = Timestamp(signed.expires_at.parse::<jiff::Timestamp>().ok()?.as_millisecond());
     let claims = Claims {
-        of: RunRef { tenant: said.tenant_id, run: said.run_id },
-        node: said.node_id,
-        interrupt: said.interrupt_id,
+        of: RunRef { tenant: signed.tenant_id, run: signed.run_id },
+        node: signed.node_id,
+        interrupt: signed.interrupt_id,
         expires_at,
-        intent: said.intent,
-        sub: said.sub,
-        by: said.by,
-        keys: said.keys,
+        intent: signed.intent,
+        sub: signed.sub,
+        by: signed.by,
+        keys: signed.keys,
     };
-    let ours = said.v == VERSION && bytes_of(&said.kid, &claims) == payload;
-    ours.then_some(Read { kid: said.kid, claims, payload, signature })
+    let is_canonical = signed.v == VERSION && bytes_of(&signed.kid, &claims) == payload;
+    is_canonical.then_some(ParsedToken { kid: signed.kid, claims, payload, signature })
 }
 
 fn bytes_of(kid: &str, claims: &Claims) -> Vec<u8> {
-    let payload = Payload {
+    let payload = SignedPayload {
         v: VERSION,
         kid: kid.to_owned(),
         tenant_id: claims.of.tenant.clone(),

@@ -1,7 +1,7 @@
-//! The routes into the queues.
+//! The routes for the mailbox.
 
 use holdpoint_api::mailbox::{Dispatch, DispatchChanged, DispatchList, ListDispatches, MailboxStats};
-use holdpoint_api::{Nothing, Page};
+use holdpoint_api::{EmptyBody, Page};
 
 use super::dispatches;
 use crate::routes::Route;
@@ -9,24 +9,24 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::get("/v1/threads/{threadId}/dispatches", "listDispatches", dispatches::list)
-            .says("List the dispatches of a thread in the order of service; the id may be that of a run")
+            .summary("List the dispatches of a thread in the order of service; the id may be that of a run")
             .query::<Page>()
             .query::<ListDispatches>()
             .response::<DispatchList>(200)
-            .never_fails(&[404]),
+            .without_errors(&[404]),
         Route::get("/v1/dispatches/{dispatchId}", "getDispatch", dispatches::show)
-            .says("Get a dispatch")
+            .summary("Get a dispatch")
             .response::<Dispatch>(200),
         Route::post("/v1/dispatches/{dispatchId}/cancel", "cancelDispatch", dispatches::cancel)
-            .says("Cancel a queued dispatch and end its run")
-            .optional_body::<Nothing>()
+            .summary("Cancel a queued dispatch and end its run")
+            .optional_body::<EmptyBody>()
             .response::<DispatchChanged>(200),
         Route::post("/v1/dispatches/{dispatchId}/requeue", "requeueDispatch", dispatches::requeue)
-            .says("Requeue a dispatch from the dead letters")
-            .optional_body::<Nothing>()
+            .summary("Requeue a dispatch from the dead letters")
+            .optional_body::<EmptyBody>()
             .response::<DispatchChanged>(201),
         Route::get("/v1/mailbox/stats", "mailboxStats", dispatches::stats)
-            .says("Count dispatches by status")
+            .summary("Count dispatches by status")
             .response::<MailboxStats>(200),
     ]
 }

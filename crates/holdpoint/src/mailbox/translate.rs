@@ -1,4 +1,4 @@
-//! Between the mailbox and the wire: pure functions, no decisions.
+//! Translates between the mailbox and the documents of the API. Pure functions.
 
 use holdpoint_api::mailbox::{
     DispatchChanged, DispatchCounts, DispatchProjection, DispatchRun, MailboxStats,
@@ -48,15 +48,15 @@ pub(crate) fn describe_run(run: &Run) -> DispatchRun {
     }
 }
 
-/// `counts` are in the order of [`RunDispatchStatus::ALL`].
+/// Returns the statistics. `counts` are in the order of [`RunDispatchStatus::ALL`].
 pub(crate) fn stats(counts: [u64; 6], next_wakeup_at: Option<Timestamp>) -> MailboxStats {
     let [queued, claimed, acked, cancelled, superseded, dead_letter] = counts;
     let counts = DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter };
     MailboxStats { counts, next_wakeup_at: next_wakeup_at.map(Into::into) }
 }
 
-/// `queued,claimed`; no filter at all means every status.
-pub(crate) fn statuses(text: Option<&str>) -> Result<Option<Vec<RunDispatchStatus>>, ApiError> {
+/// Parses a filter such as `queued,claimed`. Returns None, which means every status, if there is no filter.
+pub(crate) fn parse_statuses(text: Option<&str>) -> Result<Option<Vec<RunDispatchStatus>>, ApiError> {
     let Some(text) = text else { return Ok(None) };
     let parsed: Option<Vec<_>> = text.split(',').map(|word| RunDispatchStatus::parse(word.trim())).collect();
     parsed.map(Some).ok_or_else(|| {
@@ -65,7 +65,7 @@ pub(crate) fn statuses(text: Option<&str>) -> Result<Option<Vec<RunDispatchStatu
     })
 }
 
-/// A cursor is opaque to callers: the place of the last row seen in the order of claiming.
+/// Returns the cursor of a row: its position in the order of claims. Opaque to callers.
 pub(crate) fn cursor(at: &DispatchCursor) -> String {
     format!("{}.{}.{}", at.priority, at.created_at.0, at.seq)
 }
@@ -78,15 +78,16 @@ pub(crate) fn parse_cursor(text: &str) -> Result<DispatchCursor, ApiError> {
         let seq = parts.next()?.parse().ok()?;
         parts.next().is_none().then_some(DispatchCursor { priority, created_at, seq })
     };
-    parsed().ok_or_else(|| ApiError::invalid("cursor", "is not one that this server handed out"))
+    parsed().ok_or_else(|| ApiError::invalid("cursor", "is not a cursor of this server"))
 }
 
-/// Why a dispatch was not cancelled, and what to do instead.
+/// Returns the reason for which a dispatch was not cancelled, and the alternative.
 pub(crate) fn not_cancelled(row: &RunDispatch) -> ApiError {
     let (code, message) = match row.status {
         RunDispatchStatus::Claimed => {
             let run = &row.run_id;
-            let message = format!("a worker is carrying it out; cancel its run: POST /v1/runs/{run}/cancel");
+            let message =
+                format!("a worker is executing this dispatch; cancel its run: POST /v1/runs/{run}/cancel");
             (ErrorCode::DispatchClaimed, message)
         }
         RunDispatchStatus::Acked
@@ -94,23 +95,23 @@ pub(crate) fn not_cancelled(row: &RunDispatch) -> ApiError {
         | RunDispatchStatus::Superseded
         | RunDispatchStatus::DeadLetter => {
             let message =
-                format!("it has already ended as {}; nothing is left to cancel", row.status.as_str());
+                format!("this dispatch has already ended as {} and cannot be cancelled", row.status.as_str());
             (ErrorCode::DispatchEnded, message)
         }
-        // It went back into the queue between the two looks.
+        // It returned to the queue between the two reads.
         RunDispatchStatus::Queued => return Error::Busy.into(),
     };
     conflict(row, code, message)
 }
 
-/// Only what nobody will try any more can be put back.
+/// Rejects a dispatch that is not a dead letter: it has ended, or it is tried again automatically.
 pub(crate) fn check_dead(row: &RunDispatch) -> Result<(), ApiError> {
     if row.status == RunDispatchStatus::DeadLetter {
         return Ok(());
     }
     let message = match row.status.is_terminal() {
-        true => "only dead letters can be put back into the queue; this one was not given up",
-        false => "it is still in the queue and tried by itself; only dead letters can be put back",
+        true => "only dead letters can be requeued; this dispatch has ended without an error",
+        false => "only dead letters can be requeued; this dispatch is still in the queue",
     };
     Err(conflict(row, ErrorCode::DispatchNotDead, message))
 }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claims_token_is_never_shown() {
+    fn the_fencing_token_of_a_claim_is_never_shown() {
         let claimed = row().claimed("secret-token".to_owned(), "node-1", Timestamp(30_000), Timestamp(5));
         let shown = serde_json::to_value(describe(claimed)).unwrap();
         assert!(!shown.to_string().contains("secret-token") && shown.get("claimToken").is_none(), "{shown}");
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn both_tracks_are_always_there() {
+    fn the_run_and_the_projection_are_always_present() {
         let shown = serde_json::to_value(Dispatch { row: describe(row()), run: None }).unwrap();
         assert_eq!((&shown["status"], &shown["run"]), (&json!("queued"), &json!(null)));
         let members = ["runStatus", "termination", "response", "error", "instanceId", "completedAt"];
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_reads_as_it_was_written_and_nothing_else_does() {
+    fn a_cursor_is_parsed_as_it_was_written_and_other_texts_are_rejected() {
         let at = DispatchCursor { priority: 255, created_at: Timestamp(-1), seq: u64::MAX };
         assert_eq!(parse_cursor(&cursor(&at)).unwrap(), at);
         for bad in ["", "1.2", "256.2.3", "1.2.3.4", "1.2.-3", "a.b.c"] {
@@ -160,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_names_statuses_and_an_unknown_one_is_refused() {
+    fn a_filter_with_an_unknown_status_is_rejected() {
         use RunDispatchStatus::{DeadLetter, Queued};
-        assert_eq!(statuses(None).unwrap(), None);
-        assert_eq!(statuses(Some("queued, dead_letter")).unwrap(), Some(vec![Queued, DeadLetter]));
+        assert_eq!(parse_statuses(None).unwrap(), None);
+        assert_eq!(parse_statuses(Some("queued, dead_letter")).unwrap(), Some(vec![Queued, DeadLetter]));
         for bad in ["", "queued,", "lost"] {
-            assert!(statuses(Some(bad)).is_err(), "{bad}");
+            assert!(parse_statuses(Some(bad)).is_err(), "{bad}");
         }
     }
 }

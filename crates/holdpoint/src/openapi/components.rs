@@ -1,4 +1,4 @@
-//! Component schemas of the OpenAPI document, made from the types of `holdpoint-api`.
+//! Component schemas of the OpenAPI document, generated from the types of `holdpoint-api`.
 
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_api::holds::{HoldApproval, HoldQuestions};
@@ -11,9 +11,9 @@ use schemars::transform::{RecursiveTransform, Transform, transform_subschemas};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::routes::{ParameterPlace, SchemaOf};
+use crate::routes::{ParameterLocation, SchemaOf};
 
-/// The schemas of what clients send and of what they receive.
+/// The schemas of requests and of responses.
 pub(super) struct Components {
     requests: SchemaGenerator,
     responses: SchemaGenerator,
@@ -33,7 +33,7 @@ impl Components {
             settings.into_generator()
         };
         let mut responses = generator(Contract::Serialize);
-        // Every operation refers to it. Instants are also in schemas that are not made from types.
+        // Every operation refers to errors. Instants are also in schemas that are not generated from types.
         responses.subschema_for::<Error>();
         responses.subschema_for::<Instant>();
         Self { requests: generator(Contract::Deserialize), responses }
@@ -47,7 +47,7 @@ impl Components {
         schema(&mut self.responses).to_value()
     }
 
-    /// Adds the documents that no operation has.
+    /// Adds the documents that no operation uses.
     pub(super) fn add_others(&mut self) {
         macro_rules! add {
             ($($document:ty),+ $(,)?) => {
@@ -60,7 +60,7 @@ impl Components {
     }
 
     /// Returns one parameter for each member of a type.
-    pub(super) fn parameters(&mut self, place: ParameterPlace, schema: SchemaOf) -> Vec<Value> {
+    pub(super) fn parameters(&mut self, place: ParameterLocation, schema: SchemaOf) -> Vec<Value> {
         let mut of_type = schema(&mut self.requests);
         omit_null(&mut of_type);
         Simplify.transform(&mut of_type);
@@ -88,7 +88,7 @@ impl Components {
         members.into_iter().map(shown).collect()
     }
 
-    /// Returns the schemas of all types that were used, by name. A type that is both sent and received has one schema.
+    /// Returns the schemas of all used types, by name. A type of both requests and responses has one schema.
     pub(super) fn take(&mut self) -> Map<String, Value> {
         let mut all = self.responses.take_definitions(true);
         for (name, schema) in self.requests.take_definitions(true) {
@@ -99,7 +99,7 @@ impl Components {
     }
 }
 
-/// A member of a response without a value is left out: it is never null.
+/// Removes null from the types of optional members: responses omit such members.
 fn omit_null(schema: &mut Schema) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
@@ -128,8 +128,9 @@ fn omit_null(schema: &mut Schema) {
     }
 }
 
-/// Removes what readers of the document do not need: formats of numbers, and a description for each text of an enum.
-/// Writes the forms that generators of clients read: `{}` instead of `true`, and a nullable enum as two alternatives.
+/// Removes details that readers of the document do not need: formats of numbers, and a description for each text of an
+/// enum. Writes the forms that client generators support: `{}` instead of `true`, and a nullable enum as two
+/// alternatives.
 #[derive(Clone, Debug)]
 struct Simplify;
 

@@ -14,7 +14,7 @@ const ERRORS: [(u16, &str); 13] = [
     (409, "The request conflicts with the current state or with an earlier request."),
     (410, "The resource has expired or was removed."),
     (413, "The body or a value in it exceeds its limit."),
-    (422, "The request is well-formed but cannot be carried out."),
+    (422, "The request is well-formed but cannot be executed."),
     (429, "Too many requests. Retry after the time in Retry-After."),
     (500, "Internal error. The log of the server has details under details.correlationId."),
     (501, "This server does not implement the operation."),
@@ -49,8 +49,8 @@ pub(super) fn parameters() -> Value {
     json!({
         IDEMPOTENCY_KEY: {
             "name": IDEMPOTENCY_KEY, "in": "header",
-            "description": "A request that is sent again under the same key within 24 hours is not carried out \
-                again: it gets the same answer, with the header openwop-Idempotent-Replay.",
+            "description": "A request that is repeated with the same key within 24 hours is not executed again: it \
+                gets the same response, with the header openwop-Idempotent-Replay.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
         },
     })

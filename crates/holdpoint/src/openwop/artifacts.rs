@@ -1,4 +1,4 @@
-//! What runs have made: the outputs of nodes that have an artifact type.
+//! Handler that returns artifacts: the outputs of nodes with an artifact type.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_api::artifacts::Artifact;
 use holdpoint_core::{NodeStatus, Run};
 
-use super::documents::shown;
+use super::documents::redact_map;
 use crate::app::App;
 use crate::auth::CanReadArtifacts;
 use crate::body::InPath;
@@ -24,14 +24,14 @@ pub(crate) async fn show(
     Ok(Json(found).into_response())
 }
 
-/// The newest version; the ones before are in the events of the nodes that made them.
+/// Describes the newest version of an artifact. Earlier versions are in the events of the node.
 fn describe<'a>(run: &'a Run, artifact: &'a str) -> Option<Artifact<'a>> {
     let nodes = run.workflow.nodes.iter().zip(&run.nodes);
     let mut made = nodes.filter(|(node, _)| node.artifact_type.is_some());
     let (node, state) = made.find(|(node, _)| run.artifact_id(&node.id) == artifact)?;
     let (data, version) = match state.status {
         NodeStatus::Completed => (&state.outputs, state.visit),
-        // It is at it again.
+        // The node is in a later visit: the output of the previous visit is the newest.
         _ if state.visit > 1 => (&state.outputs_before, state.visit - 1),
         _ => return None,
     };
@@ -42,6 +42,6 @@ fn describe<'a>(run: &'a Run, artifact: &'a str) -> Option<Artifact<'a>> {
         node_id: node.id.clone(),
         version: version.to_string(),
         created_at: state.ended_at.map(Into::into),
-        data: data.as_object().map(|values| shown(run, values)).unwrap_or_default(),
+        data: data.as_object().map(|values| redact_map(run, values)).unwrap_or_default(),
     })
 }

@@ -11,34 +11,34 @@ use holdpoint_engine::Once;
 
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns};
-use crate::body::{Body, InPath, OptionalBody};
+use crate::body::{InPath, JsonBody, OptionalBody};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed, Outcome};
+use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
 
 pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<CancelRun>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<CancelRun>>,
 ) -> Result<ApiResponse, ApiError> {
     let (of, by) = (caller.run(&run)?, caller.principal());
     check_reason(body.reason.as_deref())?;
     let cancel =
         async |once: Option<&Once<_>>| Ok(app.engine.cancel_once(&of, body.reason, by, once).await?);
-    key.once(&app, caller.sender(), cancelled, cancel).await
+    key.once(&app, caller.sender(), cancel_response, cancel).await
 }
 
-fn cancelled(run: &Run) -> ApiResponse {
+fn cancel_response(run: &Run) -> ApiResponse {
     ApiResponse::json(StatusCode::OK, &RunStatusNow { run_id: run.id.clone(), status: run.status() })
 }
 
 pub(crate) async fn bulk_cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
-    Keyed(key, Body(body)): Keyed<Body<BulkCancel>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<BulkCancel>>,
 ) -> Result<ApiResponse, ApiError> {
     if !(1..=BULK_CANCEL_MAX).contains(&body.run_ids.len()) {
-        return Err(ApiError::invalid("runIds", format!("must name 1 to {BULK_CANCEL_MAX} runs")));
+        return Err(ApiError::invalid("runIds", format!("must contain 1 to {BULK_CANCEL_MAX} ids")));
     }
     check_reason(body.reason.as_deref())?;
     let work = async {
@@ -50,12 +50,13 @@ pub(crate) async fn bulk_cancel(
             all_final &= is_final;
         }
         let response = ApiResponse::json(StatusCode::OK, &BulkCancelled { results });
-        Ok(if all_final { Outcome::Final(response) } else { Outcome::Provisional(response) })
+        Ok(if all_final { WorkResponse::Final(response) } else { WorkResponse::Provisional(response) })
     };
     key.once_in_parts(&app, caller.sender(), work).await
 }
 
-/// What came of one of many, and whether it would come to that again; a failure of one is no failure of the others.
+/// Cancels one run of a list. Returns its result, and whether a repeated request would get the same result. An error of
+/// one run does not affect the others.
 async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> (CancelResult, bool) {
     let cancelling = async {
         let of: RunRef = caller.run(id)?;
@@ -78,17 +79,17 @@ pub(crate) async fn pause(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<PauseRun>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<PauseRun>>,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     check_reason(body.reason.as_deref())?;
     let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
     let pause = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
-    key.once(&app, caller.sender(), paused, pause).await
+    key.once(&app, caller.sender(), pause_response, pause).await
 }
 
-/// The status is the one that was asked for. A run that drains has it once the nodes at work have ended.
-fn paused(run: &Run) -> ApiResponse {
+/// Describes a pause with the requested status. A draining run has this status when its running nodes have ended.
+fn pause_response(run: &Run) -> ApiResponse {
     let paused_at = run.paused.as_ref().map(|pause| pause.at.into());
     let draining = paused_at.is_none().then_some(true);
     let paused = RunPaused { run_id: run.id.clone(), status: Status::Paused, paused_at, draining };
@@ -99,16 +100,16 @@ pub(crate) async fn resume(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<ResumeRun>>,
+    KeyedBody(key, OptionalBody(_)): KeyedBody<OptionalBody<ResumeRun>>,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Resume { by: caller.principal() };
     let resume = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
-    key.once(&app, caller.sender(), resumed, resume).await
+    key.once(&app, caller.sender(), resume_response, resume).await
 }
 
-/// The run goes on in the same commit, and may be further by now; what was asked for is that it runs.
-fn resumed(run: &Run) -> ApiResponse {
+/// Describes a resume with the requested status: the run continues in the same commit and may have another status now.
+fn resume_response(run: &Run) -> ApiResponse {
     let (run_id, resumed_at) = (run.id.clone(), run.updated_at.into());
     ApiResponse::json(StatusCode::ACCEPTED, &RunResumed { run_id, status: Status::Running, resumed_at })
 }

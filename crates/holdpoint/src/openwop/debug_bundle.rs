@@ -1,5 +1,5 @@
-//! Everything about one run in one document, for the person who finds out what went wrong. It is made to be handed on:
-//! only ids, types, codes, states, times, numbers and shapes are shown.
+//! The debug bundle of a run: snapshot, events and spans in one document. It can be given to third parties, so it shows
+//! only ids, types, codes, states, times, numbers and the shape of values.
 
 mod mask;
 
@@ -9,11 +9,11 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::artifacts::{BundleMetrics, DebugBundle, ShowDebugBundle};
 use holdpoint_core::{Run, RunRef};
-use holdpoint_engine::Recorded;
+use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-use self::mask::masked;
+use self::mask::mask_document;
 use super::discovery::implementation;
 use super::documents::document;
 use super::snapshot;
@@ -22,36 +22,36 @@ use crate::auth::CanReadRuns;
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
 use crate::json::to_json;
-use crate::telemetry::{Teller, described};
+use crate::telemetry::{SpanBuilder, describe_span};
 
-/// Events of one bundle at most; of a longer log the first ones.
+/// The maximum number of events in a bundle. A longer log is truncated at its end.
 const EVENTS_MAX: u64 = 10_000;
 
 pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
-    Params(asked): Params<ShowDebugBundle>,
+    Params(query): Params<ShowDebugBundle>,
 ) -> Result<Response, ApiError> {
-    let max = match asked.max_events.map(u64::try_from) {
+    let max = match query.max_events.map(u64::try_from) {
         None => EVENTS_MAX,
         Some(Ok(max)) if max > 0 => max.min(EVENTS_MAX),
         Some(_) => return Err(ApiError::invalid("maxEvents", "must be 1 or more")),
     };
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;
-    let recorded = recorded(&app, &of, max).await?;
+    let recorded = read_events(&app, &of, max).await?;
     let truncated = run.seq > recorded.len() as u64;
-    let (events, spans) = told(&of, &run, recorded);
+    let (events, spans) = render(&of, &run, recorded);
     let nodes: BTreeSet<&str> = events.iter().filter_map(|event| event["nodeId"].as_str()).collect();
     let bundle = DebugBundle {
         bundle_version: "1.0".to_owned(),
         generated_at: app.engine.now().into(),
         host: implementation(),
-        run: masked(to_json(&snapshot::describe(&run))),
+        run: mask_document(to_json(&snapshot::describe(&run))),
         metrics: BundleMetrics { event_count: events.len(), node_count: nodes.len() },
-        events: events.into_iter().map(masked).collect(),
-        spans: spans.into_iter().map(masked).collect(),
+        events: events.into_iter().map(mask_document).collect(),
+        spans: spans.into_iter().map(mask_document).collect(),
         redaction_applied: true,
         redaction_mode: "mask".to_owned(),
         truncated,
@@ -60,8 +60,8 @@ pub(crate) async fn show(
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(bundle)).into_response())
 }
 
-async fn recorded(app: &App, of: &RunRef, max: u64) -> Result<Vec<Recorded>, ApiError> {
-    let mut recorded: Vec<Recorded> = Vec::new();
+async fn read_events(app: &App, of: &RunRef, max: u64) -> Result<Vec<RecordedEvent>, ApiError> {
+    let mut recorded: Vec<RecordedEvent> = Vec::new();
     loop {
         let more = app.engine.events(of, recorded.len() as u64).await?;
         if more.is_empty() {
@@ -75,13 +75,13 @@ async fn recorded(app: &App, of: &RunRef, max: u64) -> Result<Vec<Recorded>, Api
     }
 }
 
-/// The events as readers see them, and the spans that ended with each.
-fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<Value>, Vec<Value>) {
-    let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
+/// Returns the documents of events, and the spans that ended with each event.
+fn render(of: &RunRef, run: &Run, recorded: Vec<RecordedEvent>) -> (Vec<Value>, Vec<Value>) {
+    let mut builder = SpanBuilder::new(of, Run::new(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {
-        spans.extend(teller.tell(&one.event, one.at).iter().map(|span| to_json(&described(span))));
-        events.push(to_json(&document(teller.run(), &one)));
+        spans.extend(builder.apply(&one.event, one.at).iter().map(|span| to_json(&describe_span(span))));
+        events.push(to_json(&document(builder.run(), &one)));
     }
     (events, spans)
 }

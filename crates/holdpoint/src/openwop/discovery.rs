@@ -1,5 +1,5 @@
-//! The discovery document. It names what this build does and nothing else: clients hold us to it. What is a matter of
-//! routes is read from their table.
+//! The discovery document. It lists only features that this build has, because clients rely on it. Features with routes
+//! are derived from the route table.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::auth::TEST_KEY_PREFIX;
 
 pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
-    let mut document = describe(&app.fixtures, routes::has);
+    let mut document = describe(&app.fixtures, routes::has_operation);
     if let Some(letters) = &mut document.dead_letter {
         letters.retention_days = days(app.engine.webhook_settings());
     }
@@ -36,13 +36,13 @@ pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "public, max-age=300")], Json(document))
 }
 
-/// The name and version of this server.
+/// Returns the name and version of this server.
 pub(super) fn implementation() -> Implementation {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     Implementation { name: "holdpoint".to_owned(), version, vendor: "holdpoint".to_owned() }
 }
 
-/// Describes the features of a server. `has` tells whether there is an operation of that name.
+/// Describes the features of a server. `has` returns whether an operation exists.
 fn describe(fixtures: &[String], has: fn(&str) -> bool) -> Discovery {
     Discovery {
         protocol_version: "1.0".to_owned(),
@@ -88,7 +88,7 @@ fn numbers(numbers: &[(&str, u64)]) -> BTreeMap<String, u64> {
     numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
 }
 
-/// The options of a run that the engine knows.
+/// Returns the schemas of the run options that the engine supports.
 fn configurable() -> BTreeMap<String, Value> {
     let options = [
         ("recursionLimit", json_schema!({"type": "integer", "minimum": 1})),
@@ -122,7 +122,7 @@ fn interrupts(has: fn(&str) -> bool) -> InterruptFeatures {
     if has("resolveInterrupt") {
         profiles.extend(["openwop-interrupt-quorum", AUTH_REQUIRED]);
     }
-    // The sender of an external event may have nothing but a link.
+    // The sender of an external event may have only a link.
     if links {
         profiles.push("openwop-interrupt-external-event");
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_route_is_not_told_of() {
+    fn features_without_a_route_are_not_listed() {
         let fixtures = ["conformance-noop".to_owned()];
         let bare = describe(&fixtures, |_| false);
         assert_eq!((bare.get("replay"), &bare["debugBundle"]["supported"]), (None, &json!(false)));

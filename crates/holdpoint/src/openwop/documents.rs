@@ -1,4 +1,4 @@
-//! Recorded events as the protocol's documents.
+//! Translates recorded events into documents of the protocol.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use holdpoint_api::payloads::{
     PauseRequested, ReplayDiverged, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
     SleepEnded, SleepStarted,
 };
-use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, Started};
-use holdpoint_engine::Recorded;
+use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, RunParameters};
+use holdpoint_engine::RecordedEvent;
 use serde_json::{Map, Value};
 
 use super::snapshot;
@@ -19,13 +19,13 @@ mod agents;
 mod governance;
 mod interrupts;
 mod progress;
-mod voices;
+mod votes_and_conversations;
 
 pub(crate) use interrupts::decision;
 
-/// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
-/// the same on every read.
-pub(crate) fn document<'a>(run: &'a Run, recorded: &'a Recorded) -> EventDocument<EventPayload<'a>> {
+/// Returns the document of a recorded event. `run` must be the fold right after the event, so that the document is the
+/// same on every read.
+pub(crate) fn document<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> EventDocument<EventPayload<'a>> {
     let (kind, node_id, payload) = describe(run, recorded);
     EventDocument {
         event_id: format!("{}:{}", run.id, recorded.seq),
@@ -40,7 +40,7 @@ pub(crate) fn document<'a>(run: &'a Run, recorded: &'a Recorded) -> EventDocumen
 
 type Description<'a> = (&'static str, Option<&'a NodeId>, EventPayload<'a>);
 
-fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
         Event::RunStarted(_)
         | Event::RunCompleted
@@ -50,7 +50,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::RunPaused { .. }
         | Event::RunResumed { .. }
         | Event::CapBreached { .. }
-        | Event::ReplayDiverged { .. } => of_run(run, recorded),
+        | Event::ReplayDiverged { .. } => describe_run(run, recorded),
         Event::NodeRetried { .. }
         | Event::NodeDelayed { .. }
         | Event::VariableChanged { .. }
@@ -84,7 +84,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }
-        | Event::AgentDecided { .. } => voices::describe(run, recorded),
+        | Event::AgentDecided { .. } => votes_and_conversations::describe(run, recorded),
         Event::MessageAdded { .. }
         | Event::ModelReplied { .. }
         | Event::ToolCalled { .. }
@@ -96,15 +96,17 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::NodeFailed { .. }
         | Event::NodeSkipped { .. }
         | Event::SleepStarted { .. }
-        | Event::SleepEnded { .. } => of_node(run, recorded),
+        | Event::SleepEnded { .. } => describe_node(run, recorded),
     }
 }
 
-fn of_node<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+fn describe_node<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
-        Event::NodeStarted { node, uses } => ("node.started", Some(node), started(run, node, uses).into()),
+        Event::NodeStarted { node, uses } => {
+            ("node.started", Some(node), node_started(run, node, uses).into())
+        }
         Event::NodeCompleted { node, outputs, .. } => {
-            let (duration_ms, outputs) = (duration_ms(run, node), values(run, outputs));
+            let (duration_ms, outputs) = (duration_ms(run, node), redact_values(run, outputs));
             let payload = NodeCompleted { duration_ms, node_id: node.clone(), outputs };
             ("node.completed", Some(node), payload.into())
         }
@@ -123,15 +125,15 @@ fn of_node<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         Event::SleepEnded { node } => {
             ("holdpoint.sleep.ended", Some(node), SleepEnded { node_id: node.clone() }.into())
         }
-        // The caller sends only those above.
+        // Not reached: the caller passes only the events above.
         other => (other.name(), None, EventPayload::Other(Value::Null)),
     }
 }
 
-fn started<'a>(run: &'a Run, node: &NodeId, uses: &[InterruptId]) -> NodeStarted<'a> {
+fn node_started<'a>(run: &'a Run, node: &NodeId, uses: &[InterruptId]) -> NodeStarted<'a> {
     let known = run.workflow.node(node);
     NodeStarted {
-        // A node that is tried again goes on in the same start.
+        // A retry is part of the same start.
         attempt: 0,
         grant: known.filter(|node| !node.needs_grant).map(|_| Cow::Borrowed("none")),
         grant_ids: (!uses.is_empty()).then(|| uses.iter().map(|id| run.grant_id(*id)).collect()),
@@ -140,7 +142,7 @@ fn started<'a>(run: &'a Run, node: &NodeId, uses: &[InterruptId]) -> NodeStarted
     }
 }
 
-fn of_pause(event: &Event) -> Description<'_> {
+fn describe_pause(event: &Event) -> Description<'_> {
     match event {
         Event::PauseRequested { reason, by } => {
             let payload = PauseRequested {
@@ -161,12 +163,12 @@ fn of_pause(event: &Event) -> Description<'_> {
         Event::RunResumed { by } => {
             ("run.resumed", None, RunResumed { resumed_by: Cow::Borrowed(by) }.into())
         }
-        // The caller sends only the events that are about pauses.
+        // Not reached: the caller passes only the events above.
         _ => (event.name(), None, EventPayload::Other(Value::Null)),
     }
 }
 
-fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
+fn describe_run<'a>(run: &Run, recorded: &'a RecordedEvent) -> Description<'a> {
     let duration_ms = recorded.at.0 - run.begun_at().0;
     match &recorded.event {
         Event::RunFailed { error, node } => {
@@ -174,7 +176,7 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             ("run.failed", None, payload.into())
         }
         Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
-            of_pause(&recorded.event)
+            describe_pause(&recorded.event)
         }
         Event::CapBreached { cap, limit, observed, node } => {
             let payload =
@@ -204,16 +206,16 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             ("run.cancelled", None, payload.into())
         }
         Event::RunStarted(started) => ("run.started", None, run_started(started).into()),
-        // The caller sends only the events that are about the whole run.
+        // `run.completed`: the caller passes only events of the run itself.
         _ => {
             let outputs = Some(run.outputs()).filter(|outputs| !outputs.is_empty());
-            let outputs = outputs.map(|outputs| shown(run, &outputs));
+            let outputs = outputs.map(|outputs| redact_map(run, &outputs));
             ("run.completed", None, RunCompleted { duration_ms, outputs }.into())
         }
     }
 }
 
-fn run_started(started: &Started) -> RunStarted<'_> {
+fn run_started(started: &RunParameters) -> RunStarted<'_> {
     RunStarted {
         engine_version: started.engine_version.map(|version| version.to_string()),
         metadata: (!started.metadata.is_empty()).then_some(Cow::Borrowed(&started.metadata)),
@@ -228,29 +230,30 @@ fn failure(error: &RunError) -> holdpoint_api::runs::RunError<'_> {
     holdpoint_api::runs::RunError { retryable: Some(error.retryable), ..snapshot::error(error) }
 }
 
-/// How long the execution took that has just ended.
+/// Returns the duration of the execution that has just ended.
 fn duration_ms(run: &Run, node: &NodeId) -> Option<i64> {
     let state = run.node_state(node)?;
     Some(state.ended_at?.0 - state.started_at?.0)
 }
 
 /// The placeholder for the value of a sensitive variable.
-const HIDDEN: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
 
 /// Returns the value of a variable, or a placeholder if the variable is sensitive.
-pub(super) fn hide<'a>(run: &Run, name: &str, value: &'a Value) -> Cow<'a, Value> {
-    if run.is_hidden(name) { Cow::Owned(HIDDEN.into()) } else { Cow::Borrowed(value) }
+pub(super) fn redact<'a>(run: &Run, name: &str, value: &'a Value) -> Cow<'a, Value> {
+    if run.is_hidden(name) { Cow::Owned(REDACTED.into()) } else { Cow::Borrowed(value) }
 }
 
-/// Values by the name of their variable, without those of sensitive variables.
-pub(super) fn values<'a>(run: &Run, values: &'a Map<String, Value>) -> Members<'a, Cow<'a, Value>> {
-    let one = |(name, value): (&'a String, &'a Value)| (Cow::Borrowed(name.as_str()), hide(run, name, value));
+/// Returns values by the name of their variable. Values of sensitive variables are redacted.
+pub(super) fn redact_values<'a>(run: &Run, values: &'a Map<String, Value>) -> Members<'a, Cow<'a, Value>> {
+    let one =
+        |(name, value): (&'a String, &'a Value)| (Cow::Borrowed(name.as_str()), redact(run, name, value));
     Members(values.iter().map(one).collect())
 }
 
-/// The same as a map of its own.
-pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Map<String, Value> {
-    values.iter().map(|(name, value)| (name.clone(), hide(run, name, value).into_owned())).collect()
+/// Returns the same values as an owned map.
+pub(super) fn redact_map(run: &Run, values: &Map<String, Value>) -> Map<String, Value> {
+    values.iter().map(|(name, value)| (name.clone(), redact(run, name, value).into_owned())).collect()
 }
 
 #[cfg(test)]
@@ -262,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// The payloads of a log, each from the fold right after its event.
+    /// Returns the payloads of a log, each from the fold right after its event.
     fn payloads(events: &[Value]) -> Vec<Value> {
         let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
         let flow = json!({
@@ -271,14 +274,14 @@ mod tests {
             "variables": [{"name": "pin", "type": "string", "sensitive": true}], "metadata": {}, "settings": {},
         });
         let workflow = Arc::new(Workflow::parse(&flow, 1).unwrap());
-        let mut run = Run::unborn(RunId::parse("r").unwrap(), workflow);
-        let mut told = |(seq, event): (u64, &Value)| {
+        let mut run = Run::new(RunId::parse("r").unwrap(), workflow);
+        let mut payload = |(seq, event): (u64, &Value)| {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
             let at = Timestamp(10 * i64::try_from(seq).unwrap());
             run.apply(&event, at);
-            json!(document(&run, &Recorded { seq, at, event }).payload)
+            json!(document(&run, &RecordedEvent { seq, at, event }).payload)
         };
-        (0..).zip(events).map(&mut told).collect()
+        (0..).zip(events).map(&mut payload).collect()
     }
 
     fn log() -> Vec<Value> {
@@ -299,25 +302,28 @@ mod tests {
     }
 
     #[test]
-    fn what_a_workflow_declares_sensitive_is_in_no_event() {
+    fn values_of_sensitive_variables_are_in_no_event() {
         let payloads = payloads(&log());
         assert!(payloads.iter().all(|payload| !payload.to_string().contains("1234")), "{payloads:?}");
         assert!(payloads.iter().all(|payload| !payload.to_string().contains("5678")), "{payloads:?}");
-        assert_eq!(payloads[2], json!({"nodeId": "a", "name": "pin", "previous": HIDDEN, "next": HIDDEN}));
-        assert_eq!(payloads[3]["outputs"], json!({"pin": HIDDEN, "x": 1}));
+        assert_eq!(
+            payloads[2],
+            json!({"nodeId": "a", "name": "pin", "previous": REDACTED, "next": REDACTED})
+        );
+        assert_eq!(payloads[3]["outputs"], json!({"pin": REDACTED, "x": 1}));
     }
 
     #[test]
-    fn a_run_comes_to_what_its_last_nodes_came_to_and_says_how_long_it_took() {
+    fn a_completed_run_has_the_outputs_of_its_last_nodes_and_its_duration() {
         let payloads = payloads(&log());
-        assert_eq!(payloads[7], json!({"durationMs": 70, "outputs": {"y": 2, "pin": HIDDEN}}));
+        assert_eq!(payloads[7], json!({"durationMs": 70, "outputs": {"y": 2, "pin": REDACTED}}));
         assert_eq!((&payloads[3]["durationMs"], &payloads[5]["durationMs"]), (&json!(20), &json!(10)));
     }
 
     #[test]
-    fn what_happens_later_does_not_change_what_was_said() {
+    fn later_events_do_not_change_earlier_documents() {
         let mut again = log();
-        // The same node once more: its state is another then, its first document is not.
+        // A second visit of the node changes its state, but not its first document.
         let more =
             [json!({"type": "node.started", "node": "a"}), json!({"type": "node.completed", "node": "a"})];
         again.splice(6..6, more);

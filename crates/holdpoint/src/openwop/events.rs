@@ -1,4 +1,4 @@
-//! Reading a run's log: as a stream that stays open, as a list, or as a list that is waited for.
+//! Handlers that return the events of a run: as a stream, as a list, or as a list with a long poll.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use holdpoint_api::events::{
 };
 use tokio::time::Instant;
 
-use self::listing::Listing;
-use self::stream::Stream;
-use super::log::{Reader, Shape, snapshot_frame};
-use super::mode::Modes;
+use self::listing::EventListing;
+use self::stream::RunEventStream;
+use super::log::{FrameContent, LogReader, snapshot_frame};
+use super::stream_modes::StreamModes;
 use crate::app::App;
 use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
-use crate::sse::{self, weight};
+use crate::sse::{self, accept_weight};
 use crate::streams::StreamPermit;
 
-#[cfg(test)]
-mod crowd;
 mod listing;
+#[cfg(test)]
+mod many_readers_tests;
 mod stream;
 
 pub(crate) async fn stream(
@@ -33,41 +33,41 @@ pub(crate) async fn stream(
     Params(params): Params<StreamEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    // Before anything else, so that a mistake is the same mistake whatever form of answer is asked for.
-    let modes = params.stream_mode.as_deref().map(Modes::parse).transpose()?;
+    // Checked first, so that an invalid parameter gets the same error for a stream and for a list.
+    let modes = params.stream_mode.as_deref().map(StreamModes::parse).transpose()?;
     let buffer = buffer(params.buffer_ms)?;
     let last = last_seen(&headers)?;
     if wants_json(&headers) {
         return list(&app, &caller, &run, modes, last).await;
     }
-    let modes = modes.unwrap_or(Modes::UPDATES);
+    let modes = modes.unwrap_or(StreamModes::UPDATES);
     let of = caller.run(&run)?;
     let mut next = last.map_or(0, |last| last + 1);
     let mut baseline = None;
-    if let (Some(_), true) = (last, modes == Modes::VALUES) {
-        let run = app.log.latest(&of, Shape::Snapshots).await?;
-        // Who saw the end has the last snapshot.
+    if let (Some(_), true) = (last, modes == StreamModes::VALUES) {
+        let run = app.log.latest(&of, FrameContent::Snapshots).await?;
+        // A client that saw the last event has the last snapshot.
         if !run.finished() || next < run.seq {
             baseline = Some(snapshot_frame(&run));
         }
         next = next.max(run.seq);
     }
-    let reader = Reader::open(&app.log, of, Shape::of(modes), next).await?;
-    let frames = Stream::new(reader, modes, buffer, baseline).into_frames();
-    Ok(sse::streamed(caller.open_stream(&app)?, frames, sse::comment))
+    let reader = LogReader::open(&app.log, of, FrameContent::of(modes), next).await?;
+    let frames = RunEventStream::new(reader, modes, buffer, baseline).into_frames();
+    Ok(sse::respond(caller.open_stream(&app)?, frames, sse::comment))
 }
 
-/// The log so far; without a mode, all of it.
+/// Returns the events so far. Without a mode, returns all of them.
 async fn list(
     app: &App,
     caller: &Caller,
     run: &str,
-    modes: Option<Modes>,
+    modes: Option<StreamModes>,
     last: Option<u64>,
 ) -> Result<Response, ApiError> {
     let next = last.map_or(0, |last| last + 1);
-    let reader = Reader::open(&app.log, caller.run(run)?, Shape::Documents, next).await?;
-    Listing::new(reader, modes.unwrap_or(Modes::DEBUG)).into_response().await
+    let reader = LogReader::open(&app.log, caller.run(run)?, FrameContent::Documents, next).await?;
+    EventListing::new(reader, modes.unwrap_or(StreamModes::DEBUG)).into_response().await
 }
 
 pub(crate) async fn poll(
@@ -76,7 +76,8 @@ pub(crate) async fn poll(
     InPath(run): InPath<String>,
     Params(params): Params<PollEvents>,
 ) -> Result<Response, ApiError> {
-    let modes = params.stream_mode.as_deref().map(Modes::parse).transpose()?.unwrap_or(Modes::DEBUG);
+    let modes =
+        params.stream_mode.as_deref().map(StreamModes::parse).transpose()?.unwrap_or(StreamModes::DEBUG);
     let seconds = params.timeout.unwrap_or(POLL_SECONDS_DEFAULT);
     if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
         return Err(ApiError::invalid("timeout", format!("must be 1 to {POLL_SECONDS_MAX} seconds")));
@@ -86,8 +87,8 @@ pub(crate) async fn poll(
         Some(last) => u64::try_from(last.saturating_add(1)).unwrap_or(0),
     };
     let deadline = Instant::now() + Duration::from_secs(seconds);
-    let reader = Reader::open(&app.log, caller.run(&run)?, Shape::Documents, next).await?;
-    let mut listing = Listing::new(reader, modes).tells_end();
+    let reader = LogReader::open(&app.log, caller.run(&run)?, FrameContent::Documents, next).await?;
+    let mut listing = EventListing::new(reader, modes).with_completion();
     let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
     guard.during(listing.wait(deadline)).await?;
     listing.into_response().await
@@ -101,7 +102,7 @@ fn buffer(ms: Option<u64>) -> Result<Option<Duration>, ApiError> {
     }
 }
 
-/// A client that reconnects names the last event it saw.
+/// Returns the sequence of the last event that a reconnecting client saw.
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(header) = headers.get("last-event-id") else { return Ok(None) };
     let last = header.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
@@ -111,9 +112,9 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     }
 }
 
-/// Whether a list is preferred to a stream. Who prefers neither gets the stream.
+/// Returns whether the client prefers a list. The default is the stream.
 fn wants_json(headers: &HeaderMap) -> bool {
-    weight(headers, "application/json") > weight(headers, "text/event-stream")
+    accept_weight(headers, "application/json") > accept_weight(headers, "text/event-stream")
 }
 
 #[cfg(test)]
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_sent_to_those_who_like_it_better_than_a_stream() {
+    fn a_list_is_sent_if_the_client_prefers_json_to_a_stream() {
         let accepts = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, value.parse().unwrap());
@@ -135,12 +136,12 @@ mod tests {
         for stream in ["text/event-stream", "*/*", "text/html", "application/json;q=0", ""] {
             assert!(!accepts(stream), "{stream}");
         }
-        assert!(!accepts("application/json, text/event-stream"), "equally good: the stream");
+        assert!(!accepts("application/json, text/event-stream"), "the stream wins if both are equal");
         assert!(!wants_json(&HeaderMap::new()));
     }
 
     #[test]
-    fn the_last_event_that_was_seen_has_a_sequence_number() {
+    fn last_event_id_must_be_a_sequence_number() {
         let seen = |value: &str| {
             let headers = HeaderMap::from_iter([("last-event-id".parse().unwrap(), value.parse().unwrap())]);
             last_seen(&headers).ok().flatten()

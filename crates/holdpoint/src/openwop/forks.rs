@@ -1,4 +1,4 @@
-//! Forks over HTTP.
+//! Handler that forks a run.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,26 +9,26 @@ use holdpoint_engine::{ForkRequest, Once, Overlay};
 use super::start_headers::check_configurable;
 use crate::app::App;
 use crate::auth::{Caller, CanForkRuns};
-use crate::body::{Body, InPath};
+use crate::body::{InPath, JsonBody};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 
 pub(crate) async fn fork(
     State(app): State<App>,
     CanForkRuns(caller): CanForkRuns,
     InPath(run): InPath<String>,
-    Keyed(key, Body(body)): Keyed<Body<ForkRun>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<ForkRun>>,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
-    let request = request(&caller, body)?;
+    let request = fork_request(&caller, body)?;
     let fork = async |once: Option<&Once<_>>| {
         Ok(app.engine.fork(&of, ForkRequest { once: once.cloned(), ..request }).await?)
     };
-    key.once(&app, caller.sender(), forked, fork).await
+    key.once(&app, caller.sender(), fork_response, fork).await
 }
 
-fn request(caller: &Caller, body: ForkRun) -> Result<ForkRequest, ApiError> {
+fn fork_request(caller: &Caller, body: ForkRun) -> Result<ForkRequest, ApiError> {
     let from_seq = match (body.from_seq, body.mode) {
         (Some(from), _) => {
             u64::try_from(from).map_err(|_| ApiError::invalid("fromSeq", "must be 0 or more"))?
@@ -46,7 +46,7 @@ fn request(caller: &Caller, body: ForkRun) -> Result<ForkRequest, ApiError> {
     Ok(ForkRequest { by, credential, mode: body.mode, from_seq, overlay, once: None })
 }
 
-fn forked(run: &Run) -> ApiResponse {
+fn fork_response(run: &Run) -> ApiResponse {
     let Some(fork) = run.started.as_ref().and_then(|started| started.fork.as_ref()) else {
         return ApiResponse::empty();
     };

@@ -1,4 +1,4 @@
-//! The interrupts of a run in their order, with votes, questions and decisions.
+//! Handler that lists the interrupts of a run in order, with votes, side questions and decisions.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use holdpoint_api::interrupts::{InterruptHistory, InterruptRecord, InterruptStat
 use holdpoint_core::{Interrupt, Resolution, Run};
 use holdpoint_engine::Engine;
 
-use super::{asks, documents, translate};
+use super::{documents, side_questions, translate};
 use crate::app::App;
 use crate::auth::CanSeePending;
-use crate::body::{InPath, Page, Params};
+use crate::body::{InPath, PageParams, Params};
 use crate::error::ApiError;
 use crate::grants;
 
@@ -20,13 +20,13 @@ pub(crate) async fn list(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
     InPath(run): InPath<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
 ) -> Result<Response, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
     let after = page.cursor.as_deref().map(parse_cursor).transpose()?.unwrap_or(0);
     let behind = run.interrupts.iter().filter(|interrupt| interrupt.id.0 > after);
     let mut found: Vec<&Interrupt> = behind.map(AsRef::as_ref).take(rows(&page)?).collect();
-    let more = page.cut(&mut found)?;
+    let more = page.truncate(&mut found)?;
     let history = InterruptHistory {
         run_id: run.id.clone(),
         interrupts: found.iter().map(|interrupt| describe(&app.engine, &run, interrupt)).collect(),
@@ -35,13 +35,14 @@ pub(crate) async fn list(
     Ok(Json(history).into_response())
 }
 
-fn rows(page: &Page) -> Result<usize, ApiError> {
+fn rows(page: &PageParams) -> Result<usize, ApiError> {
     Ok(usize::try_from(page.rows()?).unwrap_or(usize::MAX))
 }
 
-/// The number of the last interrupt that was shown.
+/// Parses a cursor: the number of the last interrupt of the previous page.
 fn parse_cursor(text: &str) -> Result<u32, ApiError> {
-    text.parse().map_err(|_| ApiError::invalid("cursor", "is not one that this server handed out"))
+    text.parse()
+        .map_err(|_| ApiError::invalid("cursor", "is invalid; use the nextCursor of the previous page"))
 }
 
 fn describe<'a>(engine: &Engine, run: &Run, interrupt: &'a Interrupt) -> InterruptRecord<'a> {
@@ -63,7 +64,7 @@ fn describe<'a>(engine: &Engine, run: &Run, interrupt: &'a Interrupt) -> Interru
         required_approvals: (required > 1).then_some(required),
         votes: translate::votes(interrupt),
         repeated_votes: interrupt.repeated,
-        asks: interrupt.asks.iter().map(asks::describe).collect(),
+        asks: interrupt.side_questions.iter().map(side_questions::describe).collect(),
         decision: documents::decision(run, interrupt),
         permits: grants::permits(engine, run, interrupt),
         grant_id: interrupt.is_granted().then(|| run.grant_id(interrupt.id)),

@@ -1,4 +1,4 @@
-//! Answers to what nodes ask.
+//! Handler that answers interrupts of nodes.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,22 +9,22 @@ use holdpoint_engine::{Error, Once};
 use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath, Params};
+use crate::body::{InPath, JsonBody, Params};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, IdempotencyKey, Keyed};
+use crate::idempotency::{ApiResponse, IdempotencyKey, KeyedBody};
 
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
-    Keyed(key, Body(mut body)): Keyed<Body<ResolveInterrupt>>,
+    KeyedBody(key, JsonBody(mut body)): KeyedBody<JsonBody<ResolveInterrupt>>,
 ) -> Result<ApiResponse, ApiError> {
     body.interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
     answer_node(&app, caller, (&run, &node), (key, body), ApiError::from).await
 }
 
-/// Hands an answer to the core, which knows all rules about it. `refused` says what callers are told instead.
+/// Passes an answer to the core, which applies all rules. `refused` translates the error.
 pub(super) async fn answer_node(
     app: &App,
     caller: Caller,
@@ -35,13 +35,13 @@ pub(super) async fn answer_node(
     let of = caller.run(run)?;
     let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
     let mut answer = caller.answer(body.resume_value.0, body.digest);
-    if let Some(name) = answer.names_another().filter(|_| answer.acting_as) {
-        answer.known = app.engine.has_principal(caller.tenant(), name).await?;
+    if let Some(name) = answer.other_named_principal().filter(|_| answer.acting_as) {
+        answer.decider_known = app.engine.has_principal(caller.tenant(), name).await?;
     }
     let interrupt = body.interrupt_id;
     let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
     let respond = move |run: &Run| {
-        ApiResponse::json(StatusCode::OK, &translate::resolved(run, &node, interrupt.as_deref()))
+        ApiResponse::json(StatusCode::OK, &translate::describe_node_answer(run, &node, interrupt.as_deref()))
     };
     let resolve =
         async |once: Option<&Once<_>>| app.engine.execute_once(&of, &[command], once).await.map_err(refused);

@@ -1,4 +1,4 @@
-//! Signed links over HTTP: making one with a key; looking and answering with one and without a key.
+//! Handlers of signed links: one creates a link with a key, the others show or answer an interrupt with a link.
 
 use std::borrow::Cow;
 
@@ -10,42 +10,40 @@ use holdpoint_api::grants::Permit;
 use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
 use holdpoint_api::links::{Intent, LinkState, LinkedInterrupt, MintToken, TokenClaims, TokenMinted};
 use holdpoint_api::{ErrorCode, ErrorDetails};
-use holdpoint_core::{
-    Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via,
-};
+use holdpoint_core::{Answer, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via};
 use holdpoint_engine::{Error, Once};
 
-use super::{asks, translate};
+use super::{side_questions, translate};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath, OptionalBody, Params, parse_principal};
+use crate::body::{InPath, JsonBody, OptionalBody, Params, parse_principal};
 use crate::error::ApiError;
 use crate::grants;
-use crate::idempotency::{ApiResponse, Keyed, Sender};
-use crate::links::{CanInspect, CanResolve, Claims, Link, Minted, Wanted, no_longer};
+use crate::idempotency::{ApiResponse, KeyedBody, Sender};
+use crate::links::{CanInspect, CanResolve, Claims, Link, LinkRequest, NewLink, link_refusal};
 
 pub(crate) async fn mint(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
-    Keyed(key, OptionalBody(mut body)): Keyed<OptionalBody<MintToken>>,
+    KeyedBody(key, OptionalBody(mut body)): KeyedBody<OptionalBody<MintToken>>,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let named = translate::named_interrupt(addressed, body.interrupt_id.take())?;
     let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
     if let Some(name) = body.sub.take() {
-        body.sub = Some(addressee(&app, &caller, name).await?);
+        body.sub = Some(link_subject(&app, &caller, name).await?);
     }
-    let wanted = wanted(&caller, body, app.links.life_ms_max())?;
-    // Minting writes nothing to the run, so that the receipt is stored afterwards.
+    let wanted = parse_request(&caller, body, app.links.life_ms_max())?;
+    // Creating a link does not change the run, so the receipt is stored afterwards.
     let mint = async |_: Option<&Once<TokenMinted>>| {
         let run = app.engine.run(&of).await?;
         let asked = run.addressed_interrupt(&node, named.as_deref())?;
         let asked = run.answerable(asked.id, app.engine.now())?;
         if wanted.intent == Intent::Resolve && asked.needs_key() {
             return Err(forbidden(
-                "this interrupt is answered with a key; only links for looking are made for it",
+                "this interrupt requires a key to answer; only links with the intent inspect can be created for it",
             ));
         }
         if !is_known(&app, &of.tenant, asked, &wanted.sub).await? {
@@ -63,27 +61,28 @@ pub(crate) async fn mint(
     key.once_with_secret(&app, caller.sender(), respond, mint).await
 }
 
-/// Whether there is somebody of that name, as far as it matters: where it may as well be that of a role.
+/// Returns false if a name is not a known principal and the interrupt lists it without a prefix: then the entry could
+/// also mean a role or a group.
 async fn is_known(app: &App, tenant: &TenantId, asked: &Interrupt, name: &str) -> Result<bool, ApiError> {
-    Ok(!asked.lists_plainly(name) || app.engine.has_principal(tenant, name).await?)
+    Ok(!asked.lists_without_prefix(name) || app.engine.has_principal(tenant, name).await?)
 }
 
-/// Returns the name that a link answers in: that of a principal of the tenant as it is stored, or a new one.
-async fn addressee(app: &App, caller: &Caller, name: String) -> Result<String, ApiError> {
+/// Returns the name in which a link answers: a stored principal of the tenant, or a new valid name.
+async fn link_subject(app: &App, caller: &Caller, name: String) -> Result<String, ApiError> {
     let is_stored = name == caller.0.principal
         || (!name.is_ascii() && app.engine.has_principal(caller.tenant(), &name).await?);
     if is_stored { Ok(name) } else { parse_principal("for", &name) }
 }
 
-/// Answers in one's own name, unless the caller may act for others.
-fn wanted(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
+/// Parses a request for a link. A link for another name than that of the caller requires a scope.
+fn parse_request(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<LinkRequest, ApiError> {
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
     if body.sub.as_ref().is_some_and(|name| *name != own) && !caller.may("approvals:act-as") {
-        let error = forbidden("for: a link in another name needs the scope approvals:act-as");
+        let error = forbidden("for: a link for another principal requires the scope approvals:act-as");
         return Err(error.with(ErrorDetails::of_scope("approvals:act-as")));
     }
     let life_ms = match (body.expires_in_seconds, body.ttl_ms) {
-        (None, None) => Wanted::LIFE_MS_DEFAULT.min(life_ms_max),
+        (None, None) => LinkRequest::LIFE_MS_DEFAULT.min(life_ms_max),
         (Some(seconds), None) if (1..=seconds_max).contains(&seconds) => seconds * 1000,
         (None, Some(ms)) if (1..=life_ms_max).contains(&ms) => ms,
         (Some(_), None) => {
@@ -99,7 +98,7 @@ fn wanted(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<Wanted, 
     };
     let sub = body.sub.unwrap_or_else(|| own.clone());
     let (intent, keys) = (body.intent.unwrap_or_default(), vec![caller.0.lineage.clone()]);
-    Ok(Wanted { intent, life_ms, sub, by: own, keys })
+    Ok(LinkRequest { intent, life_ms, sub, by: own, keys })
 }
 
 fn forbidden(message: &str) -> ApiError {
@@ -117,37 +116,38 @@ fn describe_claims(claims: &Claims) -> TokenClaims {
     }
 }
 
-/// The link that the snapshot of a waiting run shows to those who may answer it: in their own name, for a while.
-pub(super) async fn offered(
+/// Creates the link that the snapshot of a waiting run shows to a caller that may answer: in the name of the caller and
+/// with the default lifetime.
+pub(super) async fn mint_for_snapshot(
     app: &App,
     caller: &Caller,
     of: &RunRef,
     run: &Run,
-) -> Result<Option<Minted>, ApiError> {
+) -> Result<Option<NewLink>, ApiError> {
     let Some(waiting) = run.waiting_on() else { return Ok(None) };
     let Ok(asked) = run.answerable(waiting.id, app.engine.now()) else { return Ok(None) };
     if asked.needs_key() {
         return Ok(None);
     }
-    let life_ms = Wanted::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
+    let life_ms = LinkRequest::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
     let own = caller.principal().name;
     let keys = vec![caller.0.lineage.clone()];
-    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own, keys };
+    let wanted = LinkRequest { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own, keys };
     match app.links.mint(&app.engine, (of, run), asked, wanted).await {
-        // Ids that do not fit into a URL are no reason to show nothing at all.
+        // The ids are too long for a URL: the snapshot is shown without a link.
         Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
         other => other.map(Some),
     }
 }
 
-/// Shows what is asked. Decides nothing, however often it is opened: scanners of mail open every link.
+/// Shows the interrupt of a link. Has no effect, because mail scanners open every link.
 pub(crate) async fn inspect(
     State(app): State<App>,
     CanInspect(link): CanInspect,
 ) -> Result<Response, ApiError> {
     let asked = link.run.interrupt(link.interrupt);
     let open = link.run.answerable(link.interrupt, app.engine.now());
-    let open = open.map_err(|refusal| no_longer(refusal, asked))?;
+    let open = open.map_err(|refusal| link_refusal(refusal, asked))?;
     let permits = grants::permits(&app.engine, &link.run, open);
     Ok(Json(describe(&link, open, permits)).into_response())
 }
@@ -170,7 +170,8 @@ fn describe<'a>(link: &'a Link, asked: &'a Interrupt, permits: Option<Vec<Permit
         digest: asked.digest.as_deref().map(Cow::Borrowed),
         required_approvals: several.then(|| asked.required_approvals()),
         votes: several.then(|| translate::votes(asked)),
-        asks: (!asked.asks.is_empty()).then(|| asked.asks.iter().map(asks::describe).collect()),
+        asks: (!asked.side_questions.is_empty())
+            .then(|| asked.side_questions.iter().map(side_questions::describe).collect()),
         permits,
     }
 }
@@ -178,7 +179,7 @@ fn describe<'a>(link: &'a Link, asked: &'a Interrupt, permits: Option<Vec<Permit
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanResolve(link): CanResolve,
-    Keyed(key, Body(body)): Keyed<Body<ResolveInterrupt>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<ResolveInterrupt>>,
 ) -> Result<ApiResponse, ApiError> {
     let Link { id, claims, interrupt, run } = link;
     if body.interrupt_id.is_some_and(|named| named != claims.interrupt) {
@@ -188,25 +189,25 @@ pub(crate) async fn resolve(
         Some(asked) => is_known(&app, &claims.of.tenant, asked, &claims.sub).await?,
         None => false,
     };
-    // The name and nothing else: roles and groups belong to keys.
-    let reply = Reply {
-        known,
+    // The principal has a name only: roles and groups belong to keys.
+    let answer = Answer {
+        decider_known: known,
         by_link: true,
         vouched_by: Some(claims.by.clone()),
         digest: body.digest,
         via: Some(Via::link(id)),
-        ..Reply::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
+        ..Answer::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
     };
-    // By its own id: at a later visit of the node something else is asked.
-    let command = Command::Resolve { answers: [(interrupt, reply)].into() };
+    // Addressed by its id: a later visit of the node may open another interrupt.
+    let command = Command::Resolve { answers: [(interrupt, answer)].into() };
     let (of, node) = (claims.of.clone(), claims.node.clone());
     let respond = move |run: &Run| {
-        ApiResponse::json(StatusCode::OK, &translate::came_of(run, &node, run.interrupt(interrupt)))
+        ApiResponse::json(StatusCode::OK, &translate::describe_answer(run, &node, run.interrupt(interrupt)))
     };
     let resolve = async |once: Option<&Once<_>>| match app.engine.execute_once(&of, &[command], once).await {
         Err(Error::Refused(refusal)) => {
             let run = app.engine.run(&of).await?;
-            Err(no_longer(refusal, run.interrupt(interrupt)))
+            Err(link_refusal(refusal, run.interrupt(interrupt)))
         }
         other => Ok(other?),
     };

@@ -1,5 +1,5 @@
-//! The logs that are being read, as pages of finished text. However many read a run, what a commit added to it is read
-//! from the store and written as text once; the readers share the result.
+//! A cache of run logs as pages of rendered text. The events of a commit are read from the store and rendered once; all
+//! readers of the run share the page.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -13,83 +13,84 @@ use tokio::sync::{OnceCell, watch};
 
 use crate::error::ApiError;
 
-mod follower;
 mod page;
 mod reader;
+mod thread_reader;
 
-pub(crate) use follower::Follower;
-pub(crate) use page::{Frame, Page, Shape, snapshot_frame};
-pub(crate) use reader::{Reader, Rest};
+pub(crate) use page::{FrameContent, LogFrame, LogPage, snapshot_frame};
+pub(crate) use reader::{LogReader, UnreadFrames};
+pub(crate) use thread_reader::ThreadReader;
 
-/// Text and folds that are kept, in bytes; one page is kept however large it is.
+/// Limit of the cached text and folded runs, in bytes. One page is cached even if it is larger.
 pub(crate) const BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Rendered log pages of the runs that are being read.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct LogCache {
     engine: Engine,
-    /// Turns true when the server is going down; readers end then.
+    /// Becomes true when the server shuts down; readers end then.
     stopping: watch::Receiver<bool>,
-    kept: Mutex<Kept>,
-    /// How often a log was read from the store.
+    cached: Mutex<CachedPages>,
+    /// Number of reads from the store.
     reads: AtomicU64,
 }
 
-/// A page, or those who wait for one of them to make it.
-type Cell = Arc<OnceCell<Arc<Page>>>;
+/// The slot of a page. Concurrent callers wait on it while one of them renders the page.
+type PageCell = Arc<OnceCell<Arc<LogPage>>>;
 
 #[derive(Debug, Default)]
-struct Kept {
-    runs: HashMap<RunRef, BTreeMap<(u64, Shape), Cell>>,
-    /// Finished pages, oldest first.
-    order: VecDeque<(RunRef, u64, Shape)>,
+struct CachedPages {
+    runs: HashMap<RunRef, BTreeMap<(u64, FrameContent), PageCell>>,
+    /// Rendered pages, oldest first.
+    order: VecDeque<(RunRef, u64, FrameContent)>,
     bytes: usize,
 }
 
-impl Log {
+impl LogCache {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Arc<Self> {
-        Arc::new(Self { engine, stopping, kept: Mutex::default(), reads: AtomicU64::new(0) })
+        Arc::new(Self { engine, stopping, cached: Mutex::default(), reads: AtomicU64::new(0) })
     }
 
-    /// The run as it is stored. Shared like everything here, so that it does not matter how many ask at once.
-    pub(crate) async fn latest(&self, of: &RunRef, shape: Shape) -> Result<Arc<Run>, ApiError> {
-        let last = self.engine.length(of).await?.saturating_sub(1);
-        match self.page(of, shape, last, None).await? {
+    /// Returns the stored run. Concurrent calls share one read.
+    pub(crate) async fn latest(&self, of: &RunRef, content: FrameContent) -> Result<Arc<Run>, ApiError> {
+        let last = self.engine.event_count(of).await?.saturating_sub(1);
+        match self.page(of, content, last, None).await? {
             Some(page) => Ok(page.end.clone()),
             None => Ok(self.engine.run(of).await?),
         }
     }
 
-    /// Returns the name and the document of one event, as every reader sees it, and the run at that time or shortly
-    /// after. None when there is no such event.
+    /// Returns the name and the document of one event, as every reader sees it, and the run at that event or shortly
+    /// after it. Returns None if the event does not exist.
     pub(crate) async fn document(
         &self,
         of: &RunRef,
         seq: u64,
     ) -> Result<Option<(Cow<'static, str>, Bytes, Arc<Run>)>, ApiError> {
-        let page = self.page(of, Shape::Documents, seq, None).await?;
+        let page = self.page(of, FrameContent::Documents, seq, None).await?;
         Ok(page.and_then(|page| {
             let frame = page.frames.iter().find(|frame| frame.sequence == seq)?;
             Some((frame.kind.clone(), page.text.slice(frame.data.clone()), page.end.clone()))
         }))
     }
 
-    /// The page with the event `from`, which need not be its first. Nothing when there is no such event yet. `known` is
-    /// a state of the run before it, if the caller has one.
+    /// Returns the page that contains the event `from`, which need not be its first event. Returns None if the event
+    /// does not exist yet. `known` is a state of the run before `from`, if the caller has one.
     async fn page(
         &self,
         of: &RunRef,
-        shape: Shape,
+        content: FrameContent,
         from: u64,
         known: Option<Arc<Run>>,
-    ) -> Result<Option<Arc<Page>>, ApiError> {
-        let (cell, base) = match self.kept().find(of, shape, from) {
-            Found::Page(page) => return Ok(Some(page)),
-            Found::Cell(cell, base) => (cell, known.or(base)),
+    ) -> Result<Option<Arc<LogPage>>, ApiError> {
+        let (cell, base) = match self.cached().find(of, content, from) {
+            PageLookup::Ready(page) => return Ok(Some(page)),
+            PageLookup::Pending(cell, base) => (cell, known.or(base)),
         };
-        let asking = Asking { log: self, of, at: (from, shape), cell };
-        let made = asking.cell.get_or_try_init(|| async {
-            let page = self.make(of, shape, from, base).await.map_err(Some)?.ok_or(None)?;
-            self.kept().keep(of, shape, from, &page);
+        let waiter = PageWaiter { log: self, of, at: (from, content), cell };
+        let made = waiter.cell.get_or_try_init(|| async {
+            let page = self.render(of, content, from, base).await.map_err(Some)?.ok_or(None)?;
+            self.cached().insert(of, content, from, &page);
             Ok(page)
         });
         match made.await {
@@ -99,24 +100,24 @@ impl Log {
         }
     }
 
-    /// Documents depend on the state of the run right after each event and on nothing later, so that they are the same
-    /// on every read. `base` is a state from which `from` can be reached.
-    async fn make(
+    /// Reads and renders the page that begins with the event `from`. A document depends only on the state of the run
+    /// right after its event, so every read returns the same text. `base` is a state of the run at or before `from`.
+    async fn render(
         &self,
         of: &RunRef,
-        shape: Shape,
+        content: FrameContent,
         from: u64,
         base: Option<Arc<Run>>,
-    ) -> Result<Option<Arc<Page>>, ApiError> {
+    ) -> Result<Option<Arc<LogPage>>, ApiError> {
         let mut run = match base {
             Some(base) => Arc::unwrap_or_clone(base),
             None => {
-                // Any state before `from` will do, however old it is.
-                let known = self.engine.known(of).await?;
+                // Any state of the run at or before `from` is sufficient.
+                let known = self.engine.cached_run(of).await?;
                 if known.seq <= from {
                     Arc::unwrap_or_clone(known)
                 } else {
-                    Run::unborn(of.run.clone(), known.workflow.clone())
+                    Run::new(of.run.clone(), known.workflow.clone())
                 }
             }
         };
@@ -131,103 +132,105 @@ impl Log {
                 run.apply(&one.event, one.at);
             }
             if before < recorded.len() {
-                return Ok(Some(Arc::new(Page::write(run, shape, &recorded[before..]))));
+                return Ok(Some(Arc::new(LogPage::render(run, content, &recorded[before..]))));
             }
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, CachedPages> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody who waits for a page. The last one to leave without it takes the empty place away.
-struct Asking<'a> {
-    log: &'a Log,
+/// A caller that waits for a page. If the page was not rendered, dropping the last waiter removes its empty slot.
+struct PageWaiter<'a> {
+    log: &'a LogCache,
     of: &'a RunRef,
-    at: (u64, Shape),
-    cell: Cell,
+    at: (u64, FrameContent),
+    cell: PageCell,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PageWaiter<'_> {
     fn drop(&mut self) {
         if self.cell.initialized() {
             return;
         }
-        let mut kept = self.log.kept();
-        // Counted under the lock under which others come to share it.
+        let mut cached = self.log.cached();
+        // The map and this waiter hold the last two references. Other callers clone the cell under the same lock.
         if Arc::strong_count(&self.cell) == 2 {
-            kept.remove(self.of, self.at);
+            cached.remove(self.of, self.at);
         }
     }
 }
 
-enum Found {
-    Page(Arc<Page>),
-    /// Where the page will be, and a state of the run before it.
-    Cell(Cell, Option<Arc<Run>>),
+enum PageLookup {
+    Ready(Arc<LogPage>),
+    /// The slot of a page that is not rendered yet, and a state of the run before it.
+    Pending(PageCell, Option<Arc<Run>>),
 }
 
-impl Kept {
-    fn find(&mut self, of: &RunRef, shape: Shape, from: u64) -> Found {
+impl CachedPages {
+    fn find(&mut self, of: &RunRef, content: FrameContent, from: u64) -> PageLookup {
         if !self.runs.contains_key(of) {
             self.runs.insert(of.clone(), BTreeMap::new());
         }
-        let Some(pages) = self.runs.get_mut(of) else { return Found::Cell(Cell::default(), None) };
+        let Some(pages) = self.runs.get_mut(of) else {
+            return PageLookup::Pending(PageCell::default(), None);
+        };
         let mut base = None;
-        for ((_, shaped), cell) in pages.range(..=(from, Shape::LAST)).rev() {
+        for ((_, page_content), cell) in pages.range(..=(from, FrameContent::LAST)).rev() {
             let Some(page) = cell.get() else { continue };
             if page.next <= from {
                 base.get_or_insert_with(|| page.end.clone());
             }
-            if *shaped == shape {
+            if *page_content == content {
                 if page.next > from {
-                    return Found::Page(page.clone());
+                    return PageLookup::Ready(page.clone());
                 }
-                // Whatever comes before this ends before it, too.
+                // All earlier pages end before this one.
                 break;
             }
         }
-        Found::Cell(pages.entry((from, shape)).or_default().clone(), base)
+        PageLookup::Pending(pages.entry((from, content)).or_default().clone(), base)
     }
 
-    fn keep(&mut self, of: &RunRef, shape: Shape, first: u64, page: &Arc<Page>) {
-        self.bytes += page.bytes();
-        self.order.push_back((of.clone(), first, shape));
+    fn insert(&mut self, of: &RunRef, content: FrameContent, first: u64, page: &Arc<LogPage>) {
+        self.bytes += page.memory_bytes();
+        self.order.push_back((of.clone(), first, content));
         while self.bytes > BYTES_MAX && self.order.len() > 1 {
-            if let Some((of, first, shape)) = self.order.pop_front() {
-                self.remove(&of, (first, shape));
+            if let Some((of, first, content)) = self.order.pop_front() {
+                self.remove(&of, (first, content));
             }
         }
     }
 
-    fn remove(&mut self, of: &RunRef, at: (u64, Shape)) {
+    fn remove(&mut self, of: &RunRef, at: (u64, FrameContent)) {
         let Some(pages) = self.runs.get_mut(of) else { return };
         let removed = pages.remove(&at);
         if pages.is_empty() {
             self.runs.remove(of);
         }
         if let Some(page) = removed.as_ref().and_then(|cell| cell.get()) {
-            self.bytes -= page.bytes();
+            self.bytes -= page.memory_bytes();
         }
     }
 }
 
-/// For tests of what readers cost.
+/// Counters for tests.
 #[cfg(test)]
-impl Log {
-    /// How often a log was read from the store so far.
+impl LogCache {
+    /// Returns the number of reads from the store.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Pages that are kept or being made.
-    pub(crate) fn places(&self) -> usize {
-        self.kept().runs.values().map(BTreeMap::len).sum()
+    /// Returns the number of pages that are cached or being rendered.
+    pub(crate) fn page_count(&self) -> usize {
+        self.cached().runs.values().map(BTreeMap::len).sum()
     }
 
-    pub(crate) fn kept_bytes(&self) -> usize {
-        self.kept().bytes
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cached().bytes
     }
 }
 
@@ -239,21 +242,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_leave_before_a_page_is_made_leave_nothing_behind() {
+    async fn waiters_that_leave_before_a_page_is_rendered_leave_no_slot() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db")));
         let (_stop, stopping) = watch::channel(false);
-        let log = Log::new(Engine::open(options).await.unwrap(), stopping);
+        let log = LogCache::new(Engine::open(options).await.unwrap(), stopping);
         let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };
-        let ask = || match log.kept().find(&of, Shape::Documents, 3) {
-            Found::Cell(cell, None) => Asking { log: &log, of: &of, at: (3, Shape::Documents), cell },
-            Found::Cell(..) | Found::Page(_) => panic!("there is nothing yet"),
+        let wait = || match log.cached().find(&of, FrameContent::Documents, 3) {
+            PageLookup::Pending(cell, None) => {
+                PageWaiter { log: &log, of: &of, at: (3, FrameContent::Documents), cell }
+            }
+            PageLookup::Pending(..) | PageLookup::Ready(_) => panic!("no page is cached yet"),
         };
-        let (one, two) = (ask(), ask());
-        assert!(Arc::ptr_eq(&one.cell, &two.cell), "they wait for the same");
+        let (one, two) = (wait(), wait());
+        assert!(Arc::ptr_eq(&one.cell, &two.cell), "both wait for the same slot");
         drop(one);
-        assert_eq!(log.places(), 1);
+        assert_eq!(log.page_count(), 1);
         drop(two);
-        assert_eq!((log.places(), log.kept().runs.len()), (0, 0));
+        assert_eq!((log.page_count(), log.cached().runs.len()), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Pending interrupts: lists and counts.
+//! Handlers that list and count pending interrupts.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupts};
 
 use crate::app::App;
 use crate::auth::CanSeePending;
-use crate::body::{Page, Params};
+use crate::body::{PageParams, Params};
 use crate::error::ApiError;
 
 pub(crate) mod stream;
@@ -16,11 +16,11 @@ mod translate;
 pub(crate) async fn list(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
-    Params(page): Params<Page>,
-    Params(asked): Params<ListPending>,
+    Params(page): Params<PageParams>,
+    Params(query): Params<ListPending>,
 ) -> Result<Response, ApiError> {
     let now = app.engine.now();
-    let filter = translate::filter(&caller, asked, page.cursor.as_deref(), now)?;
+    let filter = translate::filter(&caller, query, page.cursor.as_deref(), now)?;
     let found = app.engine.pending_page(caller.tenant(), &filter, page.limit()?).await?;
     let pending = PendingInterrupts {
         interrupts: found.rows.iter().map(|row| translate::row(&app.links, row, now)).collect(),
@@ -32,9 +32,9 @@ pub(crate) async fn list(
 pub(crate) async fn counts(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
-    Params(asked): Params<ListPending>,
+    Params(query): Params<ListPending>,
 ) -> Result<Json<PendingCounts>, ApiError> {
-    let filter = translate::filter(&caller, asked, None, app.engine.now())?;
+    let filter = translate::filter(&caller, query, None, app.engine.now())?;
     let counts = app.engine.pending_counts(caller.tenant(), &filter).await?;
     Ok(Json(translate::counts(counts)))
 }

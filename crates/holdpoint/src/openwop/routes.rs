@@ -1,4 +1,4 @@
-//! The protocol's routes.
+//! The routes of OpenWOP.
 
 use std::sync::LazyLock;
 
@@ -26,21 +26,21 @@ use holdpoint_api::snapshot::RunSnapshot;
 use holdpoint_api::workflows::{WorkflowDefinition, WorkflowList, WorkflowRegistered};
 
 use super::{
-    approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
-    interrupts, links, pending, runs, threads, webhooks, workflows,
+    approvals, artifacts, control, debug_bundle, discovery, events, external_events, forks, history,
+    interrupts, links, pending, runs, side_questions, threads, webhooks, workflows,
 };
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
     [
-        public(),
-        definitions(),
-        of_runs(),
-        control_of_runs(),
-        made(),
-        reading(),
-        answering(),
-        by_link(),
+        public_routes(),
+        workflow_routes(),
+        run_routes(),
+        run_control_routes(),
+        output_routes(),
+        event_routes(),
+        interrupt_routes(),
+        link_routes(),
         webhooks::routes::all(),
     ]
     .into_iter()
@@ -48,118 +48,118 @@ pub(crate) fn all() -> Vec<Route> {
     .collect()
 }
 
-/// Whether there is such an operation. Discovery tells of nothing that has no route.
-pub(super) fn has(id: &str) -> bool {
+/// Returns whether an operation exists. Discovery lists only features with a route.
+pub(super) fn has_operation(id: &str) -> bool {
     static IDS: LazyLock<Vec<&str>> =
         LazyLock::new(|| all().into_iter().map(|route| route.operation.id).collect());
     IDS.contains(&id)
 }
 
-fn public() -> Vec<Route> {
+fn public_routes() -> Vec<Route> {
     vec![
         Route::get_public("/.well-known/openwop", "discover", discovery::document)
-            .says("Get the features of this server")
+            .summary("Get the features of this server")
             .response::<Discovery>(200),
         Route::get_public("/.well-known/wop", "discoverByOldName", discovery::document)
-            .says("Get the discovery document at its earlier address")
+            .summary("Get the discovery document at its earlier address")
             .response::<Discovery>(200),
     ]
 }
 
-fn definitions() -> Vec<Route> {
+fn workflow_routes() -> Vec<Route> {
     vec![
         Route::get("/v1/workflows", "listWorkflows", workflows::list)
-            .says("List the registered workflows, by id")
+            .summary("List the registered workflows, by id")
             .response::<WorkflowList>(200),
         Route::get("/v1/workflows/{workflowId}", "getWorkflow", workflows::show)
-            .says("Get the latest revision of a definition, as it was registered")
+            .summary("Get the latest revision of a definition, as it was registered")
             .response::<WorkflowDefinition>(200),
         Route::put("/v1/workflows/{workflowId}", "putWorkflow", workflows::put)
-            .says("Register a definition; the same one again changes nothing")
+            .summary("Register a definition; registering the same one again has no effect")
             .body::<WorkflowDefinition>()
             .response::<WorkflowRegistered>(200)
             .response::<WorkflowRegistered>(201)
-            .never_fails(&[404])
-            .fails(&[422]),
+            .without_errors(&[404])
+            .errors(&[422]),
     ]
 }
 
-fn of_runs() -> Vec<Route> {
+fn run_routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs", "createRun", runs::create)
-            .says("Start a run")
+            .summary("Start a run")
             .body::<CreateRun>()
             .headers::<StartRunHeaders>()
             .response::<RunCreated>(201)
-            .fails(&[422]),
+            .errors(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
-            .says("List runs, newest first")
+            .summary("List runs, newest first")
             .query::<Page>()
             .query::<ListRuns>()
             .response::<RunList>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
-            .says("Get a run")
+            .summary("Get a run")
             .response::<RunSnapshot<'_>>(200)
             .private(),
     ]
 }
 
-fn control_of_runs() -> Vec<Route> {
+fn run_control_routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
-            .says("Cancel a run and the runs that it started; a run that has ended does not change")
+            .summary("Cancel a run and the runs that it started; a run that has ended does not change")
             .optional_body::<CancelRun>()
             .response::<RunStatusNow>(200)
-            .fails(&[409, 422]),
+            .errors(&[409, 422]),
         Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
-            .says("Cancel up to 100 runs; the results are in the order of the request")
+            .summary("Cancel up to 100 runs; the results are in the order of the request")
             .body::<BulkCancel>()
             .response::<BulkCancelled>(200)
-            .fails(&[409]),
+            .errors(&[409]),
         Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
-            .says("Pause a run")
+            .summary("Pause a run")
             .optional_body::<PauseRun>()
             .response::<RunPaused>(202)
-            .fails(&[409]),
+            .errors(&[409]),
         Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
-            .says("Resume a paused run")
+            .summary("Resume a paused run")
             .optional_body::<ResumeRun>()
             .response::<RunResumed>(202)
-            .fails(&[409]),
+            .errors(&[409]),
         Route::post("/v1/runs/{runId}:fork", "forkRun", forks::fork)
-            .says("Start a run from the log of another: a replay or a branch")
+            .summary("Start a run from the log of another: a replay or a branch")
             .body::<ForkRun>()
             .response::<RunForked>(201)
-            .fails(&[409, 422]),
+            .errors(&[409, 422]),
     ]
 }
 
-fn made() -> Vec<Route> {
+fn output_routes() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/artifacts/{artifactId}", "getArtifact", artifacts::show)
-            .says("Get the output of a node with an artifact type")
+            .summary("Get the output of a node with an artifact type")
             .response::<Artifact<'_>>(200),
         Route::get("/v1/runs/{runId}/debug-bundle", "getDebugBundle", debug_bundle::show)
-            .says("Get the debug bundle of a run")
+            .summary("Get the debug bundle of a run")
             .query::<ShowDebugBundle>()
             .response::<DebugBundle>(200),
     ]
 }
 
-fn reading() -> Vec<Route> {
+fn event_routes() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/events", "streamEvents", events::stream)
-            .says("Stream the events of a run until it ends, or list them if the client accepts JSON")
+            .summary("Stream the events of a run until it ends, or list them if the client accepts JSON")
             .query::<StreamEvents>()
             .headers::<LastEventId>()
             .event_stream::<StreamedEvent>(200)
             .response::<EventList>(200),
         Route::get("/v1/runs/{runId}/events/poll", "pollEvents", events::poll)
-            .says("List the events of a run after a sequence number; waits for new events")
+            .summary("List the events of a run after a sequence number; waits for new events")
             .query::<PollEvents>()
             .response::<EventPage>(200),
         Route::get("/v1/threads/{threadId}/events", "listThreadEvents", threads::events)
-            .says("List the events of all runs of a thread in the order of writing, or stream them")
+            .summary("List the events of all runs of a thread in the order of writing, or stream them")
             .query::<Page>()
             .query::<After>()
             .headers::<LastCursor>()
@@ -168,82 +168,82 @@ fn reading() -> Vec<Route> {
     ]
 }
 
-fn answering() -> Vec<Route> {
+fn interrupt_routes() -> Vec<Route> {
     vec![
         Route::get("/v1/interrupts", "listPending", pending::list)
-            .says("List pending interrupts, oldest first; a short page may have a next one")
+            .summary("List pending interrupts, oldest first; a short page may have a next one")
             .query::<Page>()
             .query::<ListPending>()
             .response::<PendingInterrupts<'_>>(200),
         Route::get("/v1/interrupts:counts", "countPending", pending::counts)
-            .says("Count pending interrupts, at most 10,000; isComplete is false if there are more")
+            .summary("Count pending interrupts, at most 10,000; isComplete is false if there are more")
             .query::<ListPending>()
             .response::<PendingCounts>(200),
         Route::get("/v1/interrupts/stream", "streamPending", pending::stream::stream)
-            .says("Stream the counts of pending interrupts: at once and after each change")
+            .summary("Stream the counts of pending interrupts: at once and after each change")
             .query::<ListPending>()
             .query::<StreamPending>()
             .event_stream::<StreamedPendingCounts>(200),
         Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
-            .says("List the interrupts of a run with votes, side questions and decisions")
+            .summary("List the interrupts of a run with votes, side questions and decisions")
             .query::<Page>()
             .response::<InterruptHistory<'_>>(200),
-        Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
-            .says("List the side questions of an interrupt")
+        Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", side_questions::list)
+            .summary("List the side questions of an interrupt")
             .query::<InterruptQuery>()
             .response::<AskList>(200)
-            .fails(&[409]),
-        Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
-            .says("Answer a side question; the first answer counts")
+            .errors(&[409]),
+        Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", side_questions::answer)
+            .summary("Answer a side question; the first answer counts")
             .query::<InterruptQuery>()
             .body::<AnswerAsk>()
             .response::<AskAnswered>(200)
-            .fails(&[409, 410, 422]),
+            .errors(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
-            .says("Answer an interrupt; the first answer counts")
+            .summary("Answer an interrupt; the first answer counts")
             .query::<InterruptQuery>()
             .body::<ResolveInterrupt>()
             .response::<InterruptResolved>(200)
-            .fails(&[410, 422]),
+            .errors(&[410, 422]),
         Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
-            .says("Answer an approval in the form of older clients; use resolveInterrupt")
+            .summary("Answer an approval in the form of older clients; use resolveInterrupt")
             .deprecated()
             .query::<InterruptQuery>()
             .body::<ResolveApproval>()
             .response::<InterruptResolved>(200)
-            .fails(&[410, 422]),
-        Route::post("/v1/events", "sendEvent", arrivals::send)
-            .says(
+            .errors(&[410, 422]),
+        Route::post("/v1/events", "sendEvent", external_events::send)
+            .summary(
                 "Send an external event; it resolves matching interrupts or is kept; each id has one effect",
             )
             .body::<SendEvent>()
             .response::<EventReceived>(200)
             .response::<EventReceived>(202)
-            .fails(&[409])
-            .never_fails(&[404]),
+            .errors(&[409])
+            .without_errors(&[404]),
     ]
 }
 
-fn by_link() -> Vec<Route> {
+fn link_routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
-            .says("Create a link that shows an interrupt and answers it without a key")
+            .summary("Create a link that shows an interrupt and answers it without a key")
             .query::<InterruptQuery>()
             .optional_body::<MintToken>()
             .response::<TokenMinted>(201)
-            .fails(&[409, 410, 422])
+            .errors(&[409, 410, 422])
             .private(),
         Route::get_public("/v1/interrupts/{token}", "inspectByToken", links::inspect)
-            .says("Get the interrupt of a link")
+            .summary("Get the interrupt of a link")
             .response::<LinkedInterrupt<'_>>(200)
-            .fails(&[409, 410, 429, 500, 503])
-            .never_fails(&[400])
+            .errors(&[409, 410, 429, 500, 503])
+            .without_errors(&[400])
             .private(),
         Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
-            .says("Answer an interrupt with a link; the first answer counts")
+            .summary("Answer an interrupt with a link; the first answer counts")
             .body::<ResolveInterrupt>()
             .response::<InterruptResolved>(200)
-            .fails(&[401, 403, 409, 410, 422, 429, 500, 503])
+            .errors(&[401, 403, 409, 410, 422, 429, 500, 503])
             .private(),
     ]
 }

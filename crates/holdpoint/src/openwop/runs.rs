@@ -1,4 +1,4 @@
-//! Runs over HTTP: create, show, list.
+//! Handlers that create, show and list runs.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,24 +15,24 @@ use super::start_headers::{StartHeaders, check_configurable};
 use super::{links, snapshot, translate};
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
-use crate::body::{Body, InPath, Page, Params};
+use crate::body::{InPath, JsonBody, PageParams, Params};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
-use crate::instants::instant;
+use crate::idempotency::{ApiResponse, KeyedBody};
+use crate::instants::parse_instant;
 
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     options: StartHeaders,
-    Keyed(key, Body(body)): Keyed<Body<CreateRun>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<CreateRun>>,
 ) -> Result<ApiResponse, ApiError> {
-    // The id itself is not repeated: what a caller mistakes for an id may be a secret.
-    let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
+    // The message does not contain the id: a caller may have sent a secret by mistake.
+    let unknown = || ApiError::invalid("workflowId", "no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
-    options.check(&caller)?;
-    let exclusive = options.exclusive()?;
+    options.check_test_options(&caller)?;
+    let exclusive = options.is_exclusive()?;
     if exclusive && body.scope_id.is_none() {
-        return Err(ApiError::invalid("scopeId", "X-Dedup: enforce needs one"));
+        return Err(ApiError::invalid("scopeId", "is required with X-Dedup: enforce"));
     }
     if let Some(configurable) = &body.configurable {
         check_configurable(&caller, &configurable.0)?;
@@ -57,7 +57,7 @@ pub(crate) async fn create(
             other => Ok((other?, made_secret)),
         }
     };
-    key.once_with_secret(&app, caller.sender(), created, begin).await
+    key.once_with_secret(&app, caller.sender(), create_response, begin).await
 }
 
 /// Checks the callback secret that the caller chose.
@@ -73,7 +73,7 @@ fn check_callback_secret(calls_back: bool, given: Option<String>) -> Result<Opti
     Ok(Some(secret))
 }
 
-fn created(run: &Run, callback_secret: Option<String>) -> ApiResponse {
+fn create_response(run: &Run, callback_secret: Option<String>) -> ApiResponse {
     let status_url = format!("/v1/runs/{}", run.id);
     let created = RunCreated {
         run_id: run.id.clone(),
@@ -94,20 +94,20 @@ pub(crate) async fn show(
     let run = app.engine.run(&of).await?;
     let mut shown = snapshot::describe(&run);
     if caller.may("approvals:respond") {
-        match links::offered(&app, &caller, &of, &run).await {
+        match links::mint_for_snapshot(&app, &caller, &of, &run).await {
             Ok(Some(minted)) => snapshot::add_link(&mut shown, minted),
             Ok(None) => {}
-            // Who is to decide must see what about. What broke was logged where it did.
+            // The approver must see the run even without a link. The failure was logged where it occurred.
             Err(error) => {
                 let status = error.status().as_u16();
-                tracing::warn!(status, run = %of.run, "a run is shown without a link: none could be made");
+                tracing::warn!(status, run = %of.run, "cannot create a link; the run is shown without one");
             }
         }
     }
     Ok(Json(shown).into_response())
 }
 
-fn summary(run: &holdpoint_engine::RunSummary) -> RunSummary {
+fn describe_summary(run: &holdpoint_engine::RunSummary) -> RunSummary {
     RunSummary {
         run_id: run.run.clone(),
         workflow_id: run.workflow.clone(),
@@ -122,13 +122,13 @@ fn summary(run: &holdpoint_engine::RunSummary) -> RunSummary {
     }
 }
 
-/// Adds the titles of holds and their outcomes: the run of a hold completes also if it is rejected or times out.
+/// Adds the titles and outcomes of holds. The run of a hold completes even if the hold is rejected or times out.
 async fn describe_holds(app: &App, caller: &Caller, runs: &mut [RunSummary]) -> Result<(), ApiError> {
     let holds = runs.iter_mut().filter(|run| run.workflow_id.as_str() == Engine::HOLD_WORKFLOW);
     let (of, shown): (Vec<RunRef>, Vec<&mut RunSummary>) =
         holds.map(|run| (RunRef { tenant: caller.tenant().clone(), run: run.run_id.clone() }, run)).unzip();
     for (run, shown) in app.engine.run_each(&of).await?.iter().zip(shown) {
-        let Some(held) = Engine::held(run) else { continue };
+        let Some(held) = Engine::hold_interrupt(run) else { continue };
         shown.title = Some(held.title().to_owned());
         if run.status() == Status::Completed {
             shown.outcome = Some(Engine::hold_status(run, held));
@@ -140,7 +140,7 @@ async fn describe_holds(app: &App, caller: &Caller, runs: &mut [RunSummary]) -> 
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
     Params(filter): Params<ListRuns>,
 ) -> Result<Json<RunList>, ApiError> {
     if let Some(status) = &filter.status
@@ -155,24 +155,25 @@ pub(crate) async fn list(
         scope: filter.scope_id,
         parent: filter.parent_run_id,
         tag: filter.tag,
-        created_from: instant("createdAfter", filter.created_after.as_deref())?,
-        created_to: instant("createdBefore", filter.created_before.as_deref())?,
+        created_from: parse_instant("createdAfter", filter.created_after.as_deref())?,
+        created_to: parse_instant("createdBefore", filter.created_before.as_deref())?,
         before: page.cursor.as_deref().map(parse_cursor).transpose()?,
         limit: page.rows()?,
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
-    let more = page.cut(&mut found)?;
-    let mut runs: Vec<RunSummary> = found.iter().map(summary).collect();
+    let more = page.truncate(&mut found)?;
+    let mut runs: Vec<RunSummary> = found.iter().map(describe_summary).collect();
     describe_holds(&app, &caller, &mut runs).await?;
     let last = runs.last().filter(|_| more);
     Ok(Json(RunList { next_cursor: last.map(|last| format!("{BEFORE}{}", last.run_id)), runs }))
 }
 
-/// The beginning of a cursor; the id of the last run on its page follows.
+/// The prefix of a cursor. The id of the last run of the page follows.
 const BEFORE: &str = "before-";
 
 fn parse_cursor(text: &str) -> Result<String, ApiError> {
     let run = text.strip_prefix(BEFORE).and_then(|id| RunId::parse(id).ok());
-    let run = run.ok_or_else(|| ApiError::invalid("cursor", "is not one that this server handed out"))?;
+    let run = run
+        .ok_or_else(|| ApiError::invalid("cursor", "is invalid; use the nextCursor of the previous page"))?;
     Ok(run.to_string())
 }

@@ -1,20 +1,20 @@
-//! A run as the protocol shows it.
+//! The snapshot of a run as a document of the protocol.
 
 use std::borrow::Cow;
 
 use holdpoint_api::Members;
 use holdpoint_api::runs::RunError;
 use holdpoint_api::snapshot::{ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot};
-use holdpoint_core::{Child, Delay, End, Interrupt, NodeId, NodeStatus, Refusal, Run};
+use holdpoint_core::{ChildRunState, Interrupt, NodeId, NodeStatus, OutageDelay, Refusal, Run, RunEnd};
 use serde_json::{Map, Value};
 
-use super::documents::{shown, values};
-use crate::links::Minted;
+use super::documents::{redact_map, redact_values};
+use crate::links::NewLink;
 
-/// The form of the event log, as the protocol numbers it. Less than 2 means a run without a log of events.
+/// The version of the event log schema, as the protocol numbers it. Versions below 2 have no event log.
 pub(super) const EVENT_LOG_SCHEMA: u32 = 2;
 
-/// Describes a run. The document borrows from the run, because clients ask for it most.
+/// Describes a run. The document borrows from the run, because it is the most frequent request.
 pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
     let started = run.started.as_deref();
     let parent = started.and_then(|started| started.parent.as_ref());
@@ -31,14 +31,14 @@ pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
         tags: started.map(|started| Cow::Borrowed(&started.tags[..])),
         metadata: started.map(|started| Cow::Borrowed(&started.metadata)),
         configurable: started.map(|started| Cow::Borrowed(&started.configurable)),
-        inputs: started.map(|started| values(run, &started.inputs)),
+        inputs: started.map(|started| redact_values(run, &started.inputs)),
         current_node_id: current_node(run).cloned(),
         started_at: run.begun_at().into(),
         completed_at: run.end.as_ref().map(|end| end.at().into()),
-        interrupt: run.waiting_on().map(|interrupt| open(run, interrupt)),
+        interrupt: run.waiting_on().map(|interrupt| describe_interrupt(run, interrupt)),
         error: match &run.end {
-            Some(End::Failed { error, node, .. }) => Some(failure(error, node.as_ref())),
-            Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
+            Some(RunEnd::Failed { error, node, .. }) => Some(failure(error, node.as_ref())),
+            Some(RunEnd::Completed { .. } | RunEnd::Cancelled { .. }) | None => None,
         },
         paused_at: paused.map(|pause| pause.at.into()),
         paused_by: paused.map(|pause| Cow::Borrowed(&*pause.by)),
@@ -57,15 +57,18 @@ pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
         node_states: node_states(run),
         channels: Some(run.channel_states())
             .filter(|states| !states.is_empty())
-            .map(|states| shown(run, &states)),
-        variables: run.variables.as_object().map_or_else(|| Members(Vec::new()), |all| values(run, all)),
+            .map(|states| redact_map(run, &states)),
+        variables: run
+            .variables
+            .as_object()
+            .map_or_else(|| Members(Vec::new()), |all| redact_values(run, all)),
         event_log_schema_version: EVENT_LOG_SCHEMA,
         engine_version: started.and_then(|started| started.engine_version),
     }
 }
 
-/// Adds a link with which the reader can answer. It is never part of a log or a stream, which have many readers.
-pub(crate) fn add_link(snapshot: &mut RunSnapshot<'_>, minted: Minted) {
+/// Adds a link with which the caller can answer. Logs and streams never contain it, because they have many readers.
+pub(crate) fn add_link(snapshot: &mut RunSnapshot<'_>, minted: NewLink) {
     if let Some(open) = &mut snapshot.interrupt {
         open.interrupt_token = Some(minted.token);
         open.callback_url = Some(minted.url);
@@ -81,7 +84,7 @@ pub(super) fn error(error: &holdpoint_core::RunError) -> RunError<'_> {
     }
 }
 
-/// Describes why a run failed. The protocol allows no further members here, so ours are under `details`.
+/// Describes why a run failed. The protocol allows no additional members here, so extensions are under `details`.
 fn failure<'a>(error: &'a holdpoint_core::RunError, node: Option<&NodeId>) -> RunError<'a> {
     let mut details = Map::from_iter([("retryable".to_owned(), Value::from(error.retryable))]);
     details.extend(node.map(|node| ("failedNodeId".to_owned(), Value::from(node.as_str()))));
@@ -94,7 +97,7 @@ fn failure<'a>(error: &'a holdpoint_core::RunError, node: Option<&NodeId>) -> Ru
     }
 }
 
-fn child_run(child: &Child) -> ChildRun {
+fn child_run(child: &ChildRunState) -> ChildRun {
     ChildRun {
         run_id: child.run.clone(),
         workflow_id: child.workflow.clone(),
@@ -118,11 +121,11 @@ fn node_states(run: &Run) -> Members<'_, NodeState<'_>> {
     Members(nodes.collect())
 }
 
-fn delay(delay: &Delay) -> NodeDelay<'_> {
+fn delay(delay: &OutageDelay) -> NodeDelay<'_> {
     NodeDelay { since: delay.since.into(), until: delay.until.map(Into::into), error: error(&delay.error) }
 }
 
-fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> OpenInterrupt<'a> {
+fn describe_interrupt<'a>(run: &Run, interrupt: &'a Interrupt) -> OpenInterrupt<'a> {
     OpenInterrupt {
         interrupt_id: run.interrupt_name(interrupt.id),
         open_interrupt_ids: match run.addressed_interrupt(&interrupt.node, None) {
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_shows_where_it_comes_from() {
+    fn a_run_shows_its_parent_and_its_fork_source() {
         let parent = json!({"run": "up", "workflow": "g", "node": "call", "depth": 1});
         let fork = json!({"source": "s", "origin": "o", "from_seq": 3, "mode": "branch"});
         let seen = run(&[started(json!({"parent": parent, "fork": fork}))]);
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_run_says_since_when_and_why_until_it_goes_on() {
+    fn a_paused_run_shows_time_and_reason_until_it_is_resumed() {
         let pause = json!({"type": "run.paused", "reason": "lunch", "drain": "immediate", "by": "ann"});
         let paused = run(&[started(json!({})), pause.clone()]);
         assert_eq!(
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_the_protocols_members_and_secrets_stay_secret() {
+    fn a_failure_has_the_members_of_the_protocol_and_sensitive_values_are_redacted() {
         let error = json!({"code": "boom", "message": "it broke", "retryable": true});
         let seen = run(&[
             started(json!({"inputs": {"pin": "1234", "other": 1}})),
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(run(&[started(json!({"engine_version": 20}))])["engineVersion"], 20);
         assert!(
             run(&[started(json!({}))]).get("engineVersion").is_none(),
-            "not recorded by earlier versions"
+            "earlier versions did not record it"
         );
     }
 }

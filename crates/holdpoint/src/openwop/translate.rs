@@ -1,23 +1,23 @@
-//! Between the protocol and the core: pure functions, no decisions.
+//! Translates requests of the protocol into commands, and runs into responses. Pure.
 
 use holdpoint_api::ErrorCode;
 use holdpoint_api::interrupts::{AnswerOutcome, InterruptQuery, InterruptResolved, Vote};
 use holdpoint_api::runs::CreateRun;
-use holdpoint_core::{Heard, Interrupt, NodeId, Run, Start};
-use holdpoint_engine::outgoing::Refused;
+use holdpoint_core::{Interrupt, NodeId, Run, StartRequest, UndecidedAnswer};
+use holdpoint_engine::outgoing::OutgoingRefusal;
 use serde_json::Value;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::reserved;
 
-pub(crate) fn start(caller: &Caller, body: CreateRun) -> Result<Start, ApiError> {
+pub(crate) fn start(caller: &Caller, body: CreateRun) -> Result<StartRequest, ApiError> {
     if body.tenant_id.is_some_and(|tenant| tenant != caller.tenant().as_str()) {
         let message = "tenantId: this key belongs to another tenant";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     reserved::check_scope("scopeId", body.scope_id.as_deref())?;
-    Ok(Start {
+    Ok(StartRequest {
         inputs: body.inputs.unwrap_or_default().0,
         configurable: body.configurable.unwrap_or_default().0,
         tags: body.tags.unwrap_or_default(),
@@ -28,18 +28,23 @@ pub(crate) fn start(caller: &Caller, body: CreateRun) -> Result<Start, ApiError>
     })
 }
 
-/// Why nothing will be sent to a URL, without the names in it: what a caller mistakes for a URL may be a secret.
-pub(crate) fn refused_url(field: &str, refused: &Refused) -> ApiError {
+/// Describes why the outgoing policy rejects a URL. Does not repeat the URL: a caller may have sent a secret by
+/// mistake.
+pub(crate) fn refused_url(field: &str, refused: &OutgoingRefusal) -> ApiError {
     let why = match refused {
-        Refused::Address { special, .. } => {
-            format!("leads to {} ({}), which must not be called", special.network, special.purpose)
+        OutgoingRefusal::Address { special, .. } => {
+            format!("resolves to {} ({}), which must not be called", special.network, special.purpose)
         }
-        Refused::Name(_) => "names the inside of a network, which must not be called".to_owned(),
-        Refused::Denied { .. } => "leads to a network that this server's operator denies".to_owned(),
-        Refused::PlainText { .. } | Refused::Scheme => "must begin with https://".to_owned(),
-        Refused::UserInfo => "must not carry a user name or a password".to_owned(),
-        Refused::Url(why) => (*why).to_owned(),
-        Refused::Header(_) => "cannot be called".to_owned(),
+        OutgoingRefusal::Name(_) => {
+            "names a host of an internal network, which must not be called".to_owned()
+        }
+        OutgoingRefusal::Denied { .. } => {
+            "resolves to a network that the operator of this server denies".to_owned()
+        }
+        OutgoingRefusal::PlainText { .. } | OutgoingRefusal::Scheme => "must begin with https://".to_owned(),
+        OutgoingRefusal::UserInfo => "must not contain a user name or a password".to_owned(),
+        OutgoingRefusal::Url(why) => (*why).to_owned(),
+        OutgoingRefusal::Header(_) => "cannot be called".to_owned(),
     };
     ApiError::rejected_url(field, why)
 }
@@ -58,19 +63,20 @@ pub(super) fn named_interrupt(
 }
 
 /// Describes the effect of an answer to a node, from the run right after it.
-pub(super) fn resolved(run: &Run, node: &NodeId, interrupt: Option<&str>) -> InterruptResolved {
+pub(super) fn describe_node_answer(run: &Run, node: &NodeId, interrupt: Option<&str>) -> InterruptResolved {
     if let Some(name) = interrupt {
-        return came_of(run, node, run.interrupt_named(name));
+        return describe_answer(run, node, run.interrupt_named(name));
     }
-    // An interrupt that was requested only now, because a decision led back to its node, has no answer yet.
-    let undecided = run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.heard.is_some());
-    // A node that waited with others for their interrupt has none of its own.
-    came_of(run, node, undecided.or_else(|| run.closed_interrupt_of_node(node)))
+    // A decision may have led back to its node: the interrupt that it opened has no answer yet.
+    let undecided =
+        run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.undecided_answer.is_some());
+    // A node that waited for the interrupt of another node has none of its own.
+    describe_answer(run, node, undecided.or_else(|| run.closed_interrupt_of_node(node)))
 }
 
 /// Describes the effect of an answer to one interrupt.
-pub(super) fn came_of(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> InterruptResolved {
-    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
+pub(super) fn describe_answer(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> InterruptResolved {
+    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.undecided_answer);
     let quorum = asked.filter(|asked| asked.required_approvals() > 1);
     InterruptResolved {
         run_id: run.id.clone(),
@@ -79,8 +85,8 @@ pub(super) fn came_of(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> In
         status: run.status(),
         outcome: outcome(heard),
         ask_id: match heard {
-            Some(Heard::Asked(ask)) => Some(ask),
-            Some(Heard::Voted | Heard::Repeated) | None => None,
+            Some(UndecidedAnswer::Asked(ask)) => Some(ask),
+            Some(UndecidedAnswer::Voted | UndecidedAnswer::Repeated) | None => None,
         },
         required_approvals: quorum.map(Interrupt::required_approvals),
         votes: quorum.map(votes),
@@ -88,12 +94,12 @@ pub(super) fn came_of(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> In
     }
 }
 
-fn outcome(heard: Option<Heard>) -> AnswerOutcome {
+fn outcome(heard: Option<UndecidedAnswer>) -> AnswerOutcome {
     match heard {
         None => AnswerOutcome::Resolved,
-        Some(Heard::Voted) => AnswerOutcome::Voted,
-        Some(Heard::Repeated) => AnswerOutcome::Repeated,
-        Some(Heard::Asked(_)) => AnswerOutcome::Asked,
+        Some(UndecidedAnswer::Voted) => AnswerOutcome::Voted,
+        Some(UndecidedAnswer::Repeated) => AnswerOutcome::Repeated,
+        Some(UndecidedAnswer::Asked(_)) => AnswerOutcome::Asked,
     }
 }
 

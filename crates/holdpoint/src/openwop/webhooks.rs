@@ -1,5 +1,5 @@
-//! Webhooks over HTTP: subscriptions, what became of them, and what they were told. The engine delivers; here requests
-//! become subscriptions and rows become answers. A secret is shown once, when it is made.
+//! Handlers of webhooks: subscriptions, their changes of state and their deliveries. The engine delivers. A secret is
+//! shown once, when it is created.
 
 mod deliveries;
 mod render;
@@ -9,7 +9,7 @@ mod translate;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::Nothing;
+use holdpoint_api::EmptyBody;
 use holdpoint_api::ids::WebhookEventType;
 use holdpoint_api::webhooks::{
     self as api, CreateWebhook, DeleteWebhook, ListWebhookEvents, RotateWebhook, WebhookCreated,
@@ -21,31 +21,31 @@ use holdpoint_engine::{Error, NewWebhook, Once, Webhook, WebhookOwner, outgoing}
 
 use crate::app::App;
 use crate::auth::{CanManageWebhooks, CanSubscribe};
-use crate::body::{Body, InPath, NoBody, OptionalBody, Page, Params};
+use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody, PageParams, Params};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 
 pub(super) use holdpoint_api::webhooks::SIGNATURE_ALGORITHMS as ALGORITHMS;
-pub(crate) use render::Bodies;
+pub(crate) use render::DeliveryRenderer;
 pub(super) use translate::policy;
 
 async fn create(
     State(app): State<App>,
     CanSubscribe(caller): CanSubscribe,
-    Keyed(key, Body(body)): Keyed<Body<CreateWebhook>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<CreateWebhook>>,
 ) -> Result<ApiResponse, ApiError> {
     let new = translate::new_webhook(&caller, body)?;
     let add = async |once: Option<&Once<_>>| {
         let new = NewWebhook { once: once.cloned(), ..new };
-        let (webhook, secret) = app.engine.add_webhook(new).await.map_err(not_added)?;
-        tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "a webhook was registered");
+        let (webhook, secret) = app.engine.add_webhook(new).await.map_err(creation_error)?;
+        tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "webhook registered");
         Ok((webhook, Some(secret)))
     };
-    key.once_with_secret(&app, caller.sender(), created, add).await
+    key.once_with_secret(&app, caller.sender(), create_response, add).await
 }
 
 /// Describes a new subscription, with the names of its id and its events that published clients read.
-fn created(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
+fn create_response(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
     let created = WebhookCreated {
         webhook: translate::describe(webhook),
         subscription_id: Some(webhook.id.clone()),
@@ -59,32 +59,32 @@ async fn rotate(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<RotateWebhook>>,
+    KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<RotateWebhook>>,
 ) -> Result<ApiResponse, ApiError> {
     let overlap_ms = translate::overlap_ms(body.overlap_seconds)?;
     let rotate = async |once: Option<&Once<_>>| {
         let (webhook, secret) =
             app.engine.rotate_webhook_secret(caller.tenant(), &id, overlap_ms, once).await?;
-        tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "a webhook has a new secret");
+        tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "webhook secret rotated");
         Ok((webhook, Some(secret)))
     };
-    key.once_with_secret(&app, caller.sender(), rotated, rotate).await
+    key.once_with_secret(&app, caller.sender(), rotate_response, rotate).await
 }
 
-fn rotated(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
+fn rotate_response(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
     let webhook = translate::describe(webhook);
     let rotated = WebhookCreated { webhook, subscription_id: None, event_types: None, secret };
     ApiResponse::json(StatusCode::OK, &rotated)
 }
 
-fn not_added(error: Error) -> ApiError {
+fn creation_error(error: Error) -> ApiError {
     match error {
         Error::Target(outgoing::Error::Refused(refused)) => super::translate::refused_url("url", &refused),
         Error::Target(_) => {
             ApiError::rejected_url("url", "host name does not resolve to an address; check the URL")
         }
         Error::TooMany(_) => {
-            let message = "this tenant has as many webhooks as it may have; remove one first";
+            let message = "this tenant has the maximum number of webhooks; remove one first";
             ApiError::new(ErrorCode::TooManyWebhooks, message)
         }
         other => other.into(),
@@ -94,10 +94,10 @@ fn not_added(error: Error) -> ApiError {
 async fn list(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
 ) -> Result<Json<WebhookList>, ApiError> {
     let mut found = app.engine.webhooks(caller.tenant(), page.cursor.as_deref(), page.rows()?).await?;
-    let more = page.cut(&mut found)?;
+    let more = page.truncate(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|last| last.id.clone());
     Ok(Json(WebhookList { webhooks: found.iter().map(translate::describe).collect(), next_cursor }))
 }
@@ -116,10 +116,10 @@ async fn remove(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
     Params(of): Params<DeleteWebhook>,
-    Keyed(key, NoBody): Keyed<NoBody>,
+    KeyedBody(key, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<ApiResponse, ApiError> {
     translate::own_tenant(&caller, of.tenant_id.as_deref())?;
-    // Goes on when the caller goes away: what is removed on disk must not be delivered to from memory.
+    // Continues if the caller disconnects: after the row is deleted, the webhook must also be removed from memory.
     let removing = tokio::spawn(async move {
         let remove = async |once: Option<&Once<()>>| {
             let removed = app.engine.remove_webhook(caller.tenant(), &id, once).await?;
@@ -134,36 +134,38 @@ async fn pause(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+    KeyedBody(key, OptionalBody(_)): KeyedBody<OptionalBody<EmptyBody>>,
 ) -> Result<ApiResponse, ApiError> {
     let pause =
         async |once: Option<&Once<_>>| Ok(app.engine.pause_webhook(caller.tenant(), &id, once).await?);
-    key.once(&app, caller.sender(), |hook: &_| turned(SubscriptionState::Paused, hook), pause).await
+    key.once(&app, caller.sender(), |hook: &_| state_response(SubscriptionState::Paused, hook), pause).await
 }
 
-/// The caller becomes the owner of a webhook that stood still.
+/// Resumes a webhook. The caller becomes its owner.
 async fn resume(
     State(app): State<App>,
     CanSubscribe(caller): CanSubscribe,
     InPath(id): InPath<String>,
-    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+    KeyedBody(key, OptionalBody(_)): KeyedBody<OptionalBody<EmptyBody>>,
 ) -> Result<ApiResponse, ApiError> {
     let owner = Some(WebhookOwner::from(&*caller.0));
     let resume = async |once: Option<&Once<_>>| {
         Ok(app.engine.resume_webhook(caller.tenant(), &id, owner, once).await?)
     };
-    key.once(&app, caller.sender(), |hook: &_| turned(SubscriptionState::Active, hook), resume).await
+    key.once(&app, caller.sender(), |hook: &_| state_response(SubscriptionState::Active, hook), resume).await
 }
 
-/// One that cannot be turned stays as it is, and says so.
-fn turned(wanted: SubscriptionState, webhook: &Webhook) -> ApiResponse {
-    if webhook.state == wanted {
+/// Describes a webhook in the requested state, or responds with a conflict if it could not change to that state.
+fn state_response(requested: SubscriptionState, webhook: &Webhook) -> ApiResponse {
+    if webhook.state == requested {
         return ApiResponse::json(StatusCode::OK, &translate::describe(webhook));
     }
     let message = match webhook.state {
-        SubscriptionState::DeadLettered => "its address is gone for good; register a new webhook",
+        SubscriptionState::DeadLettered => {
+            "the receiver responded that its address is gone; register a new webhook"
+        }
         SubscriptionState::Active | SubscriptionState::Paused | SubscriptionState::Failed => {
-            "only an active webhook is paused; this one stands still already"
+            "only an active webhook can be paused; this one is not active"
         }
     };
     let error = ApiError::new(ErrorCode::WrongSubscriptionState, message)
@@ -171,28 +173,28 @@ fn turned(wanted: SubscriptionState, webhook: &Webhook) -> ApiResponse {
     ApiResponse::json(StatusCode::CONFLICT, &error.body())
 }
 
-/// What became of it: changes of its state, or its attempts. Neither tells what was sent or where to.
+/// Lists changes of state or attempts of a webhook, without content and address of the deliveries.
 async fn events(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Params(page): Params<Page>,
-    Params(wanted): Params<ListWebhookEvents>,
+    Params(page): Params<PageParams>,
+    Params(query): Params<ListWebhookEvents>,
 ) -> Result<Json<WebhookEvents>, ApiError> {
     app.engine.webhook(caller.tenant(), &id).await?;
-    let (events, next) = match translate::event_type(wanted.kind.as_deref())? {
+    let (events, next) = match translate::event_type(query.kind.as_deref())? {
         WebhookEventType::StateChanged => {
-            let after = translate::number(page.cursor.as_deref())?.unwrap_or_default();
+            let after = translate::parse_number_cursor(page.cursor.as_deref())?.unwrap_or_default();
             let mut found = app.engine.webhook_changes(caller.tenant(), &id, after, page.rows()?).await?;
-            let more = page.cut(&mut found)?;
+            let more = page.truncate(&mut found)?;
             let next = found.last().filter(|_| more).map(|change| change.seq);
             (found.iter().map(|change| translate::describe_change(&id, change)).collect(), next)
         }
         WebhookEventType::Attempted => {
-            let before = translate::number(page.cursor.as_deref())?;
+            let before = translate::parse_number_cursor(page.cursor.as_deref())?;
             let (found, more) = deliveries::attempts(&app, &caller, &id, before, &page).await?;
             let next = found.last().filter(|_| more).map(|attempt| attempt.seq);
-            (found.iter().map(|attempt| translate::attempted(&id, attempt)).collect(), next)
+            (found.iter().map(|attempt| translate::describe_attempt_event(&id, attempt)).collect(), next)
         }
     };
     Ok(Json(WebhookEvents { events, next_cursor: next.map(|seq| seq.to_string()) }))

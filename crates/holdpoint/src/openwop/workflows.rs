@@ -1,4 +1,4 @@
-//! Definitions over HTTP.
+//! Handlers that register, show and list workflows.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
-use crate::body::{Body, InPath};
+use crate::body::{InPath, JsonBody};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 use crate::reserved;
 
-/// More definitions than a tenant has use for; the list is not paged.
+/// The maximum length of the list, which has no pages. Larger than the number of workflows of any tenant.
 const LIST_MAX: u64 = 10_000;
 
 pub(crate) async fn put(
     State(app): State<App>,
     CanWriteWorkflows(caller): CanWriteWorkflows,
     InPath(id): InPath<String>,
-    Keyed(key, Body(StrictValue(definition))): Keyed<Body<StrictValue>>,
+    KeyedBody(key, JsonBody(StrictValue(definition))): KeyedBody<JsonBody<StrictValue>>,
 ) -> Result<ApiResponse, ApiError> {
     if definition.get("id").and_then(Value::as_str) != Some(id.as_str()) {
         return Err(ApiError::invalid("id", "must be the same in the path and in the definition"));
@@ -33,10 +33,10 @@ pub(crate) async fn put(
     let register = async |once: Option<&Once<_>>| {
         Ok(app.engine.register_once(&tenant, definition, once.cloned()).await?)
     };
-    key.once(&app, caller.sender(), move |made: &_| registered(made, &warnings), register).await
+    key.once(&app, caller.sender(), move |made: &_| put_response(made, &warnings), register).await
 }
 
-fn registered(Registration { workflow, stored }: &Registration, warnings: &[String]) -> ApiResponse {
+fn put_response(Registration { workflow, stored }: &Registration, warnings: &[String]) -> ApiResponse {
     let status = if *stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let registered = WorkflowRegistered {
         id: workflow.id.clone(),
@@ -52,8 +52,8 @@ pub(crate) async fn show(
     CanReadWorkflows(caller): CanReadWorkflows,
     InPath(id): InPath<String>,
 ) -> Result<Json<Value>, ApiError> {
-    // Agents are shown as what they are.
-    let id = Some(id).filter(|id| reserved::workflow(id).is_none());
+    // The workflow of an agent is not shown; agents have an endpoint of their own.
+    let id = Some(id).filter(|id| reserved::explain_reserved_workflow(id).is_none());
     let id = id.and_then(|id| WorkflowId::parse(&id).ok()).ok_or_else(|| ApiError::not_found("workflow"))?;
     Ok(Json(app.engine.workflow(caller.tenant(), &id).await?.definition))
 }
@@ -63,8 +63,9 @@ pub(crate) async fn list(
     CanReadWorkflows(caller): CanReadWorkflows,
 ) -> Result<Json<WorkflowList>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
-    // Agents have lists of their own.
-    let workflows = registered.into_iter().filter(|one| reserved::workflow(one.id.as_str()).is_none());
+    // Workflows of agents are not listed; agents have an endpoint of their own.
+    let workflows =
+        registered.into_iter().filter(|one| reserved::explain_reserved_workflow(one.id.as_str()).is_none());
     let workflows = workflows.map(|one| WorkflowSummary {
         id: one.id,
         name: one.name,

@@ -1,4 +1,4 @@
-//! The commands of the program, from clap.
+//! Generates the reference page of the command line from clap.
 
 use clap::{Arg, Command};
 

@@ -1,4 +1,4 @@
-//! The HTTP API, from the OpenAPI document.
+//! Generates the reference page of the HTTP API from the OpenAPI document.
 
 use holdpoint_api::ErrorCode;
 use serde_json::Value;
@@ -9,7 +9,7 @@ const INTRODUCTION: &str = "\
 # HTTP API
 
 Every operation and every type of the API. [http-api.md](../http-api.md) explains how they work together, and
-[openapi.json](../openapi.json) is the same for programs. Requests that change something accept an `Idempotency-Key`,
+[openapi.json](../openapi.json) is the same for programs. Requests that change state accept an `Idempotency-Key`,
 except those of AG-UI, chat and sessions. Errors have the type [Error](#error) and one
 of the [error codes](#error-codes). [schemas.json](schemas.json) has the types as JSON Schemas, also those of the payloads of
 events, of webhooks and of answers.

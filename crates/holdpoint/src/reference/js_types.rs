@@ -1,4 +1,4 @@
-//! The schemas as JSDoc types for the page of the inbox. Editors and `tsc --checkJs` read them; browsers never do.
+//! Generates JSDoc types for the inbox page from the schemas. Editors and `tsc --checkJs` read them; browsers do not.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ fn property(schema: &Value, member: &str, part: &Value) -> String {
     format!("@property {{{}}} {name}{}", type_of(part), meaning.unwrap_or_default())
 }
 
-/// A text on one line that does not end the comment.
+/// Returns a text on one line that does not end the comment.
 fn comment(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace("*/", "*\\/")
 }
@@ -44,7 +44,7 @@ fn parts_of_object(schema: &Value) -> Option<&Map<String, Value>> {
     schema["properties"].as_object()
 }
 
-/// The alternatives that are types of their own. Others only restrict the members.
+/// Returns the alternatives if at least one of them is a type. Other alternatives only restrict the members.
 fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
     let options = ["anyOf", "oneOf"].iter().find_map(|name| schema[*name].as_array())?;
     let is_type = |option: &Value| {

@@ -1,4 +1,4 @@
-//! The JSON Schemas of all documents in one file.
+//! Generates the file with the JSON Schemas of all documents.
 
 use serde_json::{Map, Value};
 

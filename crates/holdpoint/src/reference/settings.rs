@@ -1,4 +1,4 @@
-//! The settings of `holdpoint serve`: flag, variable, key of the file, default and meaning.
+//! Generates the reference page of the settings: flag, variable, key of the file, default and meaning.
 
 use clap::{Arg, Command};
 
@@ -8,7 +8,7 @@ const INTRODUCTION: &str = "\
 # Settings
 
 Settings of `holdpoint serve`. Flags win over variables, variables win over the file that `--config` names, and the file
-wins over defaults. Times are a number and `s`, `m`, `h` or `d`. Lists of the file are arrays of strings. A flag without
+wins over defaults. Times are a number and `s`, `m`, `h`, `d` or `w`. Lists of the file are arrays of strings. A flag without
 a value is `true` or `false` in the file.
 ";
 

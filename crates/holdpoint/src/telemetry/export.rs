@@ -1,11 +1,11 @@
-//! Sends spans and metrics to a collector, on a thread of its own. What cannot be sent in time is dropped and counted:
-//! telling others about a run must never hold it up.
+//! Sends spans and metrics to a collector, in a separate thread. Data that cannot be sent in time is dropped and counted:
+//! telemetry must never delay a run.
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use holdpoint_engine::{Engine, Listener};
+use holdpoint_engine::{CommitReceiver, Engine};
 use prost::Message;
 use serde::Serialize;
 use tracing::subscriber::{NoSubscriber, with_default};
@@ -14,30 +14,30 @@ use super::otlp::{
     self, InstrumentationScope, Metric, MetricsData, Resource, ResourceMetrics, ResourceSpans, ScopeMetrics,
     ScopeSpans, Span, TracesData,
 };
-use super::{Encoding, Losses, Settings, numbers, spans};
+use super::{Encoding, TelemetryLosses, TelemetrySettings, metrics, spans};
 
-/// Spans that are sent together, or few more: those of one commit stay together.
+/// Maximum spans of a batch. A batch may have a few more: those of one commit stay together.
 const BATCH_MAX: usize = 512;
 
-/// What we read of an answer, so that its connection can be used again.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// Maximum bytes that are read of a response, so that its connection can be used again.
+const RESPONSE_BYTES_MAX: u64 = 64 * 1024;
 
 pub(crate) struct Exporter {
-    settings: Settings,
+    settings: TelemetrySettings,
     engine: Engine,
     agent: ureq::Agent,
     resource: Resource,
     spans: Vec<Span>,
-    losses: Arc<Losses>,
-    /// Complains once when the collector goes away, not with every batch.
+    losses: Arc<TelemetryLosses>,
+    /// True after a failed call: the failure is logged once, not for every batch.
     failing: bool,
-    /// Commits missed so far, and whether that was said.
+    /// Number of commits that were dropped so far, and true if the last check found new ones.
     missed: u64,
     behind: bool,
 }
 
 impl Exporter {
-    pub(crate) fn new(settings: Settings, engine: Engine, losses: Arc<Losses>) -> Self {
+    pub(crate) fn new(settings: TelemetrySettings, engine: Engine, losses: Arc<TelemetryLosses>) -> Self {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(settings.send_max))
             .http_status_as_error(true)
@@ -56,20 +56,20 @@ impl Exporter {
         Self { settings, engine, agent, resource, spans, losses, failing: false, missed: 0, behind: false }
     }
 
-    /// Until the engine is gone.
-    pub(crate) fn run(mut self, feed: &Listener) {
+    /// Exports until the engine is closed.
+    pub(crate) fn run(mut self, feed: &CommitReceiver) {
         let since = self.engine.now();
         let (mut measured, mut sent) = (Instant::now(), Instant::now());
         loop {
             let next = self.settings.batch_wait.min(self.settings.metrics_every);
-            match feed.hear(next) {
+            match feed.recv(next) {
                 Ok(committed) => self.spans.extend(spans::spans(&committed)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.spans.len() >= BATCH_MAX || sent.elapsed() >= self.settings.batch_wait {
                 self.send_spans();
-                self.look_back();
+                self.warn_of_dropped_commits();
                 sent = Instant::now();
             }
             if measured.elapsed() >= self.settings.metrics_every {
@@ -99,7 +99,7 @@ impl Exporter {
     }
 
     fn send_metrics(&mut self, since: holdpoint_core::Timestamp) {
-        let metrics: Vec<Metric> = numbers::metrics(self.engine.measures(), since, self.engine.now());
+        let metrics: Vec<Metric> = metrics::otlp_metrics(self.engine.measures(), since, self.engine.now());
         let scope_metrics = vec![ScopeMetrics { scope: Some(scope()), metrics, ..ScopeMetrics::default() }];
         let resource_metrics = vec![ResourceMetrics {
             resource: Some(self.resource.clone()),
@@ -109,17 +109,17 @@ impl Exporter {
         self.send("v1/metrics", &MetricsData { resource_metrics });
     }
 
-    /// Complains when commits went by unheard while the collector took its time.
-    fn look_back(&mut self) {
-        let missed = self.engine.unheard();
+    /// Logs a warning if commits were dropped because the collector is too slow.
+    fn warn_of_dropped_commits(&mut self) {
+        let missed = self.engine.dropped_commits();
         let more = missed > self.missed;
         if more && !self.behind && !self.failing {
-            tracing::warn!(missed, "the telemetry collector is too slow; what it cannot take is dropped");
+            tracing::warn!(missed, "the telemetry collector is too slow; some telemetry is dropped");
         }
         (self.missed, self.behind) = (missed, more);
     }
 
-    /// Whether it was taken.
+    /// Sends a message. Returns true if the collector accepted it.
     fn send(&mut self, path: &str, message: &(impl Message + Serialize)) -> bool {
         let (kind, body) = match self.settings.encoding {
             Encoding::Protobuf => ("application/x-protobuf", message.encode_to_vec()),
@@ -129,20 +129,20 @@ impl Exporter {
         for (name, value) in &self.settings.headers {
             request = request.header(name, value);
         }
-        // The client logs every byte that it sends, and among those are the credentials in its headers.
-        let answer = with_default(NoSubscriber::new(), || request.send(&body[..]));
-        match answer {
-            Ok(mut answer) => {
-                // What it says does not matter.
-                let _ = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        // The client logs every byte that it sends, including the credentials in its headers.
+        let response = with_default(NoSubscriber::new(), || request.send(&body[..]));
+        match response {
+            Ok(mut response) => {
+                // The content is ignored.
+                let _ = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX).read_to_vec();
                 if std::mem::take(&mut self.failing) {
-                    tracing::info!("the telemetry collector takes what it is sent again");
+                    tracing::info!("the telemetry collector accepts telemetry again");
                 }
                 true
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "telemetry cannot be sent; what is not sent is dropped");
+                    tracing::warn!(%error, "telemetry cannot be sent and is dropped");
                 }
                 false
             }

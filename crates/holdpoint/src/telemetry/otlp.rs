@@ -1,4 +1,4 @@
-//! The messages of OTLP that we send, and attributes for them.
+//! The messages of OTLP that the exporter sends, and functions for their attributes.
 
 use opentelemetry_proto::tonic::common::v1::AnyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -30,7 +30,7 @@ pub(crate) fn flag(key: &str, value: bool) -> KeyValue {
     attribute(key, Value::BoolValue(value))
 }
 
-/// Returns the value of an attribute that this module made.
+/// Returns the value of an attribute that a function of this module returned.
 pub(crate) fn as_json(attribute: &KeyValue) -> serde_json::Value {
     match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text.as_str().into(),

@@ -1,52 +1,52 @@
-//! From what happened to a run to the spans that end with it. Pure: a span is only sent once it is over, with the times
-//! that are recorded, so pauses of days and restarts in between make no difference.
+//! Returns the spans that end with the events of a run. Pure functions: a span is only sent once it has ended, with
+//! recorded times, so that long waits and restarts have no effect on it.
 
 use holdpoint_api::artifacts::BundleSpan;
 use holdpoint_core::{
-    Cap, End, Event, Fork, ForkMode, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, RunRef,
+    Cap, Event, Fork, ForkMode, Interrupt, InterruptId, NodeId, Resolution, Run, RunEnd, RunError, RunRef,
     TenantId, Timestamp, hex,
 };
-use holdpoint_engine::{Committed, SpanName, cause};
+use holdpoint_engine::{RunCommit, SpanContext, causing_span};
 
 use super::otlp::{self, Link, Span, SpanKind, Status, StatusCode};
 
 #[cfg(test)]
 mod tests;
 
-/// The spans that end with a commit.
-pub(crate) fn spans(committed: &Committed) -> Vec<Span> {
-    let unborn = || Run::unborn(committed.run.id.clone(), committed.run.workflow.clone());
-    let from = committed.from.as_ref().map_or_else(unborn, |run| Run::clone(run));
-    let mut teller = Teller::new(&committed.of, from);
-    let over = teller.run.end.as_ref().map(End::at);
+/// Returns the spans that end with a commit.
+pub(crate) fn spans(committed: &RunCommit) -> Vec<Span> {
+    let new_run = || Run::new(committed.run.id.clone(), committed.run.workflow.clone());
+    let from = committed.from.as_ref().map_or_else(new_run, |run| Run::clone(run));
+    let mut builder = SpanBuilder::new(&committed.of, from);
+    let over = builder.run.end.as_ref().map(RunEnd::at);
     if let Some(at) = over.filter(|_| committed.events.is_empty()) {
-        // A copy of a whole run. What was copied is told under the source.
-        return vec![teller.run_span(at.max(committed.at))];
+        // A copy of a whole run. The copied events have spans under the source.
+        return vec![builder.run_span(at.max(committed.at))];
     }
-    committed.events.iter().flat_map(|event| teller.tell(event, committed.at)).collect()
+    committed.events.iter().flat_map(|event| builder.apply(event, committed.at)).collect()
 }
 
-/// Follows a run from event to event.
-pub(crate) struct Teller {
+/// Applies the events of a run and builds the spans that end with them.
+pub(crate) struct SpanBuilder {
     tenant: TenantId,
     run: Run,
-    /// The limit that the run came to last, how much there was, and of what.
+    /// The last cap that the run reached: its kind, its limit and the observed value.
     cap: Option<(Cap, u64, u64)>,
 }
 
-impl Teller {
-    /// `run` as it is before what will be told.
+impl SpanBuilder {
+    /// Returns a builder. `run` is the state before the first event.
     pub(crate) fn new(of: &RunRef, run: Run) -> Self {
         Self { tenant: of.tenant.clone(), run, cap: None }
     }
 
-    /// The fold behind what was told.
+    /// Returns the state after the last event.
     pub(crate) fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The spans that end with an event.
-    pub(crate) fn tell(&mut self, event: &Event, at: Timestamp) -> Vec<Span> {
+    /// Applies an event and returns the spans that end with it.
+    pub(crate) fn apply(&mut self, event: &Event, at: Timestamp) -> Vec<Span> {
         let seq = self.run.seq;
         if let Event::CapBreached { cap, limit, observed, .. } = event {
             self.cap = Some((*cap, *limit, *observed));
@@ -67,12 +67,12 @@ impl Teller {
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
                 spans.extend(self.run.interrupt(*id).map(|interrupt| self.interrupt(interrupt, at)));
             }
-            // Without a time it was not done but taken over from another run.
+            // Without a duration the step was not executed, but copied from another run.
             Event::StepRecorded { node, name, took_ms: Some(ms), .. } => {
                 spans.push(self.activity(node, name, *ms, at));
             }
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
-                spans.extend(self.cut_off(seq, at));
+                spans.extend(self.unfinished_spans(seq, at));
                 spans.push(self.run_span(at));
             }
             _ => {}
@@ -80,12 +80,12 @@ impl Teller {
         spans
     }
 
-    /// What was still open when the run ended.
-    fn cut_off(&self, seq: u64, at: Timestamp) -> Vec<Span> {
+    /// Returns the spans of work and interrupts that were open when the run ended.
+    fn unfinished_spans(&self, seq: u64, at: Timestamp) -> Vec<Span> {
         let mut spans: Vec<Span> =
             self.run.open_interrupts().map(|interrupt| self.interrupt(interrupt, at)).collect();
         for (node, state) in self.run.workflow.nodes.iter().zip(&self.run.nodes) {
-            if state.status.is_at_work() {
+            if state.status.is_active() {
                 spans.extend((!state.retrying).then(|| self.attempt(&node.id, seq, None, at)));
                 spans.push(self.node(&node.id, seq, None, at));
             }
@@ -93,18 +93,18 @@ impl Teller {
         spans
     }
 
-    fn root(&self) -> SpanName {
-        SpanName::of_run(&self.tenant, &self.run)
+    fn root(&self) -> SpanContext {
+        SpanContext::of_run(&self.tenant, &self.run)
     }
 
     fn span(
         &self,
-        name: SpanName,
-        parent: Option<SpanName>,
+        name: SpanContext,
+        parent: Option<SpanContext>,
         title: String,
         (from, to): (Timestamp, Timestamp),
     ) -> Span {
-        // What a fork has taken over began before there was the fork, and is told under its source.
+        // Copied work began before the fork existed, and has a span under the source.
         let from =
             self.run.forked_at().filter(|forked| *forked <= to).map_or(from, |forked| forked.max(from));
         let workflow = &self.run.workflow;
@@ -134,7 +134,7 @@ impl Teller {
 
     fn run_span(&self, at: Timestamp) -> Span {
         let times = (self.run.started_at, at);
-        let mut span = self.span(self.root(), cause(&self.run), "openwop.run".to_owned(), times);
+        let mut span = self.span(self.root(), causing_span(&self.run), "openwop.run".to_owned(), times);
         if let Some(started) = &self.run.started {
             if let Some(parent) = &started.parent {
                 span.attributes.push(otlp::text("openwop.parent.run_id", parent.run.as_str()));
@@ -142,18 +142,18 @@ impl Teller {
                 span.attributes.push(otlp::text("openwop.parent.node_id", parent.node.as_str()));
             }
             if let Some(fork) = &started.fork {
-                self.forked(fork, &mut span);
+                self.add_fork(fork, &mut span);
             }
         }
-        if let Some(End::Failed { error, .. }) = &self.run.end {
+        if let Some(RunEnd::Failed { error, .. }) = &self.run.end {
             span.status = Some(failed(error));
         }
-        self.limited(&mut span);
+        self.add_cap(&mut span);
         span
     }
 
-    /// A fork is no child of its source: somebody's request caused it. The two are linked.
-    fn forked(&self, fork: &Fork, span: &mut Span) {
+    /// Adds the source of a fork as a link. The source is not the parent: a request of a caller caused the fork.
+    fn add_fork(&self, fork: &Fork, span: &mut Span) {
         let mode = match fork.mode {
             ForkMode::Replay => "replay",
             ForkMode::Branch => "branch",
@@ -162,7 +162,7 @@ impl Teller {
         span.attributes.push(otlp::number("openwop.replay.from_seq", fork.from_seq));
         span.attributes.push(otlp::text("openwop.replay.mode", mode));
         span.attributes.push(otlp::flag("openwop.replay.diverged", self.run.diverged));
-        let source = SpanName::of_source(&self.tenant, &fork.source, &self.run);
+        let source = SpanContext::of_source(&self.tenant, &fork.source, &self.run);
         span.links.push(Link {
             trace_id: source.trace.to_vec(),
             span_id: source.span.to_vec(),
@@ -170,7 +170,7 @@ impl Teller {
         });
     }
 
-    fn limited(&self, span: &mut Span) {
+    fn add_cap(&self, span: &mut Span) {
         let Some((cap, limit, observed)) = self.cap else { return };
         let kind = match cap {
             Cap::NodeExecutions => "node-executions",
@@ -186,12 +186,12 @@ impl Teller {
         self.run.node_state(node).map_or(1, |state| state.visit)
     }
 
-    fn node_name(&self, node: &NodeId) -> SpanName {
+    fn node_name(&self, node: &NodeId) -> SpanContext {
         self.root().of_node(&self.run.id, node, self.visit(node))
     }
 
-    /// Something inside of a visit of a node.
-    fn name_within(&self, node: &NodeId, what: &str, which: &str) -> SpanName {
+    /// Returns the name of a span inside a visit of a node.
+    fn name_within(&self, node: &NodeId, what: &str, which: &str) -> SpanContext {
         let visit = self.visit(node).to_string();
         self.root().with(&[what, self.run.id.as_str(), node.as_str(), &visit, which])
     }
@@ -210,11 +210,11 @@ impl Teller {
         span
     }
 
-    /// The attempt that ends with an event.
+    /// Returns the span of the attempt that ends with an event.
     fn attempt(&self, node: &NodeId, seq: u64, error: Option<&RunError>, at: Timestamp) -> Span {
         let state = self.run.node_state(node);
         let from = state.and_then(|state| state.tried_at).unwrap_or(at);
-        // A failure that is tried again has counted the next attempt already.
+        // If the failure is retried, the count already includes the next attempt.
         let attempt = state.map_or(0, |state| state.retries - u32::from(state.retrying));
         let name = self.name_within(node, "attempt", &attempt.to_string());
         let title = format!("openwop.node.{}.attempt", self.node_type(node));
@@ -237,12 +237,12 @@ impl Teller {
         span.attributes.push(otlp::text("openwop.event_type", event.name()));
         span.attributes.push(otlp::number("openwop.event_seq", seq));
         if let Event::CapBreached { .. } = event {
-            self.limited(&mut span);
+            self.add_cap(&mut span);
         }
         span
     }
 
-    /// Open from the question to its answer, or to the end of its run.
+    /// Returns the span of an interrupt, from its request to its end or the end of its run.
     fn interrupt(&self, interrupt: &Interrupt, at: Timestamp) -> Span {
         let InterruptId(number) = interrupt.id;
         let name = self.root().with(&["interrupt", self.run.id.as_str(), &number.to_string()]);
@@ -276,7 +276,7 @@ impl Teller {
     }
 }
 
-/// The code only: what a node says of its failure may repeat what it was given.
+/// Returns an error status with the code only: the message of a node may repeat its inputs.
 fn failed(error: &RunError) -> Status {
     Status { message: error.code.clone(), code: StatusCode::Error.into() }
 }
@@ -286,7 +286,7 @@ fn nanoseconds(at: Timestamp) -> u64 {
 }
 
 /// Returns a span as the debug bundle shows it.
-pub(crate) fn described(span: &Span) -> BundleSpan {
+pub(crate) fn describe_span(span: &Span) -> BundleSpan {
     let instant = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds / 1_000_000).unwrap_or(0)).into();
     let parent = Some(&span.parent_span_id).filter(|id| !id.is_empty());
     BundleSpan {

@@ -1,5 +1,5 @@
-//! The state of one connection: waiting for a request head, idle, or answering a request. The connection's task, its
-//! stream and its response body write it; the registry reads it to enforce timeouts and limits.
+//! The state of one connection: waiting for a request head, idle, or handling a request. The task of the connection, its
+//! stream and its response body write the state; the registry reads it to enforce timeouts and limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 pub(super) enum Phase {
     /// No complete request head has arrived yet, TLS handshake included.
     New,
-    /// At least one request was answered, and a part of the next head has arrived.
+    /// At least one response was sent, and a part of the next head has arrived.
     Head,
-    /// At least one request was answered, and nothing of the next one has arrived.
+    /// At least one response was sent, and no byte of the next request has arrived.
     Idle,
     /// A request head has arrived, and its body has not arrived completely.
     Body,
-    /// A request is being handled or answered.
+    /// A request is handled, or its response is sent.
     Busy,
-    /// The registry has chosen the connection to be closed. It takes no further request.
+    /// The registry has chosen the connection to be closed. It accepts no further request.
     Closed,
 }
 
-/// A phase and the time at which it began, in one number so that they change together.
+/// A phase and the time at which it began, in one number, so that they change atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Observed(u64);
+pub(super) struct PhaseSince(u64);
 
-impl Observed {
+impl PhaseSince {
     fn new(phase: Phase, since_ms: u64) -> Self {
         Self(since_ms << 3 | phase as u64)
     }
@@ -44,12 +44,12 @@ impl Observed {
 
 /// The timeouts of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timeouts {
-    /// For a complete request head, TLS handshake included.
+pub(crate) struct ConnectionTimeouts {
+    /// Timeout for a complete request head, TLS handshake included.
     pub header: Duration,
-    /// For the next request of a keep-alive connection.
+    /// Timeout for the next request of a keep-alive connection.
     pub idle: Duration,
-    /// For a client that takes nothing of a response.
+    /// Timeout for a client that does not read its response.
     pub write: Duration,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Timeouts {
 pub(super) struct Activity {
     started: Instant,
     observed: AtomicU64,
-    /// The time since when the client takes no data, plus one millisecond; 0 if it does.
+    /// The time since which the client reads no data, plus one millisecond; 0 if it reads.
     blocked: AtomicU64,
 }
 
@@ -65,15 +65,15 @@ impl Activity {
     /// Returns the state of a new connection. Times are counted from `started`.
     pub(super) fn new(started: Instant) -> Self {
         let new = Self { started, observed: AtomicU64::new(0), blocked: AtomicU64::new(0) };
-        new.observed.store(Observed::new(Phase::New, new.now_ms()).0, Ordering::Relaxed);
+        new.observed.store(PhaseSince::new(Phase::New, new.now_ms()).0, Ordering::Relaxed);
         new
     }
 
-    pub(super) fn observe(&self) -> Observed {
-        Observed(self.observed.load(Ordering::Acquire))
+    pub(super) fn observe(&self) -> PhaseSince {
+        PhaseSince(self.observed.load(Ordering::Acquire))
     }
 
-    /// Marks the connection as `Body` or `Busy` until the guard is dropped. Returns None if it is about to be closed.
+    /// Marks the connection as `Body` or `Busy` until the guard is dropped. Returns None if the registry closes it.
     pub(super) fn begin_request(self: &Arc<Self>, phase: Phase) -> Option<InFlight> {
         let mut seen = self.observe();
         while seen.phase() != Phase::Closed {
@@ -103,14 +103,14 @@ impl Activity {
         }
     }
 
-    /// Records that the client takes no data now. The first of several calls counts.
+    /// Records that the client reads no data. The first of several calls counts.
     pub(super) fn blocked(&self) {
         if self.blocked.load(Ordering::Relaxed) == 0 {
             self.blocked.store(self.now_ms() + 1, Ordering::Relaxed);
         }
     }
 
-    /// Records that the client has taken data. The idle time begins with the last of it.
+    /// Records that the client has read data. The idle time begins after the last data.
     pub(super) fn sent(&self) {
         if self.blocked.load(Ordering::Relaxed) != 0 {
             self.blocked.store(0, Ordering::Relaxed);
@@ -123,11 +123,11 @@ impl Activity {
     }
 
     /// Closes the connection unless its state has changed since it was observed.
-    pub(super) fn close(&self, seen: Observed) -> bool {
+    pub(super) fn close(&self, seen: PhaseSince) -> bool {
         self.change(seen, Phase::Closed).is_ok()
     }
 
-    pub(super) fn is_overdue(&self, seen: Observed, timeouts: &Timeouts) -> bool {
+    pub(super) fn is_overdue(&self, seen: PhaseSince, timeouts: &ConnectionTimeouts) -> bool {
         let in_phase = self.passed(seen.since_ms());
         self.is_blocked(timeouts.write)
             || match seen.phase() {
@@ -137,7 +137,7 @@ impl Activity {
             }
     }
 
-    /// Returns whether the client has taken no data for at least this time although there was some.
+    /// Returns true if data is available and the client has not read any for at least this time.
     pub(super) fn is_blocked(&self, time: Duration) -> bool {
         let blocked = self.blocked.load(Ordering::Relaxed);
         blocked != 0 && self.passed(blocked - 1) >= time
@@ -147,12 +147,12 @@ impl Activity {
         Duration::from_millis(self.now_ms().saturating_sub(since_ms))
     }
 
-    fn change(&self, seen: Observed, phase: Phase) -> Result<(), Observed> {
-        let next = Observed::new(phase, self.now_ms()).0;
+    fn change(&self, seen: PhaseSince, phase: Phase) -> Result<(), PhaseSince> {
+        let next = PhaseSince::new(phase, self.now_ms()).0;
         self.observed
             .compare_exchange(seen.0, next, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
-            .map_err(Observed)
+            .map_err(PhaseSince)
     }
 
     fn now_ms(&self) -> u64 {
@@ -160,7 +160,7 @@ impl Activity {
     }
 }
 
-/// A request that is being handled or answered. Dropped, the connection is idle.
+/// A request in progress. When it is dropped, the connection is idle.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Activity>);
 
@@ -178,7 +178,7 @@ impl Drop for InFlight {
 mod tests {
     use super::*;
 
-    const PATIENT: Timeouts = Timeouts {
+    const LONG_TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
         header: Duration::from_secs(600),
         idle: Duration::from_secs(600),
         write: Duration::from_secs(600),
@@ -189,7 +189,11 @@ mod tests {
         let activity = Arc::new(Activity::new(Instant::now()));
         assert_eq!(activity.observe().phase(), Phase::New);
         activity.received();
-        assert_eq!(activity.observe().phase(), Phase::New, "half of the first head changes nothing");
+        assert_eq!(
+            activity.observe().phase(),
+            Phase::New,
+            "a part of the first head does not change the phase"
+        );
         let in_flight = activity.begin_request(Phase::Body).unwrap();
         activity.received();
         assert_eq!(activity.observe().phase(), Phase::Body, "a body is part of its request");
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_connection_takes_no_request_and_a_busy_one_is_not_closed_by_an_old_observation() {
+    fn a_closed_connection_accepts_no_request_and_a_busy_one_is_not_closed_by_an_old_observation() {
         let activity = Arc::new(Activity::new(Instant::now()));
         let new = activity.observe();
         let in_flight = activity.begin_request(Phase::Busy).unwrap();
@@ -217,18 +221,18 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_own_timeout_and_a_busy_connection_has_none_while_its_client_reads() {
-        let hasty = |change: fn(&mut Timeouts)| {
-            let mut timeouts = PATIENT;
+        let with_change = |change: fn(&mut ConnectionTimeouts)| {
+            let mut timeouts = LONG_TIMEOUTS;
             change(&mut timeouts);
             timeouts
         };
-        let header = hasty(|timeouts| timeouts.header = Duration::ZERO);
-        let idle = hasty(|timeouts| timeouts.idle = Duration::ZERO);
-        let write = hasty(|timeouts| timeouts.write = Duration::ZERO);
+        let header = with_change(|timeouts| timeouts.header = Duration::ZERO);
+        let idle = with_change(|timeouts| timeouts.idle = Duration::ZERO);
+        let write = with_change(|timeouts| timeouts.write = Duration::ZERO);
         let activity = Arc::new(Activity::new(Instant::now()));
         let overdue = || {
             let seen = activity.observe();
-            [&PATIENT, &header, &idle, &write].map(|timeouts| activity.is_overdue(seen, timeouts))
+            [&LONG_TIMEOUTS, &header, &idle, &write].map(|timeouts| activity.is_overdue(seen, timeouts))
         };
         assert_eq!(overdue(), [false, true, false, false]);
         let in_flight = activity.begin_request(Phase::Busy).unwrap();
@@ -240,7 +244,7 @@ mod tests {
         drop(in_flight);
         assert_eq!(overdue(), [false, false, true, false]);
         activity.blocked();
-        assert_eq!(overdue(), [false, false, false, true], "the rest of the response is on its way");
+        assert_eq!(overdue(), [false, false, false, true], "the rest of the response is being sent");
         activity.sent();
         assert_eq!(overdue(), [false, false, true, false]);
         activity.received();

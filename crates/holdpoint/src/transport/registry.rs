@@ -1,5 +1,5 @@
-//! The open connections of a listener: how many there may be, in total and from one address, and which of them are
-//! closed to make room or because they take too long.
+//! The open connections of a listener. Limits their number in total and for each address, and closes connections to make
+//! room or because of a timeout.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,47 +8,47 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::activity::{Activity, Observed, Phase, Timeouts};
+use super::activity::{Activity, ConnectionTimeouts, Phase, PhaseSince};
 
-/// When connections run out, a client that has taken no data for this time loses its own.
-const BLOCKED: Duration = Duration::from_secs(5);
+/// If a limit is reached, connections whose client has read no data for this time may be closed.
+const BLOCKED_MIN: Duration = Duration::from_secs(5);
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct ConnectionLimits {
     pub connections: usize,
     /// The limit for one address; for IPv6, for one /64 network.
     pub per_address: Option<usize>,
-    pub timeouts: Timeouts,
+    pub timeouts: ConnectionTimeouts,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        let timeouts = Timeouts { header: seconds(10), idle: seconds(75), write: seconds(60) };
+        let timeouts = ConnectionTimeouts { header: seconds(10), idle: seconds(75), write: seconds(60) };
         Self { connections: 10_000, per_address: Some(1000), timeouts }
     }
 }
 
-impl Limits {
-    /// Returns how often connections are checked for timeouts.
+impl ConnectionLimits {
+    /// Returns the interval at which connections are checked for timeouts.
     pub(super) fn check_interval(&self) -> Duration {
-        let Timeouts { header, idle, write } = self.timeouts;
+        let ConnectionTimeouts { header, idle, write } = self.timeouts;
         (header.min(idle).min(write) / 4).clamp(Duration::from_millis(50), Duration::from_secs(1))
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Registry {
-    limits: Limits,
+    limits: ConnectionLimits,
     started: Instant,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     next: u64,
-    /// In the order in which they were accepted.
+    /// Connections in the order in which they were accepted.
     connections: BTreeMap<u64, Connection>,
     per_address: HashMap<IpAddr, usize>,
 }
@@ -61,29 +61,29 @@ struct Connection {
     task: Option<AbortHandle>,
 }
 
-/// The place of a connection in the registry. Dropped, it is free again.
+/// The slot of a connection in the registry. When it is dropped, the slot is free again.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     registry: Arc<Registry>,
     id: u64,
     pub(super) activity: Arc<Activity>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.registry.open().remove(self.id);
     }
 }
 
 impl Registry {
-    pub(super) fn new(limits: Limits) -> Arc<Self> {
+    pub(super) fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { limits, started: Instant::now(), open: Mutex::default() })
     }
 
-    /// Returns a place for a new connection. If a limit is reached, another connection is closed for it: the oldest one
-    /// without a complete request head, else an idle one, else one whose request body has not arrived, else one whose
-    /// client does not take its response. Returns None if all of them are busy.
-    pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    /// Returns a slot for a new connection. If a limit is reached, another connection is closed: the oldest one without a
+    /// complete request head, else an idle one, else one whose request body has not arrived, else one whose client does
+    /// not read its response. Returns None if all of them are busy.
+    pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionSlot> {
         let address = counted_address(from);
         let mut open = self.open();
         let of_address = open.per_address.get(&address).copied().unwrap_or(0);
@@ -100,12 +100,12 @@ impl Registry {
         open.connections.insert(id, Connection { address, activity: activity.clone(), task: None });
         *open.per_address.entry(address).or_default() += 1;
         drop(open);
-        Some(Place { registry: self.clone(), id, activity })
+        Some(ConnectionSlot { registry: self.clone(), id, activity })
     }
 
-    /// Names the task that is ended when the connection is closed.
+    /// Sets the task to abort when the connection is closed.
     pub(super) fn started(&self, id: u64, task: AbortHandle) {
-        // A task that has ended already has given its place back.
+        // A task that has already ended has freed its slot.
         if let Some(connection) = self.open().connections.get_mut(&id) {
             connection.task = Some(task);
         }
@@ -116,7 +116,7 @@ impl Registry {
         self.open().make_room(None)
     }
 
-    /// Closes the connections whose time is over.
+    /// Closes the connections that exceed a timeout.
     pub(super) fn close_overdue(&self) {
         let mut open = self.open();
         let timeouts = &self.limits.timeouts;
@@ -134,20 +134,20 @@ impl Registry {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 }
 
-impl Open {
+impl OpenConnections {
     fn make_room(&mut self, address: Option<IpAddr>) -> bool {
-        let mut oldest: [Option<(u64, Observed)>; 4] = [None; 4];
+        let mut oldest: [Option<(u64, PhaseSince)>; 4] = [None; 4];
         let connections = self.connections.iter();
         for (id, connection) in connections.filter(|(_, one)| address.is_none_or(|from| one.address == from))
         {
@@ -158,7 +158,7 @@ impl Open {
                 break;
             }
         }
-        // A connection that has just got a request is not closed.
+        // A connection that has received a request since then is not closed.
         let mut oldest = oldest.into_iter().flatten();
         let closed = oldest.find(|(id, seen)| {
             self.connections.get(id).is_some_and(|connection| connection.activity.close(*seen))
@@ -187,14 +187,14 @@ impl Open {
     }
 }
 
-/// Returns in which order connections are closed to make room, None if this one is not.
+/// Returns the rank of a connection in the order of closing, or None if it is not closed to make room.
 fn rank(phase: Phase, activity: &Activity) -> Option<usize> {
     match phase {
         Phase::New | Phase::Head => Some(0),
-        // The rest of a response may still be on its way.
+        // The rest of a response may still be in transit.
         Phase::Idle if !activity.is_blocked(Duration::ZERO) => Some(1),
         Phase::Body => Some(2),
-        Phase::Idle | Phase::Busy => activity.is_blocked(BLOCKED).then_some(3),
+        Phase::Idle | Phase::Busy => activity.is_blocked(BLOCKED_MIN).then_some(3),
         Phase::Closed => None,
     }
 }
@@ -216,8 +216,8 @@ mod tests {
 
     fn registry(connections: usize, per_address: Option<usize>) -> Arc<Registry> {
         let forever = Duration::from_secs(3600);
-        let timeouts = Timeouts { header: forever, idle: forever, write: forever };
-        Registry::new(Limits { connections, per_address, timeouts })
+        let timeouts = ConnectionTimeouts { header: forever, idle: forever, write: forever };
+        Registry::new(ConnectionLimits { connections, per_address, timeouts })
     }
 
     fn address(last: u8) -> IpAddr {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_registry_closes_unfinished_heads_before_idle_connections_and_busy_ones_never() {
+    fn a_full_registry_closes_connections_without_a_head_before_idle_ones_and_never_busy_ones() {
         let registry = registry(3, None);
         let busy = registry.admit(address(1)).unwrap();
         let _request = busy.activity.begin_request(Phase::Busy).unwrap();
@@ -233,7 +233,7 @@ mod tests {
         drop(idle.activity.begin_request(Phase::Busy));
         let new = registry.admit(address(3)).unwrap();
         let next = registry.admit(address(4)).unwrap();
-        let phases = || [&busy, &idle, &new].map(|place| place.activity.observe().phase());
+        let phases = || [&busy, &idle, &new].map(|slot| slot.activity.observe().phase());
         assert_eq!(phases(), [Phase::Busy, Phase::Idle, Phase::Closed]);
         let _request = next.activity.begin_request(Phase::Busy).unwrap();
         let last = registry.admit(address(5)).unwrap();
@@ -243,12 +243,12 @@ mod tests {
         drop(last);
         let slow = registry.admit(address(6)).unwrap();
         let _body = slow.activity.begin_request(Phase::Body).unwrap();
-        let _in_its_place = registry.admit(address(7)).unwrap();
-        assert_eq!(slow.activity.observe().phase(), Phase::Closed, "a body that does not come");
+        let _replacement = registry.admit(address(7)).unwrap();
+        assert_eq!(slow.activity.observe().phase(), Phase::Closed, "the body has not arrived");
     }
 
     #[test]
-    fn a_place_that_is_given_back_is_free() {
+    fn a_dropped_slot_is_free_again() {
         let registry = registry(1, None);
         let first = registry.admit(address(6)).unwrap();
         let _request = first.activity.begin_request(Phase::Busy).unwrap();
@@ -258,18 +258,18 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_an_address_does_not_touch_other_addresses() {
+    fn the_limit_of_an_address_does_not_affect_other_addresses() {
         let registry = registry(100, Some(2));
         let other = registry.admit(address(2)).unwrap();
-        let places: Vec<Place> = (0..2).map(|_| registry.admit(address(1)).unwrap()).collect();
-        let _first = places[0].activity.begin_request(Phase::Busy).unwrap();
+        let slots: Vec<ConnectionSlot> = (0..2).map(|_| registry.admit(address(1)).unwrap()).collect();
+        let _first = slots[0].activity.begin_request(Phase::Busy).unwrap();
         let third = registry.admit(address(1)).unwrap();
-        assert_eq!(places[1].activity.observe().phase(), Phase::Closed);
+        assert_eq!(slots[1].activity.observe().phase(), Phase::Closed);
         let _third = third.activity.begin_request(Phase::Busy).unwrap();
         assert!(registry.admit(address(1)).is_none());
         assert_eq!(other.activity.observe().phase(), Phase::New);
         assert!(registry.admit(address(2)).is_some());
-        drop((places, third, other));
+        drop((slots, third, other));
         assert!(registry.open().connections.is_empty() && registry.open().per_address.is_empty());
     }
 
@@ -283,8 +283,8 @@ mod tests {
     #[test]
     fn connections_are_checked_several_times_within_their_shortest_timeout() {
         let (short, long) = (Duration::from_secs(1), Duration::from_secs(75));
-        let limits = |header| Limits {
-            timeouts: Timeouts { header, idle: long, write: long },
+        let limits = |header| ConnectionLimits {
+            timeouts: ConnectionTimeouts { header, idle: long, write: long },
             ..registry(1, None).limits
         };
         assert_eq!(limits(short).check_interval(), Duration::from_millis(250));

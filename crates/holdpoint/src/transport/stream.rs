@@ -1,5 +1,5 @@
-//! The stream of a connection and the bodies of its requests and responses. They pass everything through and record
-//! what happens.
+//! Wrappers of the stream of a connection and of the bodies of its requests and responses. They record the activity of
+//! the connection.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::activity::{Activity, InFlight};
 
-/// A stream that records when bytes arrive and when the client takes none.
+/// A stream that records when bytes arrive and when the client reads none.
 pub(super) struct ObservedStream<S> {
     pub(super) inner: S,
     pub(super) activity: Arc<Activity>,
@@ -69,7 +69,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
-        // A flush without effect must not end a wait that a write has begun.
+        // A flush without effect must not end the wait of an earlier write.
         if flushed.is_pending() {
             self.activity.blocked();
         }
@@ -82,7 +82,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
     }
 }
 
-/// A response body that keeps its connection busy until it is sent.
+/// A response body that marks its connection as busy until it is sent.
 pub(super) struct ObservedBody {
     pub(super) inner: Body,
     /// Held until the body is dropped.
@@ -116,7 +116,7 @@ pub(super) struct ObservedRequestBody {
 }
 
 impl ObservedRequestBody {
-    /// Returns the body as handlers take it. An empty body needs no record.
+    /// Returns the body for the handlers. An empty body needs no record.
     pub(super) fn wrap(inner: Incoming, activity: &Arc<Activity>) -> Body {
         if hyper::body::Body::is_end_stream(&inner) {
             return Body::new(inner);

@@ -1,5 +1,5 @@
-//! TLS of the server: certificate, key and the authorities of client certificates, read from files and read again when
-//! they change.
+//! TLS of the server: certificate, key and authorities of client certificates. The files are read again when they
+//! change.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,18 @@ pub(crate) struct TlsFiles {
     /// The certificate of the server, followed by those of intermediate authorities.
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The authorities of client certificates. If set, every client needs a certificate.
+    /// The authorities of client certificates. If set, every client must send a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
-/// TLS with the certificate that is in use now.
+/// The TLS configuration that is in use now.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub(crate) struct ReloadableTls {
     files: TlsFiles,
     current: RwLock<Arc<ServerConfig>>,
 }
 
-impl Tls {
+impl ReloadableTls {
     pub(crate) fn load(files: &TlsFiles) -> anyhow::Result<Self> {
         Ok(Self { files: files.clone(), current: RwLock::new(Arc::new(files.load()?)) })
     }
@@ -44,7 +44,8 @@ impl Tls {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone().into()
     }
 
-    /// Reads the files again when they change and on SIGHUP. Files that cannot be used leave the old ones in use.
+    /// Reads the files again when they change and on SIGHUP. If they are invalid, the previous configuration stays in
+    /// use.
     pub(crate) async fn follow_files(self: Arc<Self>) {
         let mut hang_up = match signal(SignalKind::hangup()) {
             Ok(hang_up) => hang_up,
@@ -53,14 +54,14 @@ impl Tls {
             }
         };
         let mut check = tokio::time::interval(CHECK_INTERVAL);
-        let mut loaded = self.files.stamps().await;
+        let mut loaded = self.files.versions().await;
         let mut seen = loaded.clone();
         loop {
             let is_signal = tokio::select! {
                 _ = hang_up.recv() => true,
                 _ = check.tick() => false,
             };
-            let now = self.files.stamps().await;
+            let now = self.files.versions().await;
             // A certificate and its key are two files: they are read when neither has changed for one interval.
             let is_settled = now == seen && now != loaded;
             seen.clone_from(&now);
@@ -88,14 +89,14 @@ impl Tls {
 }
 
 /// The version of a file: mtime, size and inode. None if the file does not exist.
-type Stamp = Option<(i64, i64, u64, u64)>;
+type FileVersion = Option<(i64, i64, u64, u64)>;
 
 impl TlsFiles {
-    async fn stamps(&self) -> Vec<Stamp> {
+    async fn versions(&self) -> Vec<FileVersion> {
         let files = self.clone();
         let read = tokio::task::spawn_blocking(move || {
             let paths = [Some(files.certificate), Some(files.key), files.client_ca];
-            paths.into_iter().flatten().map(|path| stamp(&path)).collect()
+            paths.into_iter().flatten().map(|path| file_version(&path)).collect()
         });
         read.await.unwrap_or_default()
     }
@@ -132,7 +133,7 @@ impl TlsFiles {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn file_version(path: &Path) -> FileVersion {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.mtime(), metadata.mtime_nsec(), metadata.size(), metadata.ino()))
 }

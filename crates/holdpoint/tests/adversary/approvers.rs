@@ -1,12 +1,12 @@
-//! Approvers: they look at what is asked, remember it, and answer by one of many ways. Some of them try to approve what
-//! they have requested themselves, and some send unknown members.
+//! Approvers read an open interrupt and answer it on one of several routes. Some of them try to approve runs that they
+//! started themselves, and some send unknown members.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::harness::Answer;
+use crate::harness::Response;
 use crate::plan::Step;
-use crate::sequence::{Run, Sequence, Vote, is_taken};
+use crate::sequence::{Run, Sequence, Vote, succeeded};
 use crate::world::{Call, Caller};
 
 /// An open interrupt as an approver sees it, and the answer to it.
@@ -17,7 +17,7 @@ struct Ballot {
     data: Value,
     digest: Value,
     value: Value,
-    /// The payload that the approver agrees to; None if the answer grants nothing.
+    /// The payload that the approver agrees to; `None` if the answer does not approve.
     agreed: Option<Value>,
 }
 
@@ -29,24 +29,24 @@ impl<'w> Sequence<'w> {
         // A link needs no credential.
         let sender = if call.operation == "resolveByToken" { self.world.anonymous() } else { who };
         let answer = self.world.call(sender, &call);
-        self.write_down(who, &call, &answer);
+        self.record_step(who, &call, &answer);
         self.record(who, &ballot, &answer);
     }
 
-    /// An approver answers while another principal forks the run.
+    /// Answers as an approver while another principal forks the run.
     pub(crate) fn vote_and_fork(&mut self, step: &Step) {
         let who = self.approver(step);
         let Some(ballot) = self.ballot(step, who) else { return };
         let Some((forker, fork)) = self.fork_call(step) else { return };
-        let (world, vote) = (self.world, plain(&ballot));
+        let (world, vote) = (self.world, direct_answer(&ballot));
         let (voted, forked) = std::thread::scope(|scope| {
             let voted = scope.spawn(|| world.call(who, &vote));
             let forked = world.call(forker, &fork);
             (voted.join().unwrap(), forked)
         });
-        self.write_down(who, &vote, &voted);
+        self.record_step(who, &vote, &voted);
         self.record(who, &ballot, &voted);
-        self.write_down(forker, &fork, &forked);
+        self.record_step(forker, &fork, &forked);
         self.add_copy(step, forker, &forked);
     }
 
@@ -54,7 +54,7 @@ impl<'w> Sequence<'w> {
         &self.world.approvers[step.who % self.world.approvers.len()]
     }
 
-    /// Looks at an open interrupt of the run and chooses an answer.
+    /// Reads an open interrupt of the run and chooses an answer.
     fn ballot(&self, step: &Step, who: &Caller) -> Option<Ballot> {
         let run = self.run(step);
         let shown = self.world.call(who, &Call::of("listInterrupts").at("runId", &*run.id)).body;
@@ -76,7 +76,7 @@ impl<'w> Sequence<'w> {
         })
     }
 
-    /// Returns an answer, mostly an approval, and what it agrees to.
+    /// Returns an answer, mostly an approval, and the payload that it approves.
     fn choice(&self, step: &Step, data: &Value) -> (Value, Option<Value>) {
         let artifact = &data["artifactData"];
         let is_call = data["artifactType"] == "tool.call";
@@ -107,7 +107,8 @@ impl<'w> Sequence<'w> {
         (value, agreed)
     }
 
-    /// Builds the request that answers, by one of many ways. None if no link is to be had.
+    /// Builds the request that answers, on one of several routes. Returns `None` if the route needs a link and there is
+    /// none.
     fn ballot_call(&mut self, step: &Step, who: &Caller, ballot: &Ballot) -> Option<Call> {
         let run = &ballot.run;
         match step.way % 8 {
@@ -158,7 +159,7 @@ impl<'w> Sequence<'w> {
                 }
                 Some(Call::of("decideCall").at("runId", &*run.id).body(body))
             }
-            _ => Some(plain(ballot)),
+            _ => Some(direct_answer(ballot)),
         }
     }
 
@@ -168,28 +169,28 @@ impl<'w> Sequence<'w> {
         Call::of("resolveByToken").at("token", token).body(body)
     }
 
-    /// Remembers what the approver agreed to, unless the answer was refused.
-    fn record(&mut self, who: &Caller, ballot: &Ballot, answer: &Answer) {
-        // A stream may tell that the run failed after the answer was taken.
+    /// Records the payload that the approver agreed to, unless the answer was refused.
+    fn record(&mut self, who: &Caller, ballot: &Ballot, answer: &Response) {
+        // A stream may report that the run failed after the answer was accepted.
         let is_stream = answer.status == 200 && answer.body.is_string();
-        let Some(agreed) = ballot.agreed.clone().filter(|_| is_taken(answer) || is_stream) else { return };
+        let Some(agreed) = ballot.agreed.clone().filter(|_| succeeded(answer) || is_stream) else { return };
         let (run, interrupt, voter) =
             (ballot.run.id.clone(), ballot.interrupt.clone(), who.principal.clone());
         let excluded = self.plan.shape.excludes_requesters() && ballot.run.requesters.contains(&voter);
-        if excluded && is_taken(answer) {
-            self.violations.push(format!("{voter} is a requester of {run} and its approval was taken"));
+        if excluded && succeeded(answer) {
+            self.violations.push(format!("{voter} is a requester of {run} and its approval was accepted"));
         }
         self.votes.push(Vote { run, interrupt, voter, agreed, excluded });
     }
 }
 
-/// The answer on the route for answers, with the digest of what was shown.
-fn plain(ballot: &Ballot) -> Call {
+/// Returns the request that answers with the digest of the payload that was shown.
+fn direct_answer(ballot: &Ballot) -> Call {
     let body = json!({"resumeValue": ballot.value, "digest": ballot.digest, "interruptId": ballot.interrupt});
     Call::of("resolveInterrupt").at("runId", &*ballot.run.id).at("nodeId", &*ballot.node).body(body)
 }
 
-/// Returns the id by which `via` names the link of this token.
+/// Returns the id of the link of this token, as `via` shows it.
 pub(crate) fn link_credential(token: &str) -> String {
     let digest = Sha256::digest(token.as_bytes());
     let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();

@@ -1,5 +1,5 @@
-//! Attackers: they answer without the right to, use tokens of every origin, change definitions, use grants, speak to agents,
-//! listen with webhooks, and call every other operation.
+//! Attackers answer without permission, use foreign tokens, replace definitions, consume grants, send messages to
+//! agents, register webhooks and call every other operation.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::flows::{Shape, clerk};
 use crate::plan::Step;
 use crate::routes::{Class, OPERATIONS};
-use crate::sequence::{Consumed, Run, Sequence, is_taken};
+use crate::sequence::{Consumption, Run, Sequence, succeeded};
 use crate::world::{Call, Caller};
 
-/// Operations that have steps of their own, because each starts runs or is only harmless in some sequences.
+/// Operations with their own kind of step, because they start runs or are harmless only in some sequences.
 const NOT_PROBED: [&str; 12] = [
     "createRun",
     "forkRun",
@@ -32,7 +32,7 @@ impl<'w> Sequence<'w> {
         &self.world.attackers[step.who % self.world.attackers.len()]
     }
 
-    /// An attacker that knows everything about a run tries to answer it.
+    /// Tries to answer as an attacker that knows every id of a run.
     pub(crate) fn attack_answer(&mut self, step: &Step) {
         let (who, run) = (self.attacker(step), self.run(step));
         let asked = self.interrupts(&run.id);
@@ -66,12 +66,13 @@ impl<'w> Sequence<'w> {
             }
         };
         let answer = self.send(who, &call);
-        if ["runAgent", "chat"].contains(&call.operation) && is_taken(&answer) {
+        if ["runAgent", "chat"].contains(&call.operation) && succeeded(&answer) {
             self.violations.push(format!("an attacker resumed a run with {}", call.operation));
         }
     }
 
-    /// A token that must not answer: for looking only, changed, of a callback, or of the attacker's own reading.
+    /// Returns a token that must not answer: read-only, altered, from a callback, or from a snapshot that the attacker
+    /// read.
     fn stolen_token(&mut self, step: &Step, run: &Run, node: &str, id: &str) -> Option<String> {
         let ann = &self.world.approvers[0];
         let mint = |intent: &str| {
@@ -122,10 +123,10 @@ impl<'w> Sequence<'w> {
             Call::of("putAgent").at("agentId", &*self.flow).body(forged)
         };
         let answer = self.send(&self.world.attackers[3 + step.who % 3], &call);
-        self.redefined |= is_taken(&answer);
+        self.redefined |= succeeded(&answer);
     }
 
-    /// A client consumes a grant for an effect outside of Holdpoint.
+    /// Consumes a grant as a client does for an effect outside Holdpoint.
     pub(crate) fn consume(&mut self, step: &Step) {
         let run = self.run(step);
         let asked = self.interrupts(&run.id).len();
@@ -144,13 +145,13 @@ impl<'w> Sequence<'w> {
         let mut call = Call::of("consumeGrant").at("grantId", &*grant).body(json!({ "digest": digest }));
         call.key = Some(key.clone());
         let answer = self.send(who, &call);
-        if is_taken(&answer) {
+        if succeeded(&answer) {
             let grant = answer.body["grantId"].as_str().unwrap_or_default().to_owned();
-            self.consumed.push(Consumed { grant, by: who.principal.clone(), key, bogus });
+            self.consumed.push(Consumption { grant, by: who.principal.clone(), key, bogus });
         }
     }
 
-    pub(crate) fn tell(&mut self, step: &Step) {
+    pub(crate) fn send_message(&mut self, step: &Step) {
         if !matches!(self.plan.shape, Shape::Agent | Shape::GatedAgent) || self.redefined {
             return;
         }
@@ -164,13 +165,13 @@ impl<'w> Sequence<'w> {
         let call = match step.way % 2 {
             0 => Call::of("tellRun").at("runId", &*run.id).body(json!({ "message": message })),
             _ => {
-                let said = json!({"message": message, "mode": mode});
-                Call::of("sayInThread").at("threadId", &*run.thread).body(said)
+                let body = json!({"message": message, "mode": mode});
+                Call::of("sayInThread").at("threadId", &*run.thread).body(body)
             }
         };
         let answer = self.send(who, &call);
-        if let Some(told) = answer.body["runId"].as_str().filter(|_| is_taken(&answer)) {
-            let known = self.add_run(told, BTreeSet::new());
+        if let Some(continued) = answer.body["runId"].as_str().filter(|_| succeeded(&answer)) {
+            let known = self.add_run(continued, BTreeSet::new());
             known.requesters.insert(who.principal.clone());
             known.thread = run.thread;
         }
@@ -187,7 +188,7 @@ impl<'w> Sequence<'w> {
         }
     }
 
-    /// Calls any other operation, with ids of this sequence.
+    /// Calls one of the other operations with ids of this sequence.
     pub(crate) fn probe(&mut self, step: &Step) {
         let probed = |(id, class): &&(&'static str, Class)| {
             !matches!(class, Class::Skipped(_)) && !NOT_PROBED.contains(id)
@@ -195,7 +196,7 @@ impl<'w> Sequence<'w> {
         let operations: Vec<&str> = OPERATIONS.iter().filter(probed).map(|(id, _)| *id).collect();
         let operation = operations[step.more % operations.len()];
         let run = self.run(step);
-        let mut call = self.places(Call::of(operation), &run);
+        let mut call = self.fill_path(Call::of(operation), &run);
         call.body = self.body_of(operation, &run);
         if operation == "pollEvents" {
             call.query = "?timeout=1".to_owned();
@@ -203,7 +204,7 @@ impl<'w> Sequence<'w> {
         self.send(self.attacker(step), &call);
     }
 
-    fn places(&self, call: Call, run: &Run) -> Call {
+    fn fill_path(&self, call: Call, run: &Run) -> Call {
         let node = match self.plan.shape {
             Shape::Agent => "agent",
             Shape::Hold => "hold",

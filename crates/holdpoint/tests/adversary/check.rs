@@ -1,5 +1,5 @@
-//! Invariants that hold after every sequence of requests: from the receiver, the logs of all runs, the grants as the
-//! server tells them, and the sequence's own record of who was shown what.
+//! Invariants that hold after every sequence of requests. The check reads the receiver, the logs of all runs, the
+//! grants as the server shows them, and the sequence's own record of what each approver was shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::ledger::Effect;
 use crate::sequence::{Run, Sequence, Vote};
 use crate::world::Call;
 
-/// No flow visits a node more often.
+/// The most visits of a node in any flow.
 const VISITS_MAX: u32 = 4;
 const NODES: [&str; 3] = ["pay", "book", "tell"];
 const GRANTING: [&str; 4] = ["accept", "edit-accept", "granted", "override"];
 
-/// Returns what is wrong.
+/// Returns the violations of a sequence.
 pub(crate) fn check(sequence: &Sequence<'_>) -> Vec<String> {
     let mut check = Check {
         sequence,
@@ -48,13 +48,13 @@ struct Origin<'a> {
     call: Option<String>,
 }
 
-/// The use of a grant that an effect stands for: holder, node, visit, call, and the node in a child run.
+/// The use of a grant by an effect: holder, node, visit, call, and the node in a child run.
 type Use = (String, String, u64, Option<String>, String);
 
 struct Check<'a> {
     sequence: &'a Sequence<'a>,
     logs: BTreeMap<String, Vec<Value>>,
-    /// Grants by their id, as the server tells them.
+    /// Grants by their id, as the server shows them.
     grants: BTreeMap<String, Value>,
     /// The idempotency keys of each use.
     used: BTreeMap<Use, BTreeSet<String>>,
@@ -76,7 +76,7 @@ impl Check<'_> {
         shown
     }
 
-    /// Every decision came with a credential of an approver.
+    /// Checks that every decision was made with a credential of an approver.
     fn credentials(&mut self, run: &Run) {
         let world = self.sequence.world;
         for event in self.logs[&run.id].clone() {
@@ -97,7 +97,8 @@ impl Check<'_> {
         }
     }
 
-    /// Every grant that the run can use was decided in this run, by enough approvers, and by no requester.
+    /// Checks that every usable grant of the run was decided in this run, by enough approvers, none of them a
+    /// requester.
     fn decisions(&mut self, run: &Run) {
         for asked in self.sequence.interrupts(&run.id) {
             if asked.get("grantId").is_none() {
@@ -123,7 +124,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the approvals of a decider, at a time when it was no requester.
+    /// Returns the approvals that a decider gave while it was no requester.
     fn votes(&self, run: &Run, grant: &Value, decider: &str) -> Vec<&Vote> {
         let votes = self.sequence.votes.iter().filter(|vote| vote.run == run.id && !vote.excluded);
         votes.filter(|vote| grant["interruptId"] == *vote.interrupt && vote.voter == decider).collect()
@@ -159,7 +160,8 @@ impl Check<'_> {
         }
     }
 
-    /// The grant belongs to the run, was used once for this effect, and its voters were shown what was sent.
+    /// Checks that the grant belongs to the run, was used once for this effect, and that its voters agreed to the
+    /// payload that was sent.
     fn used_grant(
         &mut self,
         id: &str,
@@ -183,7 +185,7 @@ impl Check<'_> {
         if uses.iter().filter(same).count() != 1 {
             self.wrong(format!("grant {id} does not have one use of {node} {visit} {call:?}: {grant}"));
         }
-        // A gate before an agent shows what the agent is for, and not each call.
+        // A gate before an agent shows the purpose of the agent, not each call.
         let fixes_payload = grant["nodeId"] == *node || origin.call.is_none();
         for decider in deciders(&grant) {
             let votes = self.votes(holder, &grant, &decider);
@@ -196,7 +198,7 @@ impl Check<'_> {
         }
     }
 
-    /// Counts without the server's word: of each node, a run makes as many effects as it received decisions.
+    /// Checks, without the grants of the server, that no node of a run has more effects than the run has decisions.
     fn count_effects(&mut self) {
         let sequence = self.sequence;
         let mut counts: BTreeMap<(&String, &String, &Option<String>), usize> = BTreeMap::new();
@@ -216,7 +218,7 @@ impl Check<'_> {
         self.found.extend(wrong);
     }
 
-    /// A grant is consumed once, for what was shown, and never by a copy.
+    /// Checks that a grant is consumed once, for the payload that was shown, and never by a fork.
     fn consumptions(&mut self) {
         let mut by_grant: BTreeMap<&String, BTreeSet<(&String, &String)>> = BTreeMap::new();
         for used in &self.sequence.consumed {
@@ -240,7 +242,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns how many interrupts of a run were approved by enough approvers that are no requesters.
+/// Returns the number of interrupts of a run that enough approvers approved, requesters not counted.
 fn decided(sequence: &Sequence<'_>, run: &Run) -> usize {
     let mut voters: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let own = sequence.votes.iter().filter(|vote| vote.run == run.id && !vote.excluded);
@@ -274,7 +276,8 @@ fn begun_with(log: &[Value], node: &str, visit: u64, call: Option<&str>) -> Vec<
     grants.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Finds the run, node and visit whose key this is. Keys of tool calls say so; those of calls are computed here.
+/// Finds the run, node and visit of the idempotency key. The key of a tool call contains them; the key of a `core.http`
+/// call is computed and compared.
 fn origin<'a>(runs: &'a [Run], effect: &Effect) -> Option<Origin<'a>> {
     let parts: Vec<&str> = effect.key.split(':').collect();
     if let [run, node, visit, call] = parts[..] {
@@ -293,7 +296,7 @@ fn origin<'a>(runs: &'a [Run], effect: &Effect) -> Option<Origin<'a>> {
     None
 }
 
-/// The key of a call of `core.http`, as its documentation defines it.
+/// Computes the key of a `core.http` call, as its documentation defines it.
 fn activity_key(run: &str, node: &str, visit: u32) -> String {
     let parts = ["openwop:activity:v2", "default", run, node, &visit.to_string(), "core.http"];
     URL_SAFE_NO_PAD.encode(Sha256::digest(parts.join("\0")))

@@ -1,4 +1,4 @@
-//! The workflows and agents of the world. All effects are behind a gate.
+//! The workflows and agents that sequences attack. All effects are behind a gate.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 pub(crate) enum Shape {
     /// A gate and a call.
     Single,
-    /// A gate that every key with `approvals:respond` may pass, requesters too, and a call.
+    /// A gate that every key with `approvals:respond` may answer, requesters too, and a call.
     Open,
-    /// A gate with two votes, two calls side by side and one behind them.
+    /// A gate with two votes, two parallel calls and one call after them.
     Quorum,
     /// A gate, a delay and a call.
     Delayed,
@@ -17,11 +17,11 @@ pub(crate) enum Shape {
     Governed,
     /// A gate and a child run that makes the call.
     Child,
-    /// A gate and a call, twice over.
+    /// A loop that passes a gate and a call twice.
     Loop,
     /// A gate and an agent whose calls need no approval of their own.
     GatedAgent,
-    /// An agent whose two calls are asked about.
+    /// An agent whose tool calls need approval.
     Agent,
     /// A hold; the effect is that a client consumes the grant.
     Hold,
@@ -56,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// The approvals that the gate `node` of this flow takes.
+    /// The number of approvals that the gate `node` of this flow needs.
     pub(crate) fn votes(self, node: &str) -> usize {
         if self == Self::Quorum && node == "gate" { 2 } else { 1 }
     }
@@ -70,7 +70,7 @@ impl Shape {
         !matches!(self, Self::Agent | Self::Hold)
     }
 
-    /// The definition, whose calls go to `/ok` below this address. None for what is no workflow.
+    /// Returns the definition, whose calls go to `/ok` below this address, or `None` if the shape is not a workflow.
     pub(crate) fn definition(self, id: &str, url: &str) -> Option<Value> {
         let call = |node: &str| call(node, &format!("{url}/ok/{node}"));
         let (nodes, edges) = match self {
@@ -113,8 +113,8 @@ impl Shape {
         Some(flow)
     }
 
-    /// Another revision under the same id, as an attacker would like it: its calls go to `/forged`, and its gate asks no approver
-    /// or every principal.
+    /// Returns a forged revision under the same id: its calls go to `/forged`, and it has no gate or a gate that every
+    /// principal may answer.
     pub(crate) fn forged(self, id: &str, url: &str, way: usize) -> Value {
         let call = |node: &str| call(node, &format!("{url}/forged/{node}"));
         let (nodes, edges) = match way % 3 {
@@ -138,7 +138,7 @@ pub(crate) fn paying_child(url: &str) -> Value {
     graph("child", vec![call("pay", &format!("{url}/ok/pay"))], &[])
 }
 
-/// An agent that wants to pay twice at once, and then once more.
+/// An agent that makes two payments in one turn and one in the next.
 pub(crate) fn clerk(id: &str, url: &str, permission: &str) -> Value {
     let call = |id: &str| json!({"id": id, "name": "pay", "arguments": {"to": "supplier", "what": id, "marker": "{{user}}"}});
     json!({

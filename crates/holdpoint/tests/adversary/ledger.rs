@@ -1,5 +1,4 @@
-//! The outside world: a receiver that keeps every effect, and the address of the attacker, which keeps every token that is
-//! sent to it.
+//! An HTTP receiver that records every effect, and every token that is sent to the address of the attacker.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +17,7 @@ pub(crate) struct Effect {
 
 #[derive(Default)]
 struct Received {
-    /// By the run that the key of a tool call names, else by the marker of the sequence, which every payload has.
+    /// Effects by the run in the key of a tool call, else by the marker of the sequence, which every payload has.
     effects: HashMap<String, Vec<Effect>>,
     /// Tokens by the run that they were sent for.
     tokens: HashMap<String, Vec<String>>,
@@ -67,7 +66,7 @@ impl Ledger {
 fn serve(stream: &TcpStream, received: &Mutex<Received>) {
     let mut reader = BufReader::new(stream);
     while let Some((path, key, body)) = read(&mut reader) {
-        let status = received.lock().unwrap().take(path, key, &body);
+        let status = received.lock().unwrap().record(path, key, &body);
         let answer = format!("HTTP/1.1 {status} Received\r\ncontent-length: 0\r\n\r\n");
         let mut writer = stream;
         if writer.write_all(answer.as_bytes()).is_err() {
@@ -98,7 +97,7 @@ fn read(reader: &mut impl BufRead) -> Option<(String, String, Vec<u8>)> {
 }
 
 impl Received {
-    fn take(&mut self, path: String, key: String, body: &[u8]) -> u16 {
+    fn record(&mut self, path: String, key: String, body: &[u8]) -> u16 {
         let body: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
         if path.starts_with("/attacker") {
             let run = body["runId"].as_str().unwrap_or_default().to_owned();
@@ -117,7 +116,7 @@ impl Received {
     }
 }
 
-/// Collects whatever could be used as a link.
+/// Collects all members whose name contains `token`.
 fn find_tokens(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

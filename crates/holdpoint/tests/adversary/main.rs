@@ -1,11 +1,12 @@
-//! An attacker against the running server. Random sequences of everything that a key without `approvals:respond` may do,
-//! mixed with approvers who follow the rules; after each of them, every effect must have a grant of its own run, for exactly
-//! what was shown.
+//! Random sequences of requests against a running server: attackers with keys without `approvals:respond`, mixed with
+//! approvers. After each sequence, every effect must have a grant of its own run for exactly the payload that the
+//! approvers were shown.
 //!
-//! `HOLDPOINT_SEED` chooses other sequences, `HOLDPOINT_SEQUENCES` their number on each database, `HOLDPOINT_MINUTES` a time in
-//! place of a number, `HOLDPOINT_ONLY` one of them. `scripts/adversary` does it for hours.
+//! `HOLDPOINT_SEED` selects other sequences, `HOLDPOINT_SEQUENCES` is their number on each database,
+//! `HOLDPOINT_MINUTES` replaces the number by a duration, `HOLDPOINT_ONLY` selects one sequence. `scripts/adversary` is
+//! the long form.
 
-// What a test cannot do without, it may demand.
+// A test may panic.
 #![allow(clippy::unwrap_used)]
 
 mod approvers;
@@ -14,21 +15,21 @@ mod check;
 #[allow(dead_code)]
 #[path = "../server/contract.rs"]
 mod contract;
-#[allow(dead_code)]
-#[path = "../nodes/dice.rs"]
-mod dice;
 mod flows;
+#[allow(dead_code)]
+#[path = "../nodes/random.rs"]
+mod random;
 // The server and the client of the other tests; not every test uses all of them.
 #[allow(dead_code)]
 #[path = "../server/harness.rs"]
 mod harness;
 mod ledger;
-#[allow(dead_code)]
-#[path = "../server/place.rs"]
-mod place;
 mod plan;
 mod rounds;
 mod routes;
 mod sequence;
 mod settling;
+#[allow(dead_code)]
+#[path = "../server/test_database.rs"]
+mod test_database;
 mod world;

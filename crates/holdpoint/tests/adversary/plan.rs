@@ -1,15 +1,15 @@
-//! Random sequences. A plan names no ids: its numbers are taken modulo what there is when a step is carried out, so that
-//! any part of a plan is a plan, and a failing one can be made shorter.
+//! Random sequences of steps. A plan contains no ids: its numbers are taken modulo the number of choices when a step is
+//! executed, so that any part of a plan is a valid plan and a failing plan can be shortened.
 
-use crate::dice::Dice;
 use crate::flows::Shape;
+use crate::random::SeededRandom;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum StepKind {
     Start,
-    /// An approver looks at an open interrupt and answers it.
+    /// An approver reads an open interrupt and answers it.
     Vote,
-    /// The same while an attacker forks the run.
+    /// An approver answers while an attacker forks the run.
     VoteAndFork,
     Fork,
     Pause,
@@ -19,37 +19,37 @@ pub(crate) enum What {
     Answer,
     /// An attacker registers another definition under the same id.
     Redefine,
-    /// A client uses a grant for an effect outside of the server.
+    /// A client consumes a grant for an effect outside the server.
     Consume,
     /// A message to an agent.
-    Tell,
+    Message,
     Webhook,
     /// An attacker calls any operation.
     Probe,
-    /// Waits until a run has come to rest.
+    /// Waits until a run no longer executes.
     Settle,
 }
 
-const WEIGHTS: [(What, u64); 14] = [
-    (What::Start, 3),
-    (What::Vote, 26),
-    (What::VoteAndFork, 6),
-    (What::Fork, 18),
-    (What::Pause, 6),
-    (What::Resume, 6),
-    (What::Cancel, 3),
-    (What::Answer, 12),
-    (What::Redefine, 1),
-    (What::Consume, 8),
-    (What::Tell, 4),
-    (What::Webhook, 2),
-    (What::Probe, 12),
-    (What::Settle, 8),
+const WEIGHTS: [(StepKind, u64); 14] = [
+    (StepKind::Start, 3),
+    (StepKind::Vote, 26),
+    (StepKind::VoteAndFork, 6),
+    (StepKind::Fork, 18),
+    (StepKind::Pause, 6),
+    (StepKind::Resume, 6),
+    (StepKind::Cancel, 3),
+    (StepKind::Answer, 12),
+    (StepKind::Redefine, 1),
+    (StepKind::Consume, 8),
+    (StepKind::Message, 4),
+    (StepKind::Webhook, 2),
+    (StepKind::Probe, 12),
+    (StepKind::Settle, 8),
 ];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    pub what: What,
+    pub kind: StepKind,
     pub who: usize,
     pub run: usize,
     pub way: usize,
@@ -59,28 +59,28 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub shape: Shape,
-    /// Whether the flow has an id of its own, so that the attacker can register another revision.
+    /// True if the flow has its own id, so that the attacker can register another revision.
     pub own: bool,
-    /// Whether the receiver fails the first attempt of each call.
+    /// True if the receiver fails the first attempt of each call.
     pub flaky: bool,
     pub steps: Vec<Step>,
 }
 
 impl Plan {
     /// Returns the plan of this number.
-    pub(crate) fn random(dice: &mut Dice, number: usize) -> Self {
-        let shape = Shape::ALL[dice.index(Shape::ALL.len())];
-        let (own, flaky) = (dice.below(4) == 0, dice.below(60) == 0);
-        let count = 4 + dice.index(8);
-        let mut steps = vec![step(What::Start, dice)];
-        steps.extend((0..count).map(|_| step(what(dice), dice)));
+    pub(crate) fn random(random: &mut SeededRandom, number: usize) -> Self {
+        let shape = Shape::ALL[random.index(Shape::ALL.len())];
+        let (own, flaky) = (random.below(4) == 0, random.below(60) == 0);
+        let count = 4 + random.index(8);
+        let mut steps = vec![step(StepKind::Start, random)];
+        steps.extend((0..count).map(|_| step(random_kind(random), random)));
         if own {
             // Mostly after the first votes and forks.
-            let at = 1 + dice.index(steps.len());
-            steps.insert(at, step(What::Redefine, dice));
+            let at = 1 + random.index(steps.len());
+            steps.insert(at, step(StepKind::Redefine, random));
         }
-        // In its turn, so that every operation is called however the dice fall.
-        steps.push(Step { more: number, ..step(What::Probe, dice) });
+        // The number selects the operation, so that every operation is called in turn.
+        steps.push(Step { more: number, ..step(StepKind::Probe, random) });
         Self { shape, own, flaky, steps }
     }
 
@@ -92,18 +92,18 @@ impl Plan {
     }
 }
 
-fn what(dice: &mut Dice) -> What {
-    let mut left = dice.below(WEIGHTS.iter().map(|(_, weight)| weight).sum());
-    for (what, weight) in WEIGHTS {
+fn random_kind(random: &mut SeededRandom) -> StepKind {
+    let mut left = random.below(WEIGHTS.iter().map(|(_, weight)| weight).sum());
+    for (kind, weight) in WEIGHTS {
         if left < weight {
-            return what;
+            return kind;
         }
         left -= weight;
     }
-    What::Settle
+    StepKind::Settle
 }
 
-fn step(what: What, dice: &mut Dice) -> Step {
-    let mut number = || dice.index(10_080);
-    Step { what, who: number(), run: number(), way: number(), more: number() }
+fn step(kind: StepKind, random: &mut SeededRandom) -> Step {
+    let mut number = || random.index(10_080);
+    Step { kind, who: number(), run: number(), way: number(), more: number() }
 }

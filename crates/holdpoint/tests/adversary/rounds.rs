@@ -1,4 +1,4 @@
-//! Many sequences against one server, by a few threads; a sequence that finds something is made as short as possible.
+//! Executes many sequences against one server on several threads, and shortens a sequence that shows a violation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::check::check;
-use crate::dice::Dice;
-use crate::place::{Place, on_both};
 use crate::plan::Plan;
+use crate::random::SeededRandom;
 use crate::sequence::Sequence;
+use crate::test_database::{TestDatabase, on_both};
 use crate::world::World;
 
-on_both!(whatever_an_attacker_does_each_effect_has_a_grant_of_its_own_run);
+on_both!(every_effect_has_a_grant_of_its_own_run_under_random_attacks);
 
 const THREADS: u64 = 4;
-/// On each of the two databases.
+/// The number of sequences on each of the two databases.
 const SEQUENCES: u64 = 1000;
-/// With fewer sequences some operations may not come up.
+/// With fewer sequences some operations may not be called.
 const ALL_OPERATIONS_FROM: u64 = 400;
 const SHRINK_ATTEMPTS_MAX: usize = 60;
 
@@ -48,14 +48,14 @@ impl Settings {
     }
 }
 
-/// What is known of a sequence that was checked.
-struct Finished<'w> {
+/// A sequence that was checked, with the number of its effects at that time.
+struct FinishedSequence<'w> {
     sequence: Sequence<'w>,
     effects: usize,
 }
 
-fn whatever_an_attacker_does_each_effect_has_a_grant_of_its_own_run(place: &Place) {
-    let (settings, world, began) = (Settings::read(), World::open(place), Instant::now());
+fn every_effect_has_a_grant_of_its_own_run_under_random_attacks(database: &TestDatabase) {
+    let (settings, world, began) = (Settings::read(), World::open(database), Instant::now());
     let next = AtomicU64::new(settings.first);
     let finished = Mutex::new(BTreeMap::new());
     let failure: Mutex<Option<String>> = Mutex::default();
@@ -72,7 +72,7 @@ fn whatever_an_attacker_does_each_effect_has_a_grant_of_its_own_run(place: &Plac
                     if is_over(number) {
                         return;
                     }
-                    match one(&world, settings.seed, number) {
+                    match execute_and_check(&world, settings.seed, number) {
                         Ok(done) => drop(finished.lock().unwrap().insert(done.sequence.marker.clone(), done)),
                         Err(text) => drop(failure.lock().unwrap().get_or_insert(text)),
                     }
@@ -81,44 +81,44 @@ fn whatever_an_attacker_does_each_effect_has_a_grant_of_its_own_run(place: &Plac
         }
     });
     if let Some(text) = failure.into_inner().unwrap() {
-        panic!("{}, seed {}: {text}", place.engine(), settings.seed);
+        panic!("{}, seed {}: {text}", database.engine(), settings.seed);
     }
     let finished = finished.into_inner().unwrap();
     check_late_effects(&world, &finished);
-    report(place, &settings, &world, &finished, began.elapsed());
+    report(database, &settings, &world, &finished, began.elapsed());
 }
 
-/// Carries out and checks one sequence. The error is the shortest sequence that shows a violation.
-fn one(world: &World, seed: u64, number: u64) -> Result<Finished<'_>, String> {
-    let mut dice = Dice::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
-    let plan = Plan::random(&mut dice, usize::try_from(number).unwrap());
+/// Executes and checks one sequence. The error is the shortest sequence that shows a violation.
+fn execute_and_check(world: &World, seed: u64, number: u64) -> Result<FinishedSequence<'_>, String> {
+    let mut random = SeededRandom::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
+    let plan = Plan::random(&mut random, usize::try_from(number).unwrap());
     let marker = format!("m{seed}-{number}");
     let (sequence, found) = attempt(world, &plan, &marker)?;
     if found.is_empty() {
         let effects = sequence.effects().len();
-        return Ok(Finished { sequence, effects });
+        return Ok(FinishedSequence { sequence, effects });
     }
     let (sequence, found) = shrink(world, plan, (sequence, found), &marker);
-    Err(format!("sequence {number}\n{}", tell(&sequence, &found)))
+    Err(format!("sequence {number}\n{}", describe(&sequence, &found)))
 }
 
 fn attempt<'w>(world: &'w World, plan: &Plan, marker: &str) -> Result<(Sequence<'w>, Vec<String>), String> {
     let attempted = catch_unwind(AssertUnwindSafe(|| {
-        let sequence = Sequence::carry_out(world, plan, marker);
+        let sequence = Sequence::execute(world, plan, marker);
         let found = check(&sequence);
         (sequence, found)
     }));
     attempted.map_err(|_| format!("a step of {marker} panicked: {plan:?}"))
 }
 
-/// Leaves out steps as long as the rest still shows a violation.
+/// Removes steps as long as the rest still shows a violation.
 fn shrink<'w>(
     world: &'w World,
     mut plan: Plan,
     mut shortest: (Sequence<'w>, Vec<String>),
     marker: &str,
 ) -> (Sequence<'w>, Vec<String>) {
-    // The first step starts the run. Once more from the end whenever something could be left out.
+    // The first step starts the run. The search starts again from the end after each step that was removed.
     let (mut at, mut attempts) = (plan.steps.len(), 0);
     while at > 1 && attempts < SHRINK_ATTEMPTS_MAX {
         at -= 1;
@@ -134,30 +134,30 @@ fn shrink<'w>(
     shortest
 }
 
-fn tell(sequence: &Sequence<'_>, found: &[String]) -> String {
+fn describe(sequence: &Sequence<'_>, found: &[String]) -> String {
     let plan = &sequence.plan;
     let kind = format!("{:?}, own definition: {}, flaky: {}", plan.shape, plan.own, plan.flaky);
     format!("{kind}\nsteps:\n  {}\nviolations:\n  {}", sequence.steps.join("\n  "), found.join("\n  "))
 }
 
-/// Effects that came after their sequence was checked are held against it once more.
-fn check_late_effects(world: &World, finished: &BTreeMap<String, Finished<'_>>) {
-    let names = |done: &'_ Finished<'_>| done.sequence.names().map(str::to_owned).collect::<Vec<_>>();
+/// Checks sequences again whose effects arrived after their check.
+fn check_late_effects(world: &World, finished: &BTreeMap<String, FinishedSequence<'_>>) {
+    let names = |done: &'_ FinishedSequence<'_>| done.sequence.names().map(str::to_owned).collect::<Vec<_>>();
     let known: BTreeSet<String> = finished.values().flat_map(names).collect();
     for (name, count) in world.ledger.counts() {
         assert!(known.contains(&name), "{count} effects of no sequence: {name}");
     }
     for done in finished.values().filter(|done| done.sequence.effects().len() != done.effects) {
         let found = check(&done.sequence);
-        assert!(found.is_empty(), "late effects\n{}", tell(&done.sequence, &found));
+        assert!(found.is_empty(), "late effects\n{}", describe(&done.sequence, &found));
     }
 }
 
 fn report(
-    place: &Place,
+    database: &TestDatabase,
     settings: &Settings,
     world: &World,
-    finished: &BTreeMap<String, Finished<'_>>,
+    finished: &BTreeMap<String, FinishedSequence<'_>>,
     lasted: Duration,
 ) {
     let mut effects: BTreeMap<String, usize> = BTreeMap::new();
@@ -172,7 +172,7 @@ fn report(
     println!(
         "{}, seed {}: {} sequences, {steps} requests as steps, {runs} runs, {votes} approvals, {consumed} consumptions, \
          effects {effects:?}, {:.1} s",
-        place.engine(),
+        database.engine(),
         settings.seed,
         finished.len(),
         lasted.as_secs_f64()
@@ -181,7 +181,7 @@ fn report(
         assert_eq!(world.never_called(), Vec::<&str>::new(), "attackers must try every operation");
         let silent: Vec<_> =
             effects.iter().filter(|(name, count)| **count == 0 && *name != "holdpoint-hold").collect();
-        assert!(silent.is_empty(), "these flows had no effect, so that nothing was checked: {silent:?}");
+        assert!(silent.is_empty(), "these flows had no effects to check: {silent:?}");
         assert!(consumed > 0, "no grant was consumed");
     }
 }

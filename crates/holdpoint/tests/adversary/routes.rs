@@ -1,20 +1,20 @@
-//! Every operation of the OpenAPI document, and how the attacker treats it.
+//! Classifies every operation of the OpenAPI document by the way it is attacked.
 
 use std::collections::BTreeSet;
 
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, Server};
 
-/// How an operation is attacked.
+/// The way an operation is attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// No attacker has the right: a 2xx is a violation. Every operation that answers or decides is one of these.
+    /// No attacker has the permission: a 2xx is a violation. Every operation that answers or decides is in this class.
     Denied,
-    /// Some attackers have the right and use it in steps of the sequences. Answers in these requests are denied.
+    /// Some attackers have the permission and use it in steps of the sequences. Answers in these requests are denied.
     Attacked,
-    /// Changes nothing; attackers call it for what it shows.
+    /// Changes no state; attackers call it to read.
     Read,
-    /// Is not called, for this reason.
+    /// The operation is not called, for this reason.
     Skipped(&'static str),
 }
 
@@ -36,7 +36,7 @@ pub(crate) const OPERATIONS: &[(&str, Class)] = &[
     ("listSecrets", Denied),
     ("getUsage", Read),
     ("rotateSecrets", Denied),
-    // With the key or the session of an approver.
+    // The next three are called with the key or the session of an approver.
     ("createSession", Denied),
     ("createSessionLink", Denied),
     ("revokeSession", Denied),
@@ -122,15 +122,12 @@ pub(crate) const OPERATIONS: &[(&str, Class)] = &[
     ),
 ];
 
-/// Returns the operations of a server. Panics if the table above misses one, or has one that the server does not.
-pub(crate) fn considered(client: &Client) -> Vec<Operation> {
+/// Returns the operations of a server. Panics if the table above lacks one or has one that the server does not have.
+pub(crate) fn classified_operations(client: &Client) -> Vec<Operation> {
     let operations = Contract::of(client).operations();
     let served: BTreeSet<&str> = operations.iter().map(|one| one.id.as_str()).collect();
     let known: BTreeSet<&str> = OPERATIONS.iter().map(|(id, _)| *id).collect();
-    assert_eq!(
-        known, served,
-        "every operation needs a row in tests/adversary/routes.rs: how is it attacked?"
-    );
+    assert_eq!(known, served, "every operation needs a row in tests/adversary/routes.rs with its class");
     operations
 }
 
@@ -141,7 +138,7 @@ pub(crate) fn class(operation: &str) -> Class {
 #[test]
 fn every_operation_is_classified_and_every_answering_one_is_denied() {
     let server = Server::start();
-    for operation in considered(&server.client) {
+    for operation in classified_operations(&server.client) {
         let class = class(&operation.id);
         if let Skipped(reason) = class {
             assert!(!reason.is_empty(), "{} is skipped without a reason", operation.id);

@@ -1,4 +1,4 @@
-//! One sequence while it is carried out: its runs, what approvers were shown and agreed to, and a text of all steps.
+//! The execution of one sequence: its runs, the payloads that approvers agreed to, and a log of all steps.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::approvers::link_credential;
 use crate::flows::clerk;
-use crate::harness::Answer;
-use crate::plan::{Plan, Step, What};
+use crate::harness::Response;
+use crate::plan::{Plan, Step, StepKind};
 use crate::routes::{Class, class};
 use crate::world::{Call, Caller, Side, World};
 
 const RUNS_MAX: usize = 9;
 
-/// A run that the sequence knows, with its own record of who asked for it.
+/// A run of the sequence, with the sequence's own record of its requesters.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub id: String,
@@ -24,21 +24,21 @@ pub(crate) struct Run {
     pub state_key: Option<String>,
 }
 
-/// An approval that the server has taken, as the approver meant it.
+/// An approval that the server accepted, with the payload that the approver agreed to.
 #[derive(Clone, Debug)]
 pub(crate) struct Vote {
     pub run: String,
     pub interrupt: String,
     pub voter: String,
-    /// What the approver was shown, or what the approver made of it.
+    /// The payload that the approver was shown, or its edited form.
     pub agreed: Value,
-    /// Whether the voter was a requester of the run at that time, where requesters may not approve.
+    /// True if the voter was a requester of the run at that time and requesters may not approve.
     pub excluded: bool,
 }
 
-/// A consumption that succeeded.
+/// A successful consumption of a grant.
 #[derive(Clone, Debug)]
-pub(crate) struct Consumed {
+pub(crate) struct Consumption {
     pub grant: String,
     pub by: String,
     pub key: String,
@@ -48,7 +48,7 @@ pub(crate) struct Consumed {
 pub(crate) struct Sequence<'w> {
     pub world: &'w World,
     pub plan: Plan,
-    /// The mark of every payload of this sequence.
+    /// The marker in every payload of this sequence.
     pub marker: String,
     /// The id of the workflow or agent.
     pub flow: String,
@@ -56,16 +56,16 @@ pub(crate) struct Sequence<'w> {
     pub votes: Vec<Vote>,
     /// Credentials of approvers that belong to this sequence: `link:ID`.
     pub links: BTreeSet<String>,
-    pub consumed: Vec<Consumed>,
+    pub consumed: Vec<Consumption>,
     pub webhook: Option<String>,
-    /// Whether an attacker has registered another revision: no run is started after that.
+    /// True after an attacker has registered another revision: no run is started after that.
     pub redefined: bool,
     pub steps: Vec<String>,
     pub violations: Vec<String>,
 }
 
 impl<'w> Sequence<'w> {
-    pub(crate) fn carry_out(world: &'w World, plan: &Plan, marker: &str) -> Self {
+    pub(crate) fn execute(world: &'w World, plan: &Plan, marker: &str) -> Self {
         let flow = if plan.own && plan.shape.name() != "holdpoint-hold" {
             format!("{}-{marker}", plan.shape.name())
         } else {
@@ -108,35 +108,35 @@ impl<'w> Sequence<'w> {
     }
 
     fn step(&mut self, step: &Step) {
-        if step.what != What::Start && self.runs.is_empty() {
+        if step.kind != StepKind::Start && self.runs.is_empty() {
             return;
         }
-        match step.what {
-            What::Start => self.start(step),
-            What::Vote => self.vote(step),
-            What::VoteAndFork => self.vote_and_fork(step),
-            What::Fork => self.fork(step),
-            What::Pause | What::Resume => self.pause_or_resume(step),
-            What::Cancel => self.cancel(step),
-            What::Answer => self.attack_answer(step),
-            What::Redefine => self.redefine(step),
-            What::Consume => self.consume(step),
-            What::Tell => self.tell(step),
-            What::Webhook => self.register_webhook(step),
-            What::Probe => self.probe(step),
-            What::Settle => self.settle(step),
+        match step.kind {
+            StepKind::Start => self.start(step),
+            StepKind::Vote => self.vote(step),
+            StepKind::VoteAndFork => self.vote_and_fork(step),
+            StepKind::Fork => self.fork(step),
+            StepKind::Pause | StepKind::Resume => self.pause_or_resume(step),
+            StepKind::Cancel => self.cancel(step),
+            StepKind::Answer => self.attack_answer(step),
+            StepKind::Redefine => self.redefine(step),
+            StepKind::Consume => self.consume(step),
+            StepKind::Message => self.send_message(step),
+            StepKind::Webhook => self.register_webhook(step),
+            StepKind::Probe => self.probe(step),
+            StepKind::Settle => self.settle(step),
         }
     }
 
     /// Sends a request as a step of the sequence. A 2xx of an operation that is denied to attackers is a violation.
-    pub(crate) fn send(&mut self, who: &Caller, call: &Call) -> Answer {
+    pub(crate) fn send(&mut self, who: &Caller, call: &Call) -> Response {
         let answer = self.world.call(who, call);
-        self.write_down(who, call, &answer);
+        self.record_step(who, call, &answer);
         answer
     }
 
-    pub(crate) fn write_down(&mut self, who: &Caller, call: &Call, answer: &Answer) {
-        // A token is long, and its id is all that matters.
+    pub(crate) fn record_step(&mut self, who: &Caller, call: &Call, answer: &Response) {
+        // A token is long; its id identifies it.
         let shown = |(place, value): &(&str, String)| match *place {
             "token" => link_credential(value),
             _ => value.clone(),
@@ -152,7 +152,7 @@ impl<'w> Sequence<'w> {
             answer.status,
             answer.code()
         );
-        if who.side == Side::Attacker && class(call.operation) == Class::Denied && is_taken(answer) {
+        if who.side == Side::Attacker && class(call.operation) == Class::Denied && succeeded(answer) {
             self.violations.push(format!("an attacker got {} from {}", answer.status, call.operation));
         }
         self.steps.push(text);
@@ -183,8 +183,8 @@ impl<'w> Sequence<'w> {
         };
         let payment = self.payment();
         let (thread, message) = (format!("{}-{}", self.marker, self.runs.len()), &self.marker);
-        let said = json!([{"id": "m1", "role": "user", "content": message}]);
-        let ag_ui = json!({"threadId": thread, "runId": "r", "messages": said, "forwardedProps": {"inputs": {"payment": payment}}});
+        let messages = json!([{"id": "m1", "role": "user", "content": message}]);
+        let ag_ui = json!({"threadId": thread, "runId": "r", "messages": messages, "forwardedProps": {"inputs": {"payment": payment}}});
         let (call, id) = match (self.plan.shape.name(), step.way % 8) {
             ("holdpoint-hold", _) => {
                 let body = json!({"title": "Pay?", "data": payment, "tags": [self.marker]});
@@ -203,7 +203,7 @@ impl<'w> Sequence<'w> {
             (_, way) => {
                 let mut body =
                     json!({"workflowId": self.flow, "inputs": {"payment": payment}, "tags": [self.marker]});
-                // A link in the name of an approver may answer where requesters may.
+                // The callback gets a link that acts for the approver. It may answer if requesters may.
                 if way % 2 == 1 && (who.side != Side::Approver || self.plan.shape.excludes_requesters()) {
                     body["callbackUrl"] = json!(format!("{}/attacker", world.ledger.url));
                 }
@@ -220,7 +220,7 @@ impl<'w> Sequence<'w> {
                 .map(|id| id.rsplit_once(':').unwrap().0.to_owned()),
             _ => answer.body.pointer(id).and_then(Value::as_str).map(str::to_owned),
         };
-        let Some(found) = found.filter(|_| is_taken(&answer)) else {
+        let Some(found) = found.filter(|_| succeeded(&answer)) else {
             panic!("cannot start: {:?}", self.steps.last());
         };
         let run = self.add_run(&found, BTreeSet::from([who.principal.clone()]));
@@ -231,7 +231,7 @@ impl<'w> Sequence<'w> {
         }
     }
 
-    /// What every call of this sequence is to send.
+    /// Returns the payload of every call of this sequence.
     pub(crate) fn payment(&self) -> Value {
         let mut payment = json!({"to": "supplier", "amount": 100, "marker": self.marker});
         if self.plan.flaky {
@@ -246,7 +246,7 @@ impl<'w> Sequence<'w> {
         self.add_copy(step, who, &answer);
     }
 
-    /// The next fork: by an attacker that may, a requester or an approver, from any place of the log.
+    /// Returns the next fork: by an attacker with the permission, a requester or an approver, from a random event.
     pub(crate) fn fork_call(&self, step: &Step) -> Option<(&'w Caller, Call)> {
         if self.runs.len() >= RUNS_MAX {
             return None;
@@ -271,7 +271,7 @@ impl<'w> Sequence<'w> {
         Some((who, Call::of("forkRun").at("runId", run.id).body(body)))
     }
 
-    pub(crate) fn add_copy(&mut self, step: &Step, who: &Caller, answer: &Answer) {
+    pub(crate) fn add_copy(&mut self, step: &Step, who: &Caller, answer: &Response) {
         if let Some(copy) = answer.body["runId"].as_str().filter(|_| answer.status == 201) {
             let mut requesters = self.run(step).requesters;
             requesters.insert(who.principal.clone());
@@ -283,9 +283,9 @@ impl<'w> Sequence<'w> {
 
     fn pause_or_resume(&mut self, step: &Step) {
         let who = &self.world.attackers[2 + step.who % 3];
-        let operation = if step.what == What::Pause { "pauseRun" } else { "resumeRun" };
+        let operation = if step.kind == StepKind::Pause { "pauseRun" } else { "resumeRun" };
         let mut call = Call::of(operation).at("runId", self.run(step).id);
-        if step.what == What::Pause {
+        if step.kind == StepKind::Pause {
             let policy = if step.way.is_multiple_of(2) { "immediate" } else { "drain-current-node" };
             call = call.body(json!({ "drainPolicy": policy }));
         }
@@ -308,13 +308,13 @@ impl<'w> Sequence<'w> {
     }
 }
 
-/// Whether a request did what it asks for. A stream of AG-UI tells of refusals in its events.
-pub(crate) fn is_taken(answer: &Answer) -> bool {
+/// Returns true if a request succeeded. An AG-UI stream reports a refusal in its events.
+pub(crate) fn succeeded(answer: &Response) -> bool {
     (200..300).contains(&answer.status)
         && !answer.body.as_str().is_some_and(|text| text.contains("RUN_ERROR"))
 }
 
-/// Returns the id of the first interrupt at the end of a stream of AG-UI.
+/// Returns the id of the first interrupt at the end of an AG-UI stream.
 fn first_interrupt(stream: &Value) -> Option<String> {
     let frames = stream.as_str()?.split("\n\n").filter_map(|frame| frame.strip_prefix("data: "));
     let mut events = frames.filter_map(|frame| serde_json::from_str::<Value>(frame).ok());

@@ -1,4 +1,4 @@
-//! Reads the runs of a sequence with every right, and waits until they have come to rest.
+//! Reads the runs of a sequence as the administrator and waits until they no longer execute.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crate::plan::Step;
 use crate::sequence::Sequence;
 use crate::world::Call;
 
-/// How often a condition is looked at.
+/// Interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(4);
 const STEP_MAX: Duration = Duration::from_secs(2);
 const SETTLE_MAX: Duration = Duration::from_secs(30);
 
 impl Sequence<'_> {
-    /// Waits for one run, for a while.
+    /// Waits until one run no longer executes, at most `STEP_MAX`.
     pub(crate) fn settle(&mut self, step: &Step) {
         let (run, limit) = (self.run(step).id, Instant::now() + STEP_MAX);
         while self.is_moving(&run) && Instant::now() < limit {
@@ -42,7 +42,7 @@ impl Sequence<'_> {
         page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone()
     }
 
-    /// Returns everything that a run has asked, as the administrator reads it.
+    /// Returns all interrupts of a run, as the administrator reads them.
     pub(crate) fn interrupts(&self, run: &str) -> Vec<Value> {
         let page = self.world.call(&self.world.admin, &Call::of("listInterrupts").at("runId", run));
         page.body["interrupts"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone()
@@ -56,7 +56,7 @@ impl Sequence<'_> {
         ["running", "pending"].contains(&self.snapshot(run)["status"].as_str().unwrap_or("none"))
     }
 
-    /// Lets paused runs go on, finds child runs, and waits until nothing moves.
+    /// Resumes paused runs, adds child runs, and waits until no run executes.
     pub(crate) fn settle_all(&mut self) {
         let limit = Instant::now() + SETTLE_MAX;
         loop {
@@ -68,7 +68,7 @@ impl Sequence<'_> {
                 let children = shown["childRuns"].as_array().cloned().unwrap_or_default();
                 for child in &children {
                     let child = child["runId"].as_str().unwrap();
-                    // A copy shows the children of its source, too, and a replay shows them under names of its own.
+                    // A fork also shows the children of its source, and a replay shows them under its own ids.
                     let is_own = child.rsplit_once('.').is_some_and(|(parent, _)| parent == run.id);
                     if is_own && self.snapshot(child)["runId"] == *child {
                         self.add_run(child, run.requesters.clone()).parent = Some(run.id.clone());
@@ -89,7 +89,7 @@ impl Sequence<'_> {
             }
             let Some(run) = moving else { return };
             if Instant::now() > limit {
-                self.violations.push(format!("run {run} does not come to rest"));
+                self.violations.push(format!("run {run} does not stop executing"));
                 return;
             }
             std::thread::sleep(LOOK);

@@ -1,4 +1,4 @@
-//! A server with its people: approvers who follow the rules, requesters, and attackers with several sets of scopes.
+//! A server with its callers: approvers, a requester, and attackers with several sets of scopes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::contract::Operation;
 use crate::flows::{Shape, clerk, paying_child};
-use crate::harness::{Answer, Client, Server};
+use crate::harness::{Client, Response, Server};
 use crate::ledger::Ledger;
-use crate::place::Place;
 use crate::routes;
+use crate::test_database::TestDatabase;
 
-/// The scopes of the attackers. None may answer.
+/// The scopes of the attackers. No set contains `approvals:respond`.
 const ATTACKERS: [&[&str]; 5] = [
     &["runs:create"],
     &["runs:create", "runs:read"],
@@ -44,20 +44,20 @@ pub(crate) enum Side {
 pub(crate) struct Caller {
     pub principal: String,
     pub side: Side,
-    /// As `via` names it: `key:ID` or `session:ID`.
+    /// The credential as `via` shows it: `key:ID` or `session:ID`.
     pub credential: String,
     client: Client,
     cookie: Option<String>,
 }
 
 impl Caller {
-    /// How the caller is called in the text of a sequence.
+    /// Returns the name of the caller in the log of a sequence.
     pub(crate) fn label(&self) -> String {
         if self.cookie.is_some() { format!("{} (session)", self.principal) } else { self.principal.clone() }
     }
 }
 
-/// A request, by its operation in the OpenAPI document.
+/// A request for an operation of the OpenAPI document.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub operation: &'static str,
@@ -85,12 +85,12 @@ impl Call {
 
 pub(crate) struct World {
     pub ledger: Ledger,
-    /// With every right; looks after the sequences and takes no part in them.
+    /// A caller with all scopes. It prepares and reads, and is not part of the sequences.
     pub admin: Caller,
-    /// Ann, bob and carol with keys, then ann and bob with sessions.
+    /// The approvers ann, bob and carol with keys, then ann and bob with sessions.
     pub approvers: Vec<Caller>,
     pub requester: Caller,
-    /// One for each set of scopes, then one with a session, then one without any credential.
+    /// One attacker for each set of scopes, then one with a session, then one without a credential.
     pub attackers: Vec<Caller>,
     operations: BTreeMap<String, Operation>,
     /// The operations that an attacker has called.
@@ -99,9 +99,9 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn open(place: &Place) -> Self {
-        let server = place.start(&FLAGS);
-        let operations = routes::considered(&server.client);
+    pub(crate) fn open(database: &TestDatabase) -> Self {
+        let server = database.start(&FLAGS);
+        let operations = routes::classified_operations(&server.client);
         let operations = operations.into_iter().map(|one| (one.id.clone(), one)).collect();
         let ledger = Ledger::start();
         let root = &server.client;
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    pub(crate) fn call(&self, who: &Caller, call: &Call) -> Answer {
+    pub(crate) fn call(&self, who: &Caller, call: &Call) -> Response {
         let operation = &self.operations[call.operation];
         if who.side == Side::Attacker {
             self.called.lock().unwrap().insert(call.operation);
@@ -153,7 +153,7 @@ impl World {
         for (place, value) in &call.places {
             path = path.replace(&format!("{{{place}}}"), value);
         }
-        assert!(!path.contains('{'), "{path} of {} has an open place", call.operation);
+        assert!(!path.contains('{'), "{path} of {} has an unset path parameter", call.operation);
         let mut headers: Vec<(&str, &str)> = Vec::new();
         if let Some(cookie) = &who.cookie {
             headers.extend([("cookie", cookie.as_str()), ("x-holdpoint-page", "1")]);
@@ -170,7 +170,7 @@ impl World {
         );
         let status = answer.status().as_u16();
         let text = answer.into_body();
-        Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+        Response { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
     }
 
     /// Returns the operations that attackers should have called and have not.
@@ -201,7 +201,7 @@ fn caller(principal: &str, side: Side, client: Client, credential: &str) -> Call
     Caller { principal: principal.to_owned(), side, credential: credential.to_owned(), client, cookie: None }
 }
 
-/// A caller with a new key, and the key.
+/// Creates a key. Returns a caller with it, and the key.
 fn keyed(root: &Client, principal: &str, side: Side, scopes: &[&str]) -> (Caller, String) {
     let roles = if side == Side::Approver { json!(["release"]) } else { json!([]) };
     let made = root.post("/v1/keys", &json!({"principal": principal, "scopes": scopes, "roles": roles}));
@@ -211,7 +211,7 @@ fn keyed(root: &Client, principal: &str, side: Side, scopes: &[&str]) -> (Caller
     (caller(principal, side, root.with_key(Some(&key)), &credential), key)
 }
 
-/// The same principal, signed in with the cookie of a session.
+/// Creates a session for the principal of a key. Returns a caller with its cookie.
 fn session(root: &Client, (of, key): (Caller, String)) -> Caller {
     let anonymous = root.with_key(None);
     let body = json!({ "key": key }).to_string();

@@ -1,7 +1,8 @@
-//! Three nodes on one PostgreSQL under load while nodes are killed and frozen and the database is restarted: what was
-//! acknowledged is there, every interrupt is answered once, every effect happens once, nothing is stuck, and the nodes
-//! recover by themselves. `HOLDPOINT_TEST_CHAOS_MINUTES` makes it longer, `HOLDPOINT_TEST_CHAOS_SEED` repeats a
-//! script, `HOLDPOINT_TEST_CHAOS_REPORT` names a file for the report; `scripts/nodes-chaos` sets all three.
+//! Three nodes on one PostgreSQL under load while nodes are killed and frozen and the database is restarted. Every
+//! acknowledged command is recorded, every interrupt is answered once, every effect happens once, no run is stuck, and
+//! the nodes recover without help. `HOLDPOINT_TEST_CHAOS_MINUTES` sets the duration, `HOLDPOINT_TEST_CHAOS_SEED`
+//! repeats a sequence of faults, `HOLDPOINT_TEST_CHAOS_REPORT` names a file for the report; `scripts/nodes-chaos` sets
+//! all three.
 
 use std::sync::RwLock;
 use std::sync::atomic::AtomicBool;
@@ -11,35 +12,35 @@ use serde_json::json;
 
 use crate::check::{Findings, check, settle};
 use crate::cluster::Cluster;
-use crate::dice::Dice;
 use crate::harness::{Client, KEY};
 use crate::ledger::Ledger;
-use crate::load::{AtEnd, CLIENTS, Fleet, Journal, client, paying};
+use crate::load::{CLIENTS, Fleet, Journal, SetOnDrop, client, paying};
 use crate::nemesis::{Action, Nemesis};
-use crate::node::{Node, Site, until};
+use crate::node::{Deployment, Node, until};
+use crate::random::SeededRandom;
 use crate::report::Report;
 
-/// What the short form does, in this order: each kind of trouble once.
+/// The faults of the short form, in this order.
 const SHORT: [Action; 4] = [Action::Kill, Action::Freeze, Action::RestartImmediate, Action::RestartFast];
-/// Between two troubles there is time to recover, in milliseconds.
+/// Time to recover between two faults, in milliseconds.
 const PAUSE_MS: u64 = 2000;
 const QUEUES_MAX: Duration = Duration::from_secs(30);
 const DATABASE: &str = "chaos";
 
 #[test]
-fn whatever_is_killed_frozen_or_restarted_nothing_is_lost_doubled_or_stuck() {
+fn kills_freezes_and_restarts_lose_no_command_repeat_no_effect_and_block_no_run() {
     let setting = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     let minutes = setting("HOLDPOINT_TEST_CHAOS_MINUTES").map(|text| text.parse::<u64>().unwrap());
     let seed: u64 = setting("HOLDPOINT_TEST_CHAOS_SEED").map_or(1, |text| text.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start();
-    let site = Site::new(&cluster.database(DATABASE), folder.path());
-    let mut nodes = site.start(3);
+    let deployment = Deployment::new(&cluster.database(DATABASE), folder.path());
+    let mut nodes = deployment.start(3);
     let fleet = fleet(&nodes);
     let journal = Journal::default();
     let (over, began) = (AtomicBool::new(false), Instant::now());
-    let deeds = std::thread::scope(|scope| {
-        let _over = AtEnd(&over);
+    let faults = std::thread::scope(|scope| {
+        let _over = SetOnDrop(&over);
         for number in 0..CLIENTS {
             let (fleet, journal, over) = (&fleet, &journal, &over);
             scope.spawn(move || client(fleet, journal, over, seed.wrapping_mul(1000) + number));
@@ -49,19 +50,19 @@ fn whatever_is_killed_frozen_or_restarted_nothing_is_lost_doubled_or_stuck() {
             nodes: &mut nodes,
             fleet: &fleet,
             journal: &journal,
-            site: &site,
-            dice: Dice::new(seed),
-            deeds: Vec::new(),
+            deployment: &deployment,
+            random: SeededRandom::new(seed),
+            faults: Vec::new(),
         };
-        torment(&mut nemesis, minutes.map(|minutes| Duration::from_secs(60 * minutes)));
-        nemesis.deeds
+        inject_faults(&mut nemesis, minutes.map(|minutes| Duration::from_secs(60 * minutes)));
+        nemesis.faults
     });
     let lasted = began.elapsed();
     let clients: Vec<Client> = nodes.iter().map(Node::client).collect();
     let settled = settle(&clients);
-    let ledger = Ledger::read(&site.ledger());
+    let ledger = Ledger::read(&deployment.ledger());
     let known = journal.runs.lock().unwrap().clone();
-    let mut findings = check(&clients, &known, &ledger, &deeds);
+    let mut findings = check(&clients, &known, &ledger, &faults);
     findings.wrong.extend(journal.wrong.lock().unwrap().drain(..));
     match settled {
         Ok(left_over) => findings.left_over = left_over,
@@ -74,16 +75,16 @@ fn whatever_is_killed_frozen_or_restarted_nothing_is_lost_doubled_or_stuck() {
         began,
         lasted,
         journal: &journal,
-        deeds: &deeds,
+        faults: &faults,
         ledger: &ledger,
         findings: &findings,
     };
     publish(&report.text(), setting("HOLDPOINT_TEST_CHAOS_REPORT").as_deref());
-    assert_eq!(findings.wrong.len(), 0, "seed {seed}: the report says what is wrong");
-    assert!(ledger.taken_over() > 0, "what a dead or frozen process had begun was done by another");
+    assert_eq!(findings.wrong.len(), 0, "seed {seed}: the report lists the violations");
+    assert!(ledger.taken_over() > 0, "no process took over the work of a killed or frozen one");
 }
 
-/// The nodes with a workflow to run and a second principal to race the first.
+/// Registers the workflow and a key for a second principal, which races the first.
 fn fleet(nodes: &[Node]) -> Fleet {
     let client = nodes[0].client();
     assert_eq!(client.put("/v1/workflows/paying", &paying()).status, 201);
@@ -95,9 +96,9 @@ fn fleet(nodes: &[Node]) -> Fleet {
     Fleet { urls: RwLock::new(urls), callers: [first, ("second".to_owned(), key)] }
 }
 
-/// The short form does what is listed; the long one goes on until its time is over, every kind in turn and then at
-/// random.
-fn torment(nemesis: &mut Nemesis<'_>, time: Option<Duration>) {
+/// Injects the listed faults in the short form. The long form injects every kind once and then random ones until its
+/// time is over.
+fn inject_faults(nemesis: &mut Nemesis<'_>, time: Option<Duration>) {
     nemesis.pause(PAUSE_MS);
     let Some(time) = time else {
         for action in SHORT {
@@ -109,14 +110,15 @@ fn torment(nemesis: &mut Nemesis<'_>, time: Option<Duration>) {
     let began = Instant::now();
     let mut count = 0;
     while began.elapsed() < time {
-        let index = if count < Action::ALL.len() { count } else { nemesis.dice.index(Action::ALL.len()) };
+        let index = if count < Action::ALL.len() { count } else { nemesis.random.index(Action::ALL.len()) };
         nemesis.act(Action::ALL[index]);
         nemesis.pause(2 * PAUSE_MS);
         count += 1;
     }
 }
 
-/// When every run has ended, nothing is left to do. The dispatch of a cancelled run may be closed a little later.
+/// Checks that the queues are empty after every run has ended. The dispatch of a cancelled run may be closed a little
+/// later.
 fn check_queues(cluster: &Cluster, findings: &mut Findings) {
     let live = "SELECT dispatch_id, run_id, status, last_error FROM dispatches
         WHERE status IN ('queued', 'claimed', 'dead_letter')";
@@ -127,7 +129,7 @@ fn check_queues(cluster: &Cluster, findings: &mut Findings) {
             rows.is_empty()
         });
         if empty.is_none() {
-            findings.wrong.push(format!("left to do, {sql}:\n{rows}"));
+            findings.wrong.push(format!("rows left in a queue, {sql}:\n{rows}"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Holds every run against what must be true of it once the storm is over: against what its clients were told, against
-//! its own log, and against what was done outside.
+//! Checks every run after the load: its log against the responses that its clients got and against the payments in the
+//! ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 use crate::harness::Client;
 use crate::ledger::{Ledger, Line};
-use crate::load::{GATE, Known, Outcome};
-use crate::nemesis::{Action, Deed};
+use crate::load::{GATE, KnownRun, Outcome};
+use crate::nemesis::{Action, Fault};
 use crate::node::{LEASE, until};
 
 const SETTLED_MAX: Duration = Duration::from_secs(120);
 const READERS: usize = 4;
-/// A payment is recorded within this time unless something holds it up, in milliseconds.
+/// A payment is recorded within this time, in milliseconds, unless a fault delays it.
 const RECORD_MS_MAX: u64 = 2000;
 
-/// What was found: how much there was, and everything that is not as it must be.
+/// The result of the check: counts and violations.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub runs: usize,
     pub completed: usize,
     pub cancelled: usize,
-    /// Nobody had answered them when the load ended.
+    /// Runs without an answer when the load ended.
     pub left_over: usize,
     /// Payments that were not recorded because their process was killed, frozen or cut off from the database.
     pub cut_off: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Findings {
     pub wrong: Vec<String>,
 }
 
-/// Answers what nobody answered, and waits until every run has ended. How many were left over.
+/// Answers the interrupts that are still open and waits until every run has ended. Returns the number of those runs.
 pub(crate) fn settle(clients: &[Client]) -> Result<usize, String> {
     let mut left_over = BTreeSet::new();
     let mut open = Vec::new();
@@ -81,21 +81,21 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Looks at every run there is, each at one of the nodes.
+/// Checks every run of the database. The runs are read from all nodes in turn.
 pub(crate) fn check(
     clients: &[Client],
-    known: &BTreeMap<String, Known>,
+    known: &BTreeMap<String, KnownRun>,
     ledger: &Ledger,
-    deeds: &[Deed],
+    faults: &[Fault],
 ) -> Findings {
     let runs: Vec<String> = runs(&clients[0], "").into_keys().collect();
     let there: BTreeSet<&String> = runs.iter().collect();
     let mut findings = Findings { runs: runs.len(), ..Findings::default() };
     for run in known.keys().filter(|run| !there.contains(run)) {
-        findings.wrong.push(format!("{run} was acknowledged and is gone"));
+        findings.wrong.push(format!("{run} was acknowledged and is missing"));
     }
     for run in ledger.payments.keys().filter(|run| !there.contains(run)) {
-        findings.wrong.push(format!("{run} was paid for and is gone"));
+        findings.wrong.push(format!("{run} was paid for and is missing"));
     }
     let shared = Mutex::new(findings);
     std::thread::scope(|scope| {
@@ -104,7 +104,7 @@ pub(crate) fn check(
             scope.spawn(move || {
                 for (index, run) in runs.iter().enumerate().skip(reader).step_by(READERS) {
                     let log = clients[index % clients.len()].events(run);
-                    let one = OneRun { run, log: &log, known: known.get(run), deeds };
+                    let one = RunCheck { run, log: &log, known: known.get(run), faults };
                     one.check(ledger.payments_of(run), &mut shared.lock().unwrap());
                 }
             });
@@ -113,15 +113,15 @@ pub(crate) fn check(
     shared.into_inner().unwrap()
 }
 
-pub(crate) struct OneRun<'a> {
+pub(crate) struct RunCheck<'a> {
     pub run: &'a str,
     pub log: &'a [Value],
-    /// Nothing when the start was never acknowledged.
-    pub known: Option<&'a Known>,
-    pub deeds: &'a [Deed],
+    /// `None` if the start was never acknowledged.
+    pub known: Option<&'a KnownRun>,
+    pub faults: &'a [Fault],
 }
 
-impl OneRun<'_> {
+impl RunCheck<'_> {
     pub(crate) fn check(&self, payments: &[Line], findings: &mut Findings) {
         let mut wrong = Vec::new();
         if !self.log.iter().enumerate().all(|(at, event)| event["sequence"] == at) {
@@ -145,7 +145,7 @@ impl OneRun<'_> {
             "run.cancelled" if self.known.is_some_and(|known| known.cancel.is_some()) => {
                 findings.cancelled += 1;
             }
-            other => wrong.push(format!("it ends with {other:?}, which nobody commanded")),
+            other => wrong.push(format!("it ends with {other:?}, which no client commanded")),
         }
         self.check_answers(&mut wrong);
         self.check_payments(payments, findings, &mut wrong);
@@ -176,7 +176,7 @@ impl OneRun<'_> {
         }
     }
 
-    /// What was acknowledged is what is recorded, and nothing else was acknowledged.
+    /// Checks that the recorded answer is the acknowledged one, and that no other answer was acknowledged.
     fn check_answers(&self, wrong: &mut Vec<String>) {
         let mut resolved = self.log.iter().filter(|event| event["type"] == "interrupt.resolved");
         let recorded = resolved.next().map(|event| &event["payload"]);
@@ -195,17 +195,17 @@ impl OneRun<'_> {
         }
         let Some(recorded) = recorded else {
             if given.iter().any(|one| one.outcome == Outcome::TooLate) && self.count("run.cancelled") == 0 {
-                wrong.push("an answer was too late, and there is none".to_owned());
+                wrong.push("an answer was too late, and no answer is recorded".to_owned());
             }
             return;
         };
         let mark = &recorded["resumeValue"]["comment"];
         if *mark != LEFT_OVER && !given.iter().any(|one| *mark == one.mark.as_str()) {
-            wrong.push("nobody gave the answer that is recorded".to_owned());
+            wrong.push("no client sent the recorded answer".to_owned());
         }
     }
 
-    /// One payment is recorded, no other came after it, and for every other there is a reason.
+    /// Checks that one payment is recorded, that none came after it, and that a fault explains every other one.
     fn check_payments(&self, payments: &[Line], findings: &mut Findings, wrong: &mut Vec<String>) {
         let paid =
             self.log.iter().find(|event| event["type"] == "node.completed" && event["nodeId"] == "pay");
@@ -226,37 +226,37 @@ impl OneRun<'_> {
         }
         for line in &payments[..recorded] {
             findings.cut_off += 1;
-            if !self.deeds.iter().any(|deed| explains(deed, line)) {
+            if !self.faults.iter().any(|fault| explains(fault, line)) {
                 wrong.push(format!("no reason to pay again after {line:?}: {payments:?}"));
             }
         }
         for line in &payments[recorded + 1..] {
             findings.cut_off += 1;
-            if !self.deeds.iter().any(|deed| was_caught_paying(deed, line)) {
+            if !self.faults.iter().any(|fault| was_caught_paying(fault, line)) {
                 wrong.push(format!("paid again after it was recorded: {line:?}: {payments:?}"));
             }
         }
     }
 }
 
-/// Whether a payment could stay unrecorded because of this.
-fn explains(deed: &Deed, line: &Line) -> bool {
-    let from = deed.began.saturating_sub(RECORD_MS_MAX);
+/// Returns true if this fault can have prevented the record of a payment.
+fn explains(fault: &Fault, line: &Line) -> bool {
+    let from = fault.began.saturating_sub(RECORD_MS_MAX);
     let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
-    match deed.action {
+    match fault.action {
         Action::Kill | Action::KillTwo | Action::KillAll | Action::Freeze => {
-            deed.pids.contains(&line.pid) && (from..=deed.healed).contains(&line.at)
+            fault.pids.contains(&line.pid) && (from..=fault.healed).contains(&line.at)
         }
         Action::RestartFast | Action::RestartImmediate => {
-            (from..=deed.ended + lease_ms + RECORD_MS_MAX).contains(&line.at)
+            (from..=fault.ended + lease_ms + RECORD_MS_MAX).contains(&line.at)
         }
     }
 }
 
-/// Whether the process was frozen between the decision to pay and the payment: nobody can hold that back. One that
-/// only decides to pay after it was thawed must find out first that its lease is over.
-fn was_caught_paying(deed: &Deed, line: &Line) -> bool {
-    deed.action == Action::Freeze
-        && deed.pids.contains(&line.pid)
-        && (deed.began..deed.healed).contains(&line.at)
+/// Returns true if the process was frozen between the decision to pay and the payment, which no check can prevent. A
+/// process that decides to pay after it was thawed must find out first that its lease has expired.
+fn was_caught_paying(fault: &Fault, line: &Line) -> bool {
+    fault.action == Action::Freeze
+        && fault.pids.contains(&line.pid)
+        && (fault.began..fault.healed).contains(&line.at)
 }

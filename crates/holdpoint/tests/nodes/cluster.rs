@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the test's own, in a temporary folder, that may be restarted. Gone when it is dropped.
+//! A PostgreSQL server in a temporary folder, for one test. It can be restarted and is removed on drop.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::dice::Dice;
 use crate::node::{signal, until};
+use crate::random::SeededRandom;
 
-/// PostgreSQL and PgBouncer refuse to run as root; then they run as one of these.
+/// PostgreSQL and PgBouncer refuse to run as root. If the test runs as root, they run as one of these users.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// How the server goes down: `Fast` ends its clients and checkpoints, `Immediate` is a crash.
+/// The way the server stops: `Fast` ends its clients and writes a checkpoint, `Immediate` is a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Fast,
@@ -33,8 +33,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        give_away(folder.path());
-        let mut initdb = as_nobody(&program("initdb"));
+        chown_to_unprivileged(folder.path());
+        let mut initdb = unprivileged_command(&program("initdb"));
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
         initdb.arg("-D").arg(folder.path().join("data"));
         let made = initdb.output().unwrap();
@@ -47,7 +47,7 @@ impl Cluster {
     /// Starts the server on its data and waits until it takes connections.
     pub(crate) fn run(&mut self) {
         let log = File::options().append(true).create(true).open(self.log()).unwrap();
-        let mut server = as_nobody(&program("postgres"));
+        let mut server = unprivileged_command(&program("postgres"));
         server.arg("-D").arg(self.folder.path().join("data")).args(["-p", &self.port.to_string()]);
         server.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
         server.stdout(Stdio::null()).stderr(log);
@@ -74,7 +74,7 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// What a statement returns, one line for each row, columns apart by `|`.
+    /// Returns the rows of a statement, one line for each row, columns separated by `|`.
     pub(crate) fn query(&self, database: &str, sql: &str) -> String {
         let mut psql = Command::new(program("psql"));
         psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "postgres"]);
@@ -97,8 +97,8 @@ impl Drop for Cluster {
     }
 }
 
-/// A command that runs without privileges, also when the test has them.
-pub(crate) fn as_nobody(program: &Path) -> Command {
+/// Returns a command that runs without privileges even if the test has them.
+pub(crate) fn unprivileged_command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").stdin(Stdio::null());
     if let Some((user, group)) = unprivileged() {
@@ -107,8 +107,8 @@ pub(crate) fn as_nobody(program: &Path) -> Command {
     command
 }
 
-/// Lets such a command use a folder of the test.
-pub(crate) fn give_away(folder: &Path) {
+/// Gives a folder of the test to the user of an unprivileged command.
+pub(crate) fn chown_to_unprivileged(folder: &Path) {
     if let Some((user, group)) = unprivileged() {
         chown(folder, Some(user), Some(group)).unwrap();
     }
@@ -126,7 +126,7 @@ fn unprivileged() -> Option<(u32, u32)> {
     is_root.then(|| found.expect("a user `postgres` or `nobody`"))
 }
 
-/// A program of PostgreSQL: from the path, or from where Debian puts its versions, the newest first.
+/// Finds a program of PostgreSQL: in the path, or in the folders of Debian, the newest version first.
 fn program(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -142,13 +142,13 @@ fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("there is no {name}: install PostgreSQL, or run scripts/check, which does"))
 }
 
-/// Below the ports that outgoing connections take: while the server is down, nobody else must get its port.
+/// Returns a free port below those of outgoing connections, so that no other process gets it while the server is down.
 pub(crate) fn free_port() -> u16 {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed).unwrap();
-    let mut dice = Dice::new(u64::from_le_bytes(seed));
+    let mut random = SeededRandom::new(u64::from_le_bytes(seed));
     loop {
-        let port = 20_000 + u16::try_from(dice.below(12_000)).unwrap();
+        let port = 20_000 + u16::try_from(random.below(12_000)).unwrap();
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }

@@ -1,4 +1,4 @@
-//! Reads what the nodes did outside: one line for each entry into `test.ledger` and for each payment.
+//! Reads the file of effects that the nodes write: one line for each start of a `test.ledger` node and each payment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn read(path: &Path) -> Self {
         let mut ledger = Self::default();
-        // Nobody may have written yet.
+        // The file is missing until the first line is written.
         for text in std::fs::read_to_string(path).unwrap_or_default().lines() {
             let fields: Vec<&str> = text.split(' ').collect();
             let [run, _node, what, nonce, pid, at] = fields[..] else { panic!("a torn line: {text:?}") };
@@ -42,7 +42,7 @@ impl Ledger {
         self.payments.get(run).map_or(&[], Vec::as_slice)
     }
 
-    /// Runs that this process has entered since that instant and nobody has paid for.
+    /// Returns the runs that this process has entered since that instant and that no process has paid for.
     pub(crate) fn in_flight(&self, pid: u32, since: u64) -> Vec<String> {
         let entries = self.entries.values().filter_map(|lines| lines.last());
         let entered = entries.filter(|line| line.pid == pid && line.at >= since);
@@ -50,7 +50,7 @@ impl Ledger {
         unpaid.map(|line| line.run.clone()).collect()
     }
 
-    /// Runs that one process entered and another finished.
+    /// Returns the number of runs that one process entered and another paid for.
     pub(crate) fn taken_over(&self) -> usize {
         let paid = self.payments.iter().filter_map(|(run, lines)| Some((run, lines.last()?.pid)));
         paid.filter(|(run, pid)| self.entries[*run].iter().any(|line| line.pid != *pid)).count()

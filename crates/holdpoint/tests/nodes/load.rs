@@ -1,5 +1,5 @@
-//! Clients that start runs and answer them, at any node and two at a time, and remember what they were told. An error
-//! of the network, a 503 and a time-out all mean: perhaps.
+//! Clients that start and answer runs at random nodes, sometimes two for one run, and record the responses. After a
+//! network error, a 503 or a timeout the outcome is unknown.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
-use crate::harness::{Answer, Client};
+use crate::harness::{Client, Response};
+use crate::random::SeededRandom;
 
 pub(crate) const CLIENTS: u64 = 6;
-/// A frozen node keeps its callers waiting; they must get on.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two runs of a client, at most: what is tested is what happens under load, not how much load there can be.
+/// Timeout of a request, because a frozen node does not respond.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest delay between two runs of a client. The test is about faults under load, not about the highest load.
 const PAUSE_MS_MAX: u64 = 80;
-/// After a "perhaps", so that clients do not spin on a dead node.
+/// Delay after an unknown outcome, so that clients do not spin on a dead node.
 const PAUSE_AFTER_TROUBLE: Duration = Duration::from_millis(20);
 pub(crate) const GATE: &str = "gate";
 
-/// A step, a gate, a payment, a timer, a step.
+/// A workflow with a step, a gate, a payment, a timer and a step.
 pub(crate) fn paying() -> Value {
     let node = |id: &str, type_id: &str, config: Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});
     let nodes = json!([
@@ -40,7 +40,7 @@ pub(crate) fn paying() -> Value {
     })
 }
 
-/// How a command ended for the one who gave it.
+/// The outcome of a command for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Acknowledged,
@@ -50,40 +50,40 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
-    /// What tells this answer from every other.
+pub(crate) struct SentAnswer {
+    /// The unique comment of this answer.
     pub mark: String,
     pub by: String,
     pub outcome: Outcome,
 }
 
-/// What was asked of one run whose start was acknowledged.
+/// The commands that clients sent to a run whose start was acknowledged.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    pub answers: Vec<Given>,
+pub(crate) struct KnownRun {
+    pub answers: Vec<SentAnswer>,
     pub cancel: Option<Outcome>,
 }
 
-/// What the clients know for certain.
+/// The outcomes that the clients know.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    pub runs: Mutex<BTreeMap<String, Known>>,
-    /// When commands were acknowledged.
+    pub runs: Mutex<BTreeMap<String, KnownRun>>,
+    /// The times of acknowledgements.
     pub acknowledged: Mutex<Vec<Instant>>,
     /// Requests without a certain outcome.
     pub unknown: AtomicU64,
     pub raced: AtomicU64,
-    /// What must never be said.
+    /// Responses that violate a rule.
     pub wrong: Mutex<Vec<String>>,
 }
 
 impl Journal {
-    fn accuse(&self, what: String) {
+    fn report_violation(&self, what: String) {
         self.wrong.lock().unwrap().push(what);
     }
 }
 
-/// Where the nodes are, and who calls them: two principals with their keys.
+/// The addresses of the nodes, and two principals with their keys.
 pub(crate) struct Fleet {
     pub urls: RwLock<Vec<String>>,
     pub callers: [(String, String); 2],
@@ -95,21 +95,21 @@ struct Caller<'a> {
     journal: &'a Journal,
     who: usize,
     clients: HashMap<String, Client>,
-    dice: Dice,
+    random: SeededRandom,
 }
 
 impl<'a> Caller<'a> {
     fn new(fleet: &'a Fleet, journal: &'a Journal, who: usize, seed: u64) -> Self {
-        Self { fleet, journal, who, clients: HashMap::new(), dice: Dice::new(seed) }
+        Self { fleet, journal, who, clients: HashMap::new(), random: SeededRandom::new(seed) }
     }
 
-    /// Asks some node; nothing when the outcome is not known.
-    fn send(&mut self, method: &str, path: &str, body: &Value) -> Option<Answer> {
+    /// Sends a request to a random node. Returns `None` if the outcome is unknown.
+    fn send(&mut self, method: &str, path: &str, body: &Value) -> Option<Response> {
         let urls = self.fleet.urls.read().unwrap().clone();
-        let url = &urls[self.dice.index(urls.len())];
+        let url = &urls[self.random.index(urls.len())];
         self.clients.retain(|known, _| urls.contains(known));
         let key = &self.fleet.callers[self.who].1;
-        let client = || Client::patient(url, Some(key), PATIENCE);
+        let client = || Client::with_timeout(url, Some(key), REQUEST_TIMEOUT);
         let client = self.clients.entry(url.clone()).or_insert_with(client);
         let bytes = body.to_string();
         let answer = client.try_send(method, path, (method == "POST").then_some(bytes.as_bytes()));
@@ -121,7 +121,7 @@ impl<'a> Caller<'a> {
                 return Some(answer);
             }
             Ok(answer) if answer.status == 503 => {}
-            Ok(answer) => self.journal.accuse(format!("{method} {path}: {answer:?}")),
+            Ok(answer) => self.journal.report_violation(format!("{method} {path}: {answer:?}")),
             Err(_) => {}
         }
         self.journal.unknown.fetch_add(1, Ordering::Relaxed);
@@ -133,15 +133,17 @@ impl<'a> Caller<'a> {
         let answer = self.send("POST", "/v1/runs", &json!({"workflowId": "paying"}))?;
         let run = answer.body["runId"].as_str().map(str::to_owned);
         if answer.status != 201 || run.is_none() {
-            self.journal.accuse(format!("a start: {answer:?}"));
+            self.journal.report_violation(format!("a start: {answer:?}"));
         }
         run
     }
 
-    /// Answers until it knows what became of the answer.
+    /// Sends an answer until its outcome is known.
     fn answer(&mut self, run: &str, over: &AtomicBool) {
-        let (by, mark) =
-            (self.fleet.callers[self.who].0.clone(), format!("{}-{:x}", self.who, self.dice.below(u64::MAX)));
+        let (by, mark) = (
+            self.fleet.callers[self.who].0.clone(),
+            format!("{}-{:x}", self.who, self.random.below(u64::MAX)),
+        );
         let body = json!({"resumeValue": {"action": "accept", "comment": mark}});
         let path = format!("/v1/runs/{run}/interrupts/{GATE}");
         let mut outcome = Outcome::Unknown;
@@ -152,17 +154,17 @@ impl<'a> Caller<'a> {
                     (200, _) => Outcome::Acknowledged,
                     (409, "interrupt_already_resolved") | (422, "interrupt_cancelled") => Outcome::TooLate,
                     _ => {
-                        self.journal.accuse(format!("an answer to {run}: {answer:?}"));
+                        self.journal.report_violation(format!("an answer to {run}: {answer:?}"));
                         return;
                     }
                 },
             };
         }
         let mut runs = self.journal.runs.lock().unwrap();
-        runs.entry(run.to_owned()).or_default().answers.push(Given { mark, by, outcome });
+        runs.entry(run.to_owned()).or_default().answers.push(SentAnswer { mark, by, outcome });
     }
 
-    /// One try: a cancellation that may have happened is as good a test as one that did.
+    /// Sends one cancellation. One with an unknown outcome is as good a test as an acknowledged one.
     fn cancel(&mut self, run: &str) {
         let outcome = match self.send("POST", &format!("/v1/runs/{run}/cancel"), &json!({})) {
             None => Outcome::Unknown,
@@ -170,39 +172,41 @@ impl<'a> Caller<'a> {
                 Outcome::Acknowledged
             }
             Some(answer) if answer.status == 200 => Outcome::TooLate,
-            Some(answer) => return self.journal.accuse(format!("a cancellation of {run}: {answer:?}")),
+            Some(answer) => {
+                return self.journal.report_violation(format!("a cancellation of {run}: {answer:?}"));
+            }
         };
         self.journal.runs.lock().unwrap().entry(run.to_owned()).or_default().cancel = Some(outcome);
     }
 
-    /// A run whose start was acknowledged is seen by every node.
+    /// Checks that a node returns a run whose start was acknowledged.
     fn look(&mut self, run: &str) {
         if let Some(answer) = self.send("GET", &format!("/v1/runs/{run}"), &Value::Null)
             && answer.status != 200
         {
-            self.journal.accuse(format!("{run} was acknowledged, and a node says: {answer:?}"));
+            self.journal.report_violation(format!("{run} was acknowledged, and a node responds: {answer:?}"));
         }
     }
 }
 
-/// Says that it is over when it goes, also when the reason is a panic: nobody could wait for the clients otherwise.
-pub(crate) struct AtEnd<'a>(pub &'a AtomicBool);
+/// Sets the flag on drop, also during a panic: the clients would never stop otherwise.
+pub(crate) struct SetOnDrop<'a>(pub &'a AtomicBool);
 
-impl Drop for AtEnd<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-/// Works until it is over. Half of the answers are raced by the other principal.
+/// Starts and answers runs until `over` is set. The other principal races half of the answers.
 pub(crate) fn client(fleet: &Fleet, journal: &Journal, over: &AtomicBool, seed: u64) {
     let mut first = Caller::new(fleet, journal, 0, seed);
     let mut second = Caller::new(fleet, journal, 1, !seed);
-    let mut dice = Dice::new(seed.rotate_left(32));
+    let mut random = SeededRandom::new(seed.rotate_left(32));
     while !over.load(Ordering::SeqCst) {
         let Some(run) = first.start() else { continue };
         journal.runs.lock().unwrap().entry(run.clone()).or_default();
-        match dice.below(100) {
+        match random.below(100) {
             0..4 => first.cancel(&run),
             4..8 => {
                 first.answer(&run, over);
@@ -221,6 +225,6 @@ pub(crate) fn client(fleet: &Fleet, journal: &Journal, over: &AtomicBool, seed: 
             }
             _ => first.answer(&run, over),
         }
-        std::thread::sleep(Duration::from_millis(dice.below(PAUSE_MS_MAX)));
+        std::thread::sleep(Duration::from_millis(random.below(PAUSE_MS_MAX)));
     }
 }

@@ -1,14 +1,15 @@
 //! Several real server processes on one real PostgreSQL: killed, frozen, cut off, restarted. Every process is a child
 //! of the test and dies with it.
 
-// What a test cannot do without, it may demand.
+// A test may panic.
 #![allow(clippy::unwrap_used)]
 
 mod chaos;
 mod check;
 mod cluster;
-mod dice;
+mod random;
 // The client of the other tests; not every test uses all of it.
+mod check_samples;
 #[allow(dead_code)]
 #[path = "../server/harness.rs"]
 mod harness;
@@ -18,5 +19,4 @@ mod nemesis;
 mod node;
 mod pooler;
 mod report;
-mod samples;
-mod together;
+mod three_nodes;

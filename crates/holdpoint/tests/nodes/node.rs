@@ -1,4 +1,4 @@
-//! One server process: started, killed, frozen, thawed, told to stop. Dropped, it is killed.
+//! One server process that a test can kill, freeze, thaw and terminate. It is killed on drop.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -7,25 +7,25 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, KEY, clean};
+use crate::harness::{Client, KEY, clear_env};
 
-/// How long a claim lasts without a sign of life: short, so that a test can wait for its end.
+/// The lease of a claim: short, so that a test can wait for its end.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 const START_MAX: Duration = Duration::from_secs(60);
 const READY_MAX: Duration = Duration::from_secs(60);
-/// How often a condition is looked at.
+/// Interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// What every node of a test has in common.
+/// The settings that all nodes of a test share.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct Deployment {
     pub database: String,
     pub folder: PathBuf,
-    /// Nobody has a key to begin with when there is none here.
+    /// The bootstrap key; with `None` the server creates its first key itself.
     pub key: Option<String>,
 }
 
-impl Site {
+impl Deployment {
     pub(crate) fn new(database: &str, folder: &Path) -> Self {
         Self { database: database.to_owned(), folder: folder.to_owned(), key: Some(KEY.to_owned()) }
     }
@@ -34,7 +34,7 @@ impl Site {
         self.folder.join("ledger")
     }
 
-    /// Starts nodes side by side.
+    /// Starts several nodes in parallel.
     pub(crate) fn start(&self, count: usize) -> Vec<Node> {
         let spawned: Vec<Spawned> = (0..count).map(|number| self.spawn(number)).collect();
         spawned.into_iter().map(Spawned::wait).collect()
@@ -43,7 +43,7 @@ impl Site {
     fn spawn(&self, number: usize) -> Spawned {
         let log = self.folder.join(format!("node-{number}.log"));
         let mut command = Command::new(program());
-        clean(&mut command).args([
+        clear_env(&mut command).args([
             "serve",
             "--listen",
             "127.0.0.1:0",
@@ -55,48 +55,51 @@ impl Site {
         if let Some(key) = &self.key {
             command.args(["--bootstrap-key", key]);
         }
-        // One key for all of them, as for every site with several nodes.
+        // All nodes share one seal key, as every deployment with several nodes does.
         command.arg("--seal-key-file").arg(self.folder.join("seal.key"));
         command.env("LEDGER", self.ledger()).env("HOLDPOINT_TEST_LEASE_MS", LEASE.as_millis().to_string());
         command.stdout(Stdio::piped()).stderr(File::options().append(true).create(true).open(&log).unwrap());
         let mut child = command.spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let output = BufReader::new(child.stdout.take().unwrap());
-        // Read to its end, whoever listens: what it says later must not fill the pipe.
+        // Reads the output to its end even without a receiver, so that later lines do not fill the pipe.
         std::thread::spawn(move || {
             output.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
         });
-        Spawned(Node { site: self.clone(), number, child, url: String::new(), said: Vec::new(), log }, lines)
+        Spawned(
+            Node { deployment: self.clone(), number, child, url: String::new(), printed: Vec::new(), log },
+            lines,
+        )
     }
 }
 
-/// A process that has not said yet that it is ready.
+/// A process that is not ready yet.
 pub(crate) struct Spawned(Node, mpsc::Receiver<String>);
 
 impl Spawned {
     pub(crate) fn wait(self) -> Node {
         let Self(mut node, lines) = self;
         let began = Instant::now();
-        // The greeting ends with what to try first, or with how to get in.
+        // The last line of the start-up output names a first command, or the command for a sign-in link.
         let is_last = |line: &String| line.contains(" answer ") || line.contains(" inbox --link");
-        while !node.said.last().is_some_and(is_last) {
+        while !node.printed.last().is_some_and(is_last) {
             match lines.recv_timeout(START_MAX.saturating_sub(began.elapsed())) {
-                Ok(line) => node.said.push(line),
-                Err(_) => panic!("node {} does not start:\n{}", node.number, node.last_words()),
+                Ok(line) => node.printed.push(line),
+                Err(_) => panic!("node {} does not start:\n{}", node.number, node.log_tail()),
             }
         }
-        node.url = node.said[0].rsplit(' ').next().unwrap().to_owned();
+        node.url = node.printed[0].rsplit(' ').next().unwrap().to_owned();
         node
     }
 }
 
 pub(crate) struct Node {
-    site: Site,
+    deployment: Deployment,
     number: usize,
     child: Child,
     pub url: String,
-    /// What it printed when it started.
-    pub said: Vec<String>,
+    /// The lines that it printed at its start.
+    pub printed: Vec<String>,
     log: PathBuf,
 }
 
@@ -106,11 +109,11 @@ impl Node {
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        self.site.folder.join(format!("node-{}", self.number))
+        self.deployment.folder.join(format!("node-{}", self.number))
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.url, self.site.key.as_deref())
+        Client::new(&self.url, self.deployment.key.as_deref())
     }
 
     pub(crate) fn kill(&mut self) {
@@ -118,13 +121,13 @@ impl Node {
         self.child.wait().unwrap();
     }
 
-    /// Another process in its place, on the same data and another port.
+    /// Starts another process in its place, on the same data and another port.
     pub(crate) fn start_again(&mut self) {
         *self = self.spawn_again().wait();
     }
 
     pub(crate) fn spawn_again(&self) -> Spawned {
-        self.site.spawn(self.number)
+        self.deployment.spawn(self.number)
     }
 
     pub(crate) fn freeze(&self) {
@@ -135,27 +138,27 @@ impl Node {
         signal(self.pid(), "CONT");
     }
 
-    /// Asks it to go down, and waits until it has.
+    /// Sends SIGTERM and waits for the end of the process.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         signal(self.pid(), "TERM");
         self.child.wait().unwrap()
     }
 
-    /// Waits until it says that it can answer; how long that took.
+    /// Waits until `/readyz` responds with 200. Returns the time that took.
     pub(crate) fn ready(&self) -> Duration {
-        let client = Client::patient(&self.url, None, Duration::from_secs(2));
+        let client = Client::with_timeout(&self.url, None, Duration::from_secs(2));
         let ready = || client.try_send("GET", "/readyz", None).is_ok_and(|answer| answer.status == 200);
         until(READY_MAX, ready)
-            .unwrap_or_else(|| panic!("node {} is not ready:\n{}", self.number, self.last_words()))
+            .unwrap_or_else(|| panic!("node {} is not ready:\n{}", self.number, self.log_tail()))
     }
 
-    /// How it ended although nobody killed it.
+    /// Returns a description of the exit if the process ended by itself.
     pub(crate) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().unwrap()?;
-        Some(format!("node {} ended by itself ({status}):\n{}", self.number, self.last_words()))
+        Some(format!("node {} ended by itself ({status}):\n{}", self.number, self.log_tail()))
     }
 
-    fn last_words(&self) -> String {
+    fn log_tail(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
@@ -164,11 +167,11 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Already dead is dead enough.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("--- the last words of node {}:\n{}", self.number, self.last_words());
+            eprintln!("--- the last log lines of node {}:\n{}", self.number, self.log_tail());
         }
     }
 }
@@ -185,13 +188,13 @@ fn program() -> PathBuf {
     program
 }
 
-/// The shell's own `kill`: it is everywhere.
+/// Sends a signal with the shell's built-in `kill`, which every system has.
 pub(crate) fn signal(pid: u32, name: &str) {
     let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().unwrap();
     assert!(sent.success(), "kill -{name} {pid}: {sent}");
 }
 
-/// Waits for a condition; how long it took, or nothing when it did not come in time.
+/// Waits for a condition. Returns the time that took, or `None` after `limit`.
 pub(crate) fn until(limit: Duration, mut condition: impl FnMut() -> bool) -> Option<Duration> {
     let began = Instant::now();
     loop {

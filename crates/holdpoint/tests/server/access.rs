@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Server, accept, gated, keyed as key};
+use crate::harness::{Server, accept, client_with_key as key, gated};
 
 #[test]
 fn one_tenant_never_sees_another() {
@@ -34,17 +34,17 @@ fn a_revoked_key_is_refused_at_once() {
     assert_eq!(server.client.send("DELETE", &path, None).status, 204);
     eve.get("/v1/runs").assert_envelope(401, "key_revoked");
     let listed = server.client.get("/v1/keys").body;
-    assert!(!listed.to_string().contains(made.body["key"].as_str().unwrap()), "only hashes are kept");
+    assert!(!listed.to_string().contains(made.body["key"].as_str().unwrap()), "only hashes are stored");
 }
 
 #[test]
-fn a_key_ends_when_it_was_told_to() {
+fn an_expired_key_is_rejected() {
     let server = Server::start();
     let made = server.client.post("/v1/keys", &json!({"expiresInSeconds": 1}));
     assert_eq!(made.status, 201, "{made:?}");
     assert!(made.body["expiresAt"].as_str() > made.body["createdAt"].as_str(), "{made:?}");
     let short = server.client.with_key(made.body["key"].as_str());
-    // Nothing comes within this second, so that the key has lived its own when the answer is here.
+    // No event arrives, so this poll takes one second. The key has expired when it returns.
     let run = server.client.start_run("sample-approval");
     server.client.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=1"));
     short.get("/v1/runs").assert_envelope(401, "key_expired");
@@ -54,7 +54,7 @@ fn a_key_ends_when_it_was_told_to() {
 }
 
 #[test]
-fn a_key_makes_none_that_outlives_it() {
+fn a_key_cannot_create_a_key_that_expires_later() {
     let server = Server::start();
     let all = json!({"scopes": ["keys:manage", "runs:read"], "expiresAt": "2090-01-01T00:00:00Z"});
     let clerk = key(&server.client, &all);
@@ -63,7 +63,10 @@ fn a_key_makes_none_that_outlives_it() {
     let made = clerk.post("/v1/keys", &json!({"expiresAt": "2089-01-01T01:00:00+01:00"}));
     assert_eq!(made.body["expiresAt"], "2089-01-01T00:00:00.000Z");
     let made = clerk.post("/v1/keys", &json!({}));
-    assert_eq!(made.body["expiresAt"], "2090-01-01T00:00:00.000Z", "without a word it ends with its maker");
+    assert_eq!(
+        made.body["expiresAt"], "2090-01-01T00:00:00.000Z",
+        "without expiresAt, it expires with the key that created it"
+    );
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn test_keys_and_live_keys_share_no_tenant() {
 }
 
 #[test]
-fn nobody_hands_out_more_than_they_hold() {
+fn a_key_cannot_create_a_key_with_more_scopes() {
     let server = Server::start();
     let clerk = key(&server.client, &json!({"scopes": ["keys:manage", "runs:read"]}));
     clerk.post("/v1/keys", &json!({"scopes": ["runs:cancel"]})).assert_envelope(403, "forbidden");
@@ -96,7 +99,7 @@ fn nobody_hands_out_more_than_they_hold() {
 }
 
 #[test]
-fn a_gate_that_names_its_approvers_takes_no_other_answer() {
+fn a_gate_with_approvers_rejects_answers_of_other_principals() {
     let server = Server::start();
     let mut flow = gated("named");
     flow["nodes"][1]["config"]["approversList"] = json!(["alice", "finance"]);

@@ -1,17 +1,17 @@
-//! Two calls of one agent wait at the same node: an answer reaches the call that was shown, or is refused.
+//! Two tool calls of one agent wait at the same node: an answer resolves the interrupt that was shown, or is rejected.
 
 use serde_json::{Value, json};
 
-use crate::agui::{World, approved, mailer, resolved};
-use crate::harness::{Answer, Client, accept};
+use crate::agui::{AguiFixture, approved, mailer, resolved};
+use crate::harness::{Client, Response, accept};
 use crate::links::{Link, mint};
 
 const FIRST: &str = "ann@example.test";
 const SECOND: &str = "bob@example.test";
 
-/// A run whose agent waits with two calls, to Ann and to Bob.
+/// A run whose agent waits with two calls: mails to Ann and to Bob.
 struct Calls {
-    world: World,
+    fixture: AguiFixture,
     run: String,
     node: String,
     /// The interrupts of the two calls.
@@ -20,32 +20,33 @@ struct Calls {
 
 impl Calls {
     fn new() -> Self {
-        let world = World::new(|url| mailer(url, "ask", &[FIRST, SECOND]));
-        let told = world.front().say("u1", "Send them");
-        let ids: [String; 2] = told.ids().try_into().unwrap();
+        let fixture = AguiFixture::new(|url| mailer(url, "ask", &[FIRST, SECOND]));
+        let events = fixture.front_end().say("u1", "Send them");
+        let ids: [String; 2] = events.ids().try_into().unwrap();
         let run = ids[0].rsplit_once(':').unwrap().0.to_owned();
-        let node = rows(&world.server.client)[0]["nodeId"].as_str().unwrap().to_owned();
-        Self { world, run, node, ids }
+        let node = rows(&fixture.server.client)[0]["nodeId"].as_str().unwrap().to_owned();
+        Self { fixture, run, node, ids }
     }
 
     fn client(&self) -> &Client {
-        &self.world.server.client
+        &self.fixture.server.client
     }
 
     fn path(&self) -> String {
         format!("/v1/runs/{}/interrupts/{}", self.run, self.node)
     }
 
-    fn assert_ambiguous(&self, answer: &Answer) {
+    fn assert_ambiguous(&self, answer: &Response) {
         answer.assert_envelope(409, "interrupt_ambiguous");
         assert_eq!(answer.body["details"]["interruptIds"], json!(self.ids), "{answer:?}");
-        assert_eq!(rows(self.client()).len(), 2, "nothing was answered");
+        assert_eq!(rows(self.client()).len(), 2, "no interrupt was resolved");
     }
 
-    /// The second call was allowed, and the first one still waits.
+    /// Asserts that the second call was made and the first one still waits.
     fn assert_second_sent(&self) {
-        let mails =
-            crate::workshop::until("a mail", || Some(self.world.mails()).filter(|all| !all.is_empty()));
+        let mails = crate::tool_server::wait_until("a mail", || {
+            Some(self.fixture.mails()).filter(|all| !all.is_empty())
+        });
         assert_eq!(mails.len(), 1);
         assert_eq!(mails[0]["to"], SECOND);
         let open = rows(self.client());
@@ -85,7 +86,7 @@ fn the_link_of_each_pending_row_answers_that_row() {
     let calls = Calls::new();
     let row = rows(calls.client()).into_iter().find(|row| row["interruptId"] == json!(calls.ids[1])).unwrap();
     let resolve = row["links"]["resolve"].as_str().unwrap();
-    // The same key for two rows is two requests.
+    // One idempotency key for two rows means two requests.
     let key = [("idempotency-key", "k1")];
     let body = json!({"resumeValue": accept()}).to_string();
     let sent = calls.client().exchange("POST", resolve, Some(body.as_bytes()), &key);
@@ -114,10 +115,10 @@ fn the_link_of_a_snapshot_is_bound_to_the_interrupt_that_it_shows() {
     let shown = calls.client().get(&format!("/v1/runs/{}", calls.run)).body["interrupt"].clone();
     assert_eq!(shown["openInterruptIds"], json!(calls.ids));
     let path = format!("/v1/interrupts/{}", shown["interruptToken"].as_str().unwrap());
-    let anyone = calls.client().with_key(None);
+    let visitor = calls.client().with_key(None);
     let other = json!({"resumeValue": accept(), "interruptId": calls.ids[1]});
-    anyone.post(&path, &other).assert_envelope(404, "interrupt_not_found");
-    let answered = anyone.post(&path, &json!({"resumeValue": accept()}));
+    visitor.post(&path, &other).assert_envelope(404, "interrupt_not_found");
+    let answered = visitor.post(&path, &json!({"resumeValue": accept()}));
     assert_eq!(answered.body["interruptId"], shown["interruptId"], "{answered:?}");
 }
 
@@ -143,22 +144,22 @@ fn a_side_question_belongs_to_one_of_several_interrupts() {
 #[test]
 fn a_front_end_answers_each_call_by_its_id_in_any_order() {
     let calls = Calls::new();
-    let front = calls.world.front();
+    let front = calls.fixture.front_end();
     front.resume(json!([approved(&calls.ids[1])])).assert_refused("PARTIAL_RESUME");
     let no = resolved(&calls.ids[0], json!({"approved": false}));
     front.resume(json!([approved(&calls.ids[1]), no])).assert_success();
-    let mails = calls.world.mails();
+    let mails = calls.fixture.mails();
     assert_eq!((mails.len(), &mails[0]["to"]), (1, &json!(SECOND)));
 }
 
 #[test]
 fn a_chat_answer_names_its_interrupt() {
-    let world = World::new(|url| mailer(url, "ask", &[FIRST, SECOND]));
-    let client = &world.server.client;
+    let fixture = AguiFixture::new(|url| mailer(url, "ask", &[FIRST, SECOND]));
+    let client = &fixture.server.client;
     let start = json!({"graph": "native:agent:mailer", "stateKey": "s1", "input": {"message": "Send them"}});
-    let begun = client.post("/api/v1/ai/chat", &start);
-    let items = begun.body["interrupt"]["data"]["items"].as_array().unwrap().clone();
-    assert_eq!(items.len(), 2, "{begun:?}");
+    let started = client.post("/api/v1/ai/chat", &start);
+    let items = started.body["interrupt"]["data"]["items"].as_array().unwrap().clone();
+    assert_eq!(items.len(), 2, "{started:?}");
     let answer = |id: &str, value: Value| {
         client.post("/api/v1/ai/chat", &json!({"stateKey": "s1", "resumeId": id, "resumeValue": value}))
     };
@@ -167,29 +168,31 @@ fn a_chat_answer_names_its_interrupt() {
     assert_eq!(refused.body["details"]["interruptIds"].as_array().unwrap().len(), 2, "{refused:?}");
     let answered = answer("r2", json!({items[1]["key"].as_str().unwrap(): accept()}));
     assert_eq!(answered.status, 200, "{answered:?}");
-    let mails = crate::workshop::until("a mail", || Some(world.mails()).filter(|all| !all.is_empty()));
+    let mails =
+        crate::tool_server::wait_until("a mail", || Some(fixture.mails()).filter(|all| !all.is_empty()));
     assert_eq!((mails.len(), &mails[0]["to"]), (1, &json!(SECOND)));
 }
 
 #[test]
 fn the_command_line_answers_the_interrupt_that_it_names() {
     let calls = Calls::new();
-    let server = &calls.world.server;
-    let said = |arguments: &[&str]| {
+    let server = &calls.fixture.server;
+    let run_command = |arguments: &[&str]| {
         let output = server.run(arguments);
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(text).unwrap())
     };
-    let (done, text) = said(&["answer", &calls.run, &calls.node, "accept"]);
+    let (done, text) = run_command(&["answer", &calls.run, &calls.node, "accept"]);
     assert!(!done && text.contains("interrupt_ambiguous") && text.contains("--interrupt"), "{text}");
-    let (_, shown) = said(&["runs", "show", &calls.run]);
+    let (_, shown) = run_command(&["runs", "show", &calls.run]);
     assert!(shown.contains(&format!("--interrupt {}", calls.ids[0])), "{shown}");
-    let (_, pending) = said(&["pending"]);
+    let (_, pending) = run_command(&["pending"]);
     assert!(calls.ids.iter().all(|id| pending.contains(id.as_str())), "{pending}");
-    let (minted, text) = said(&["links", "mint", &calls.run, &calls.node]);
+    let (minted, text) = run_command(&["links", "mint", &calls.run, &calls.node]);
     assert!(!minted && text.contains("interrupt_ambiguous"), "{text}");
-    assert!(said(&["links", "mint", &calls.run, &calls.node, "--interrupt", &calls.ids[1]]).0);
-    let (done, text) = said(&["answer", &calls.run, &calls.node, "accept", "--interrupt", &calls.ids[1]]);
+    assert!(run_command(&["links", "mint", &calls.run, &calls.node, "--interrupt", &calls.ids[1]]).0);
+    let (done, text) =
+        run_command(&["answer", &calls.run, &calls.node, "accept", "--interrupt", &calls.ids[1]]);
     assert!(done, "{text}");
     calls.assert_second_sent();
 }

@@ -1,11 +1,11 @@
-//! Agents over HTTP as far as no model is needed: declaring them, names that are theirs, threads, the operator's folder.
+//! Agents over HTTP, without a model: declarations, reserved names, threads, and the operator's agent folder.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{KEY, PROGRAM, Server, clean, gated};
+use crate::harness::{KEY, PROGRAM, Server, clear_env, gated};
 
 fn mailer() -> Value {
     json!({"model": {"use": "main"}, "instructions": "You answer mail."})
@@ -29,12 +29,12 @@ fn an_agent_is_declared_once_and_revised_by_another_definition() {
     let listed = client.get("/v1/agents").body;
     assert_eq!(listed["agents"].as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(listed["agents"][0]["name"], "The mailer");
-    client.get("/v1/agents/nobody").assert_envelope(404, "not_found");
+    client.get("/v1/agents/unknown").assert_envelope(404, "not_found");
     client.get("/v1/agents/%20").assert_envelope(404, "not_found");
 }
 
 #[test]
-fn a_flaw_is_told_with_its_member_and_declares_nothing() {
+fn an_invalid_agent_definition_is_rejected_with_the_field_name() {
     let server = Server::start();
     let flawed = |change: fn(&mut Value)| {
         let mut definition = mailer();
@@ -58,7 +58,7 @@ fn a_flaw_is_told_with_its_member_and_declares_nothing() {
     assert_eq!(field, "approval.who");
     let (_, message) = flawed(|agent| agent["instrutcions"] = json!("Hello"));
     assert!(message.contains("instrutcions"), "{message}");
-    // What only an operator may say is no member for callers.
+    // Members that only the operator may set are rejected.
     for (member, value) in [("apiKey", json!({"env": "HOME"})), ("baseUrl", json!("https://a.example/v1"))] {
         let mut definition = mailer();
         definition["model"] = json!({"provider": "openai", member: value});
@@ -73,7 +73,7 @@ fn a_flaw_is_told_with_its_member_and_declares_nothing() {
 }
 
 #[test]
-fn names_of_agents_and_threads_are_taken_by_nothing_else() {
+fn agent_and_thread_names_are_reserved() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/agents/mailer", &mailer());
@@ -82,7 +82,7 @@ fn names_of_agents_and_threads_are_taken_by_nothing_else() {
     assert_eq!(taken.body["details"]["field"], "id");
     client.get("/v1/workflows/agent:mailer").assert_envelope(404, "not_found");
     let workflows = client.get("/v1/workflows").body;
-    assert!(!workflows.to_string().contains("agent:"), "an agent is no workflow: {workflows}");
+    assert!(!workflows.to_string().contains("agent:"), "agents are not listed as workflows: {workflows}");
     client.put("/v1/workflows/gated", &gated("gated"));
     let scoped = client.post("/v1/runs", &json!({"workflowId": "gated", "scopeId": "thread:t1"}));
     scoped.assert_envelope(400, "validation_error");
@@ -90,35 +90,35 @@ fn names_of_agents_and_threads_are_taken_by_nothing_else() {
 }
 
 #[test]
-fn what_was_said_stands_in_the_thread_in_pages() {
+fn the_messages_of_a_thread_are_listed_in_pages() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/agents/mailer", &mailer());
-    let said = json!({"threadId": "t1", "messages": [
+    let input = json!({"threadId": "t1", "messages": [
         {"role": "system", "content": "Be brief."},
         {"id": "m2", "content": [{"type": "text", "text": "Hello"}]},
         {"content": "Are you there?"},
     ]});
-    let told = client.post("/v1/agents/mailer/runs", &said);
-    assert_eq!((told.status, &told.body["threadId"]), (202, &json!("t1")), "{told:?}");
-    let run = told.body["runId"].as_str().unwrap();
+    let started = client.post("/v1/agents/mailer/runs", &input);
+    assert_eq!((started.status, &started.body["threadId"]), (202, &json!("t1")), "{started:?}");
+    let run = started.body["runId"].as_str().unwrap();
     let all = client.get("/v1/threads/t1/messages").body;
     let all = all["messages"].as_array().unwrap();
     assert_eq!(all.len(), 3, "{all:?}");
     assert_eq!((&all[0]["role"], &all[1]["role"]), (&json!("system"), &json!("user")));
     assert_eq!((&all[1]["id"], &all[1]["runId"]), (&json!("m2"), &json!(run)));
-    assert_eq!(all[1]["content"], said["messages"][1]["content"]);
+    assert_eq!(all[1]["content"], input["messages"][1]["content"]);
     assert!(all[0]["id"].as_str().unwrap().starts_with("msg_") && all[0]["by"].is_string(), "{all:?}");
     let first = client.get("/v1/threads/t1/messages?limit=2").body;
     assert_eq!(first["messages"], json!(all[..2]));
     let cursor = first["nextCursor"].as_str().unwrap();
     for name in ["after", "cursor"] {
         let rest = client.get(&format!("/v1/threads/t1/messages?limit=2&{name}={cursor}")).body;
-        assert_eq!(rest, json!({"messages": all[2..]}), "the last page names no next one");
+        assert_eq!(rest, json!({"messages": all[2..]}), "the last page has no cursor");
     }
     let last = all[2]["cursor"].as_str().unwrap();
     assert_eq!(client.get(&format!("/v1/threads/t1/messages?after={last}")).body, json!({"messages": []}));
-    assert_eq!(client.get("/v1/threads/nobody/messages").body, json!({"messages": []}));
+    assert_eq!(client.get("/v1/threads/unknown/messages").body, json!({"messages": []}));
     for query in ["?after=x", "?after=a.b", "?limit=0", "?after=a.99999999999999999999"] {
         let refused = client.get(&format!("/v1/threads/t1/messages{query}"));
         refused.assert_envelope(400, "validation_error");
@@ -130,7 +130,7 @@ fn what_was_said_stands_in_the_thread_in_pages() {
 }
 
 #[test]
-fn what_is_said_must_be_something() {
+fn empty_or_invalid_messages_are_rejected() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/agents/mailer", &mailer());
@@ -157,7 +157,7 @@ fn what_is_said_must_be_something() {
     ] {
         client.post("/v1/agents/mailer/runs", &body).assert_envelope(400, "validation_error");
     }
-    client.post("/v1/agents/nobody/runs", &json!({"message": "a"})).assert_envelope(404, "not_found");
+    client.post("/v1/agents/unknown/runs", &json!({"message": "a"})).assert_envelope(404, "not_found");
     let long = json!({"message": "a".repeat(300_000)});
     client.post("/v1/agents/mailer/runs", &long).assert_envelope(413, "payload_too_large");
     let first = client.post("/v1/threads/t1/messages", &json!({"message": "a"}));
@@ -167,19 +167,22 @@ fn what_is_said_must_be_something() {
 }
 
 #[test]
-fn nothing_is_found_in_a_thread_that_never_was() {
+fn an_unknown_thread_has_no_runs_and_rejects_commands() {
     let server = Server::start();
     let client = &server.client;
     for path in ["runs/active", "runs/latest"] {
-        client.get(&format!("/v1/threads/nobody/{path}")).assert_envelope(404, "not_found");
+        client.get(&format!("/v1/threads/unknown/{path}")).assert_envelope(404, "not_found");
     }
-    assert_eq!(client.get("/v1/threads/nobody/runs").body, json!({"runs": []}));
-    client.post("/v1/threads/nobody/cancel", &json!({})).assert_envelope(404, "not_found");
+    assert_eq!(client.get("/v1/threads/unknown/runs").body, json!({"runs": []}));
+    client.post("/v1/threads/unknown/cancel", &json!({})).assert_envelope(404, "not_found");
     let decision = json!({"toolCallId": "c1", "action": "resume"});
-    client.post("/v1/threads/nobody/decision", &decision).assert_envelope(404, "not_found");
-    client.post("/v1/runs/nobody/decision", &decision).assert_envelope(404, "not_found");
-    let nothing = client.post("/v1/threads/nobody/interrupt", &json!({})).body;
-    assert_eq!((&nothing["nothingToInterrupt"], &nothing["supersededCount"]), (&json!(true), &json!(0)));
+    client.post("/v1/threads/unknown/decision", &decision).assert_envelope(404, "not_found");
+    client.post("/v1/runs/unknown/decision", &decision).assert_envelope(404, "not_found");
+    let interrupted = client.post("/v1/threads/unknown/interrupt", &json!({})).body;
+    assert_eq!(
+        (&interrupted["nothingToInterrupt"], &interrupted["supersededCount"]),
+        (&json!(true), &json!(0))
+    );
     client.put("/v1/workflows/gated", &gated("gated"));
     let run = client.start_run("gated");
     client.post(&format!("/v1/runs/{run}/decision"), &decision).assert_envelope(404, "not_found");
@@ -198,7 +201,7 @@ fn write(folder: &Path, name: &str, value: &Value) {
 }
 
 #[test]
-fn a_folder_declares_agents_and_keeps_what_is_the_operators() {
+fn an_agent_folder_declares_agents_and_hides_the_operators_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let agents = folder.path().join("agents");
     let model = json!({"provider": "openai", "model": "m", "baseUrl": "http://127.0.0.1:1/v1",
@@ -225,25 +228,25 @@ fn a_folder_declares_agents_and_keeps_what_is_the_operators() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_stops_the_start_and_says_where() {
+fn an_invalid_agent_folder_stops_the_start_and_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let agents = folder.path().join("agents");
     let start = |more: &[&str]| {
         let mut command = Command::new(PROGRAM);
         command.args(["serve", "--listen", "127.0.0.1:0", "--bootstrap-key", KEY, "--data"]);
         command.arg(folder.path().join("data")).arg("--agents").arg(&agents).args(more);
-        let ended = clean(&mut command).stdin(Stdio::null()).output().unwrap();
+        let ended = clear_env(&mut command).stdin(Stdio::null()).output().unwrap();
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
         String::from_utf8(ended.stderr).unwrap()
     };
     assert!(start(&[]).contains("cannot read --agents"));
     write(&agents, "connections.json", &json!({"models": {"main": "gpt"}}));
-    let said = start(&[]);
-    assert!(said.contains("connections.json: models.main: must be an object"), "{said}");
+    let error = start(&[]);
+    assert!(error.contains("connections.json: models.main: must be an object"), "{error}");
     write(&agents, "connections.json", &json!({}));
     write(&agents, "a.json", &json!({"model": {"use": "main"}}));
     write(&agents, "b.json", &json!({"agentId": "mailer", "model": {"use": "x", "apiKey": {"env": "K"}}}));
-    let said = start(&["--strict"]);
-    assert!(said.contains("a.json: agentId: is missing"), "{said}");
-    assert!(said.contains("b.json: model.apiKey: cannot stand beside use"), "{said}");
+    let error = start(&["--strict"]);
+    assert!(error.contains("a.json: agentId: is missing"), "{error}");
+    assert!(error.contains("b.json: model.apiKey: cannot be combined with use"), "{error}");
 }

@@ -1,16 +1,16 @@
-//! Does what docs/agents.md tells a newcomer to do first, line by line, and sees what the page says is to be seen.
+//! Executes the first example of docs/agents.md line by line and compares the output with the page.
 
 use std::process::{Command, Stdio};
 
-use crate::harness::{ANY_PORT, PROGRAM, clean};
+use crate::harness::{ANY_PORT, PROGRAM, clear_env};
 
 const PAGE: &str = include_str!("../../../../docs/agents.md");
-/// What is another one each time.
+/// Values of the page that differ in every execution.
 const RUN: &str = "01a1e1b7-7dce-706e-98e6-7d8513e2713e";
 const AGE: &str = "8s ";
 const PORT: &str = "9025";
 
-/// The blocks under the heading: commands, here documents included, and what they print.
+/// Returns the commands under the heading, with here-documents, and the lines that they print.
 fn first_five_minutes() -> (Vec<String>, Vec<&'static str>) {
     let page = PAGE.split_once("## The first five minutes").unwrap().1.split_once("\n## ").unwrap().0;
     let (mut commands, mut printed): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -33,8 +33,8 @@ fn first_five_minutes() -> (Vec<String>, Vec<&'static str>) {
     (commands, printed)
 }
 
-/// A reader takes a moment before the next line; here what the line needs is waited for.
-fn patiently(command: &str, port: &str) -> String {
+/// Returns a command with a wait for its effect. A reader of the page takes a moment before the next line.
+fn with_wait(command: &str, port: &str) -> String {
     let wait = if command.ends_with("post_office.py &") {
         format!("until (exec 3<> /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do sleep 0.02; done")
     } else if command.starts_with("holdpoint serve") {
@@ -47,7 +47,7 @@ fn patiently(command: &str, port: &str) -> String {
     format!("{}\n{wait}\n", command.replace(PORT, port))
 }
 
-/// A port that no server of other tests is given: those come from the range above.
+/// Returns a port that servers of other tests do not use: the system chooses those from a higher range.
 fn free_port() -> String {
     let mut bytes = [0; 2];
     getrandom::fill(&mut bytes).unwrap();
@@ -55,26 +55,26 @@ fn free_port() -> String {
 }
 
 #[test]
-fn the_first_five_minutes_with_agents_go_as_the_page_says() {
+fn the_commands_of_the_agents_page_print_what_the_page_shows() {
     let folder = tempfile::tempdir().unwrap();
     let (commands, printed) = first_five_minutes();
     let port = free_port();
-    let lines: String = commands.iter().map(|command| patiently(command, &port)).collect();
-    // With jobs, as in a shell that somebody sits at, and none of them left behind.
+    let lines: String = commands.iter().map(|command| with_wait(command, &port)).collect();
+    // Job control as in an interactive shell. The trap ends all jobs.
     let script = format!("set -m\nset -e\ntrap 'kill -9 $(jobs -p)' EXIT\n{lines}");
     let programs = std::path::Path::new(PROGRAM).parent().unwrap().to_str().unwrap();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
     let mut bash = Command::new("timeout");
     bash.args(["60", "bash", "-c", &script]).current_dir(folder.path()).stdin(Stdio::null());
-    let ended = clean(&mut bash).env("PATH", path).env(ANY_PORT.0, ANY_PORT.1).output().unwrap();
-    let said = String::from_utf8(ended.stdout).unwrap();
-    let complaints = String::from_utf8(ended.stderr).unwrap();
-    assert!(ended.status.success(), "{said}\n{complaints}");
-    let run = said.split_once("told run ").unwrap().1.split_once(' ').unwrap().0;
+    let ended = clear_env(&mut bash).env("PATH", path).env(ANY_PORT.0, ANY_PORT.1).output().unwrap();
+    let stdout = String::from_utf8(ended.stdout).unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{stdout}\n{stderr}");
+    let run = stdout.split_once("sent to run ").unwrap().1.split_once(' ').unwrap().0;
     assert_eq!(printed.len(), 11, "{printed:?}");
     for line in printed {
         let line = line.split_once(AGE).map_or(line, |(before, _)| before).replace(RUN, run);
-        assert!(said.contains(&line), "{line:?} is not in\n{said}");
+        assert!(stdout.contains(&line), "{line:?} is not in\n{stdout}");
     }
-    assert_eq!(said.matches("the post office sends").count(), 1, "once: {said}");
+    assert_eq!(stdout.matches("the post office sends").count(), 1, "{stdout}");
 }

@@ -1,21 +1,23 @@
-//! kill -9 around calls that somebody has allowed: before they are made, while they are under way, and when their result
-//! is on record. With an MCP server that is a program, with one behind a URL, and with plain HTTP requests.
+//! kill -9 around approved tool calls: before they are made, while they are in flight, and after their result is
+//! recorded. The tools are an MCP server that is a program, one behind a URL, and HTTP requests.
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, on_both};
-use crate::workshop::{Errand, Note, Workshop, cancel, descendants, gone, of_call, resume, until};
+use crate::test_database::{TestDatabase, on_both};
+use crate::tool_server::{
+    AgentRun, Note, ToolServer, cancel, descendants, of_call, resume, wait_for_process_end, wait_until,
+};
 
 const CONFIRM: &str = "tool:PermissionConfirm";
 const UNKNOWN: &str = "tool:OutcomeUnknown";
 
-/// Threads that are decided about before a kill, and how often that is done.
-const ERRANDS: usize = 6;
+/// Runs per kill, and the number of kills.
+const AGENT_RUNS: usize = 6;
 const KILLS: usize = 3;
 
 on_both!(
-    what_was_decided_before_kill_9_is_made_once_after_it,
-    a_result_on_record_is_not_asked_for_again_by_whoever_decides_about_the_next_call,
+    a_call_decided_before_kill_9_is_made_once_after_it,
+    a_recorded_result_is_kept_when_the_next_call_is_decided,
 );
 
 macro_rules! with_each_kind_of_tool {
@@ -28,232 +30,233 @@ macro_rules! with_each_kind_of_tool {
         mod $kind {
             $(#[test]
             fn $test() {
-                super::$test(crate::workshop::Workshop::$kind());
+                super::$test(crate::tool_server::ToolServer::$kind());
             })+
         }
     };
 }
 
-// On SQLite the next start knows that whoever was at it is gone. On PostgreSQL that takes until its lease is over, which
-// is for the tests of several nodes.
+// On SQLite the next start knows that the previous process has ended. On PostgreSQL its lease must expire first; the
+// tests with several nodes cover that.
 with_each_kind_of_tool!(
-    a_call_that_was_under_way_is_asked_about_and_made_again_if_somebody_says_so,
-    a_call_that_was_under_way_is_asked_about_and_left_if_somebody_says_so,
-    a_call_that_was_under_way_is_asked_about_and_not_made_again_if_somebody_knows_its_result,
-    a_call_that_was_under_way_and_may_be_repeated_is_repeated_without_a_question,
-    a_result_on_record_is_not_asked_for_again_though_another_call_was_under_way,
+    a_call_in_flight_is_escalated_and_retried_if_approved,
+    a_call_in_flight_is_escalated_and_not_retried_if_cancelled,
+    a_call_in_flight_is_escalated_and_not_retried_if_its_result_is_given,
+    an_idempotent_call_in_flight_is_retried_without_an_approval,
+    a_recorded_result_is_kept_while_another_call_was_in_flight,
 );
 
-fn kinds() -> [Workshop; 3] {
-    [Workshop::program(), Workshop::web(), Workshop::plain()]
+fn kinds() -> [ToolServer; 3] {
+    [ToolServer::program(), ToolServer::web(), ToolServer::plain()]
 }
 
-/// The first decision counts when it is acknowledged, and waits for the second one, which comes after the kill.
-fn what_was_decided_before_kill_9_is_made_once_after_it(place: &Place) {
-    for (at, workshop) in kinds().into_iter().enumerate() {
-        let calls = [workshop.call("c1", "first"), workshop.call("c2", "second")];
+/// The first decision is stored when it is acknowledged. The calls wait for the second decision, after the kill.
+fn a_call_decided_before_kill_9_is_made_once_after_it(database: &TestDatabase) {
+    for (at, tool_server) in kinds().into_iter().enumerate() {
+        let calls = [tool_server.call("c1", "first"), tool_server.call("c2", "second")];
         let agent = format!("clerk{at}");
         let steps = json!([{"calls": calls}, {"text": "Done."}]);
-        workshop.hire(&agent, &steps, &json!({"resume": "wait_all"}));
-        let mut server = workshop.open(place);
-        let errand = Errand::begin(&server.client, &agent, &agent);
-        errand.asked(CONFIRM, &["c1", "c2"]);
-        let errand = Errand { client: &server.client.clone(), ..errand };
-        errand.decide(&resume("c1"));
+        tool_server.declare_agent(&agent, &steps, &json!({"resume": "wait_all"}));
+        let mut server = tool_server.start(database);
+        let agent_run = AgentRun::start(&server.client, &agent, &agent);
+        agent_run.wait_for_tickets(CONFIRM, &["c1", "c2"]);
+        let agent_run = AgentRun { client: &server.client.clone(), ..agent_run };
+        agent_run.decide(&resume("c1"));
         server.kill();
-        assert!(workshop.done().is_empty());
-        let server = workshop.open(place);
-        let errand = errand.with(&server.client);
-        errand.asked(CONFIRM, &["c2"]);
-        assert!(workshop.done().is_empty(), "the other one is yet to be decided");
-        errand.decide(&resume("c2"));
-        errand.completed();
-        let mut done = workshop.done();
+        assert!(tool_server.effects().is_empty());
+        let server = tool_server.start(database);
+        let agent_run = agent_run.with(&server.client);
+        agent_run.wait_for_tickets(CONFIRM, &["c2"]);
+        assert!(tool_server.effects().is_empty(), "the other call is not decided yet");
+        agent_run.decide(&resume("c2"));
+        agent_run.wait_for_completion();
+        let mut done = tool_server.effects();
         done.sort();
         assert_eq!(done, ["first", "second"]);
     }
 }
 
-/// The kill comes with the last acknowledgement: some calls are done by then, some are under way, some are not begun.
+/// The kill follows the last acknowledgement: some calls are completed, some are in flight, some have not started.
 #[test]
-fn decisions_are_carried_out_once_whenever_the_kill_comes() {
-    let (place, workshop) = (Place::sqlite(), Workshop::program());
+fn each_decision_is_carried_out_once_at_any_time_of_the_kill() {
+    let (database, tool_server) = (TestDatabase::sqlite(), ToolServer::program());
     for kill in 0..KILLS {
-        let named: Vec<String> = (0..ERRANDS).map(|at| format!("clerk-{kill}-{at}")).collect();
+        let named: Vec<String> = (0..AGENT_RUNS).map(|at| format!("clerk-{kill}-{at}")).collect();
         for name in &named {
-            let steps = json!([{"calls": [workshop.call("c1", name)]}, {"text": "Done: {{lastResult}}"}]);
-            workshop.hire(name, &steps, &json!({}));
+            let steps = json!([{"calls": [tool_server.call("c1", name)]}, {"text": "Done: {{lastResult}}"}]);
+            tool_server.declare_agent(name, &steps, &json!({}));
         }
-        let mut server = workshop.open(&place);
+        let mut server = tool_server.start(&database);
         let client = server.client.clone();
-        let errands: Vec<Errand<'_>> = named.iter().map(|name| Errand::begin(&client, name, name)).collect();
-        errands.iter().for_each(|errand| drop(errand.asked(CONFIRM, &["c1"])));
+        let agent_runs: Vec<AgentRun<'_>> =
+            named.iter().map(|name| AgentRun::start(&client, name, name)).collect();
+        agent_runs.iter().for_each(|agent_run| drop(agent_run.wait_for_tickets(CONFIRM, &["c1"])));
         let programs = descendants(&server);
         assert!(!programs.is_empty());
-        errands.iter().for_each(|errand| errand.decide(&resume("c1")));
+        agent_runs.iter().for_each(|agent_run| agent_run.decide(&resume("c1")));
         server.kill();
-        // A program may still carry out what it was told last; it ends because nobody speaks to it any longer.
-        programs.into_iter().for_each(gone);
-        let server = workshop.open(&place);
-        for (errand, name) in errands.iter().zip(&named) {
-            let errand = errand.with(&server.client);
-            if is_in_doubt(&errand) {
-                let done = workshop.done().contains(name);
+        // A program may still carry out its last call. It ends because its connection is closed.
+        programs.into_iter().for_each(wait_for_process_end);
+        let server = tool_server.start(&database);
+        for (agent_run, name) in agent_runs.iter().zip(&named) {
+            let agent_run = agent_run.with(&server.client);
+            if has_unknown_outcome(&agent_run) {
+                let done = tool_server.effects().contains(name);
                 let known = json!({"toolCallId": "c1", "action": "resume", "result": {"result": name}});
-                errand.decide(&if done { known } else { resume("c1") });
+                agent_run.decide(&if done { known } else { resume("c1") });
             }
-            let log = errand.completed();
+            let log = agent_run.wait_for_completion();
             assert_eq!(of_call(&log, "agent.toolReturned", "c1").len(), 1);
-            assert!(errand.told("c1").1.ends_with(name.as_str()));
-            assert_eq!(workshop.done().iter().filter(|text| *text == name).count(), 1, "{name}");
+            assert!(agent_run.call_result("c1").1.ends_with(name.as_str()));
+            assert_eq!(tool_server.effects().iter().filter(|text| *text == name).count(), 1, "{name}");
         }
     }
 }
 
-/// Waits for the end, or for the question.
-fn is_in_doubt(errand: &Errand<'_>) -> bool {
-    until("the end, or a question", || match errand.client.status(&errand.run).as_str() {
+/// Waits until the run has ended or asks about an unknown outcome. Returns true if it asks.
+fn has_unknown_outcome(agent_run: &AgentRun<'_>) -> bool {
+    wait_until("the end or an open interrupt", || match agent_run.client.status(&agent_run.run).as_str() {
         "completed" => Some(false),
         "waiting-approval" => Some(true),
         _ => None,
     })
 }
 
-/// An agent whose call was allowed, and was under way when the server was killed; the next server runs.
-fn interrupted(workshop: &Workshop, then: impl FnOnce(&Errand<'_>)) {
-    interrupted_after(workshop, &resume("c1"), then);
+/// Approves a call, kills the server while the call is in flight, and restarts it.
+fn kill_during_call(tool_server: &ToolServer, then: impl FnOnce(&AgentRun<'_>)) {
+    kill_during_call_after(tool_server, &resume("c1"), then);
 }
 
-fn interrupted_after(workshop: &Workshop, decision: &Value, then: impl FnOnce(&Errand<'_>)) {
-    let place = Place::sqlite();
-    let steps = json!([{"calls": [workshop.stalling("c1", "first")]}, {"text": "I heard: {{lastResult}}"}]);
-    workshop.hire("clerk", &steps, &json!({}));
-    let mut server = workshop.open(&place);
+fn kill_during_call_after(tool_server: &ToolServer, decision: &Value, then: impl FnOnce(&AgentRun<'_>)) {
+    let database = TestDatabase::sqlite();
+    let steps =
+        json!([{"calls": [tool_server.stalling_call("c1", "first")]}, {"text": "I got: {{lastResult}}"}]);
+    tool_server.declare_agent("clerk", &steps, &json!({}));
+    let mut server = tool_server.start(&database);
     let client = server.client.clone();
-    let errand = Errand::begin(&client, "clerk", "t1");
-    errand.asked(CONFIRM, &["c1"]);
-    errand.decide(decision);
-    workshop.wait_for(1);
+    let agent_run = AgentRun::start(&client, "clerk", "t1");
+    agent_run.wait_for_tickets(CONFIRM, &["c1"]);
+    agent_run.decide(decision);
+    tool_server.wait_for(1);
     let programs = descendants(&server);
     server.kill();
-    programs.into_iter().for_each(gone);
-    let server = workshop.open(&place);
-    then(&errand.with(&server.client));
+    programs.into_iter().for_each(wait_for_process_end);
+    let server = tool_server.start(&database);
+    then(&agent_run.with(&server.client));
 }
 
 fn assert_one_call(notes: &[Note], times: usize) {
     assert_eq!(notes.len(), times, "{notes:?}");
     let same = notes.iter().all(|note| note.key == notes[0].key && note.text == "first");
-    assert!(same && !notes[0].key.is_empty(), "one call, however often it was made: {notes:?}");
+    assert!(same && !notes[0].key.is_empty(), "all attempts have the same key and text: {notes:?}");
 }
 
-fn a_call_that_was_under_way_is_asked_about_and_made_again_if_somebody_says_so(workshop: Workshop) {
-    interrupted(&workshop, |errand| {
-        let tickets = errand.asked(UNKNOWN, &["c1"]);
+fn a_call_in_flight_is_escalated_and_retried_if_approved(tool_server: ToolServer) {
+    kill_during_call(&tool_server, |agent_run| {
+        let tickets = agent_run.wait_for_tickets(UNKNOWN, &["c1"]);
         assert_eq!(tickets[0]["arguments"], json!({"text": "first"}));
-        assert_one_call(&workshop.notes(), 1);
-        errand.decide(&resume("c1"));
-        errand.completed();
-        assert_one_call(&workshop.notes(), 2);
-        assert_eq!(errand.told("c1"), (json!("noted first"), "I heard: noted first".to_owned()));
+        assert_one_call(&tool_server.notes(), 1);
+        agent_run.decide(&resume("c1"));
+        agent_run.wait_for_completion();
+        assert_one_call(&tool_server.notes(), 2);
+        assert_eq!(agent_run.call_result("c1"), (json!("noted first"), "I got: noted first".to_owned()));
     });
 }
 
-fn a_call_that_was_under_way_is_asked_about_and_left_if_somebody_says_so(workshop: Workshop) {
-    interrupted(&workshop, |errand| {
-        errand.asked(UNKNOWN, &["c1"]);
-        errand.decide(&cancel("c1", "leave it"));
-        errand.completed();
-        assert_one_call(&workshop.notes(), 1);
-        assert_eq!(errand.told("c1").0, json!({"cancelled": "leave it"}));
+fn a_call_in_flight_is_escalated_and_not_retried_if_cancelled(tool_server: ToolServer) {
+    kill_during_call(&tool_server, |agent_run| {
+        agent_run.wait_for_tickets(UNKNOWN, &["c1"]);
+        agent_run.decide(&cancel("c1", "leave it"));
+        agent_run.wait_for_completion();
+        assert_one_call(&tool_server.notes(), 1);
+        assert_eq!(agent_run.call_result("c1").0, json!({"cancelled": "leave it"}));
     });
 }
 
-fn a_call_that_was_under_way_is_asked_about_and_not_made_again_if_somebody_knows_its_result(
-    workshop: Workshop,
-) {
-    interrupted(&workshop, |errand| {
-        errand.asked(UNKNOWN, &["c1"]);
-        errand.decide(&json!({"toolCallId": "c1", "action": "resume", "result": {"result": "it was done"}}));
-        errand.completed();
-        assert_one_call(&workshop.notes(), 1);
-        assert_eq!(errand.told("c1"), (json!("it was done"), "I heard: it was done".to_owned()));
+fn a_call_in_flight_is_escalated_and_not_retried_if_its_result_is_given(tool_server: ToolServer) {
+    kill_during_call(&tool_server, |agent_run| {
+        agent_run.wait_for_tickets(UNKNOWN, &["c1"]);
+        agent_run
+            .decide(&json!({"toolCallId": "c1", "action": "resume", "result": {"result": "it was done"}}));
+        agent_run.wait_for_completion();
+        assert_one_call(&tool_server.notes(), 1);
+        assert_eq!(agent_run.call_result("c1"), (json!("it was done"), "I got: it was done".to_owned()));
     });
 }
 
-/// What was allowed is what is asked about, and what is made again.
+/// The interrupt about the unknown outcome and the retry have the approved arguments.
 #[test]
-fn a_call_with_other_arguments_is_made_again_with_those() {
-    let workshop = Workshop::program();
+fn a_retried_call_keeps_its_edited_arguments() {
+    let tool_server = ToolServer::program();
     let edited = json!({"toolCallId": "c1", "action": "resume", "result": {"arguments": {"text": "edited"}}});
-    interrupted_after(&workshop, &edited, |errand| {
-        let tickets = errand.asked(UNKNOWN, &["c1"]);
+    kill_during_call_after(&tool_server, &edited, |agent_run| {
+        let tickets = agent_run.wait_for_tickets(UNKNOWN, &["c1"]);
         assert_eq!(tickets[0]["arguments"], json!({"text": "edited"}));
-        errand.decide(&resume("c1"));
-        errand.completed();
-        assert_eq!(workshop.done(), ["edited", "edited"]);
+        agent_run.decide(&resume("c1"));
+        agent_run.wait_for_completion();
+        assert_eq!(tool_server.effects(), ["edited", "edited"]);
     });
 }
 
-fn a_call_that_was_under_way_and_may_be_repeated_is_repeated_without_a_question(workshop: Workshop) {
-    let workshop = workshop.repeatable();
-    interrupted(&workshop, |errand| {
-        let log = errand.completed();
-        assert_one_call(&workshop.notes(), 2);
+fn an_idempotent_call_in_flight_is_retried_without_an_approval(tool_server: ToolServer) {
+    let tool_server = tool_server.set_idempotent();
+    kill_during_call(&tool_server, |agent_run| {
+        let log = agent_run.wait_for_completion();
+        assert_one_call(&tool_server.notes(), 2);
         let asked: Vec<&Value> = of_call(&log, "holdpoint.tool.suspended", "c1");
-        assert_eq!(asked.len(), 1, "only whether it may be made: {asked:?}");
-        assert_eq!(errand.told("c1").0, json!("noted first"));
+        assert_eq!(asked.len(), 1, "only the permission was asked for: {asked:?}");
+        assert_eq!(agent_run.call_result("c1").0, json!("noted first"));
     });
 }
 
-fn a_result_on_record_is_not_asked_for_again_though_another_call_was_under_way(workshop: Workshop) {
-    let place = Place::sqlite();
-    let calls = [workshop.call("c1", "first"), workshop.stalling("c2", "second")];
+fn a_recorded_result_is_kept_while_another_call_was_in_flight(tool_server: ToolServer) {
+    let database = TestDatabase::sqlite();
+    let calls = [tool_server.call("c1", "first"), tool_server.stalling_call("c2", "second")];
     let steps = json!([{"calls": calls}, {"text": "Done."}]);
-    workshop.hire("clerk", &steps, &json!({"resume": "wait_all"}));
-    let mut server = workshop.open(&place);
+    tool_server.declare_agent("clerk", &steps, &json!({"resume": "wait_all"}));
+    let mut server = tool_server.start(&database);
     let client = server.client.clone();
-    let errand = Errand::begin(&client, "clerk", "t1");
-    errand.asked(CONFIRM, &["c1", "c2"]);
-    errand.decide(&resume("c1"));
-    errand.decide(&resume("c2"));
+    let agent_run = AgentRun::start(&client, "clerk", "t1");
+    agent_run.wait_for_tickets(CONFIRM, &["c1", "c2"]);
+    agent_run.decide(&resume("c1"));
+    agent_run.decide(&resume("c2"));
     let returned =
         |event: &Value| event["type"] == "agent.toolReturned" && event["payload"]["callId"] == "c1";
-    client.until(&errand.run, returned);
-    workshop.wait_for(2);
+    client.wait_for_event(&agent_run.run, returned);
+    tool_server.wait_for(2);
     server.kill();
-    let server = workshop.open(&place);
-    let errand = errand.with(&server.client);
-    errand.asked(UNKNOWN, &["c2"]);
-    errand.decide(&cancel("c2", "leave it"));
-    let log = errand.completed();
-    let mut done = workshop.done();
+    let server = tool_server.start(&database);
+    let agent_run = agent_run.with(&server.client);
+    agent_run.wait_for_tickets(UNKNOWN, &["c2"]);
+    agent_run.decide(&cancel("c2", "leave it"));
+    let log = agent_run.wait_for_completion();
+    let mut done = tool_server.effects();
     done.sort();
     assert_eq!(done, ["first", "second"], "each once");
     assert_eq!(of_call(&log, "agent.toolReturned", "c1").len(), 1);
-    assert_eq!(errand.told("c1").0, json!("noted first"));
+    assert_eq!(agent_run.call_result("c1").0, json!("noted first"));
 }
 
-fn a_result_on_record_is_not_asked_for_again_by_whoever_decides_about_the_next_call(place: &Place) {
-    for (at, workshop) in kinds().into_iter().enumerate() {
+fn a_recorded_result_is_kept_when_the_next_call_is_decided(database: &TestDatabase) {
+    for (at, tool_server) in kinds().into_iter().enumerate() {
         let agent = format!("clerk{at}");
         let steps = json!([
-            {"calls": [workshop.call("c1", "first")]}, {"calls": [workshop.call("c2", "second")]}, {"text": "Done."},
+            {"calls": [tool_server.call("c1", "first")]}, {"calls": [tool_server.call("c2", "second")]}, {"text": "Done."},
         ]);
-        workshop.hire(&agent, &steps, &json!({}));
-        let mut server = workshop.open(place);
+        tool_server.declare_agent(&agent, &steps, &json!({}));
+        let mut server = tool_server.start(database);
         let client = server.client.clone();
-        let errand = Errand::begin(&client, &agent, &agent);
-        errand.asked(CONFIRM, &["c1"]);
-        errand.decide(&resume("c1"));
-        errand.asked(CONFIRM, &["c2"]);
-        assert_eq!(workshop.done(), ["first"]);
+        let agent_run = AgentRun::start(&client, &agent, &agent);
+        agent_run.wait_for_tickets(CONFIRM, &["c1"]);
+        agent_run.decide(&resume("c1"));
+        agent_run.wait_for_tickets(CONFIRM, &["c2"]);
+        assert_eq!(tool_server.effects(), ["first"]);
         server.kill();
-        let server = workshop.open(place);
-        let errand = errand.with(&server.client);
-        errand.decide(&resume("c2"));
-        errand.completed();
-        assert_eq!(workshop.done(), ["first", "second"]);
-        assert_eq!(errand.told("c1").0, json!("noted first"));
+        let server = tool_server.start(database);
+        let agent_run = agent_run.with(&server.client);
+        agent_run.decide(&resume("c2"));
+        agent_run.wait_for_completion();
+        assert_eq!(tool_server.effects(), ["first", "second"]);
+        assert_eq!(agent_run.call_result("c1").0, json!("noted first"));
     }
 }

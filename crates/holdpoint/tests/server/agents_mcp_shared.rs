@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::harness::Server;
-use crate::place::Place;
-use crate::workshop::{Errand, descendants, server_script, until};
+use crate::test_database::TestDatabase;
+use crate::tool_server::{AgentRun, descendants, server_script, wait_until};
 
 /// A folder with the connections `one` and `two`, which are programs.
 fn folder(more: &Value) -> tempfile::TempDir {
@@ -35,15 +35,15 @@ fn programs(server: &Server) -> usize {
 
 #[test]
 fn twelve_agents_that_use_one_connection_share_one_program_in_each_tenant() {
-    let (folder, place) = (folder(&json!({})), Place::sqlite());
-    let server = place.start(&["--agents", folder.path().to_str().unwrap()]);
+    let (folder, database) = (folder(&json!({})), TestDatabase::sqlite());
+    let server = database.start(&["--agents", folder.path().to_str().unwrap()]);
     let run_all = |client: &crate::harness::Client| {
         for at in 0..12 {
             let id = format!("agent-{at}");
             assert_eq!(client.put(&format!("/v1/agents/{id}"), &agent(&["one"])).status, 201);
-            let errand = Errand::begin(client, &id, &id);
-            errand.completed();
-            assert_eq!(errand.told("one"), (json!("one"), "Done: one".to_owned()));
+            let agent_run = AgentRun::start(client, &id, &id);
+            agent_run.wait_for_completion();
+            assert_eq!(agent_run.call_result("one"), (json!("one"), "Done: one".to_owned()));
         }
     };
     run_all(&server.client);
@@ -57,18 +57,18 @@ fn twelve_agents_that_use_one_connection_share_one_program_in_each_tenant() {
 
 #[test]
 fn an_idle_program_is_ended_to_make_room_for_another() {
-    let (folder, place) = (folder(&json!({"programsMax": 1})), Place::sqlite());
-    let server = place.start(&["--agents", folder.path().to_str().unwrap()]);
+    let (folder, database) = (folder(&json!({"programsMax": 1})), TestDatabase::sqlite());
+    let server = database.start(&["--agents", folder.path().to_str().unwrap()]);
     let client = &server.client;
     for (id, connections) in
         [("first", &["one"][..]), ("second", &["two"][..]), ("both", &["one", "two"][..])]
     {
         assert_eq!(client.put(&format!("/v1/agents/{id}"), &agent(connections)).status, 201);
-        let errand = Errand::begin(client, id, id);
-        errand.completed();
+        let agent_run = AgentRun::start(client, id, id);
+        agent_run.wait_for_completion();
         for connection in connections {
-            assert_eq!(errand.told(connection).0, json!(connection), "{id}");
+            assert_eq!(agent_run.call_result(connection).0, json!(connection), "{id}");
         }
-        until("no more programs than are allowed", || (programs(&server) <= 1).then_some(()));
+        wait_until("no more programs than are allowed", || (programs(&server) <= 1).then_some(()));
     }
 }

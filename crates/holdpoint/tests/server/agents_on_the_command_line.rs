@@ -1,4 +1,4 @@
-//! `holdpoint agents`, `threads` and `runs decide` as far as no model is needed.
+//! `holdpoint agents`, `holdpoint threads` and `holdpoint runs decide`, mostly without a model.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -12,7 +12,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn agents_are_declared_listed_and_spoken_to() {
+fn agents_are_declared_listed_and_sent_messages() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mailer.json");
@@ -26,14 +26,14 @@ fn agents_are_declared_listed_and_spoken_to() {
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(shown["definition"], definition);
 
-    let told = server.run(&["agents", "run", "mailer", "Write to Bob", "--thread", "bob"]);
-    assert!(told.status.success() && text(&told).contains("in thread bob"), "{told:?}");
+    let output = server.run(&["agents", "run", "mailer", "Write to Bob", "--thread", "bob"]);
+    assert!(output.status.success() && text(&output).contains("in thread bob"), "{output:?}");
     let queue = text(&server.run(&["mailbox", "list", "latest"]));
     assert!(queue.contains("DISPATCH") && queue.lines().count() >= 2, "{queue}");
     assert_eq!(text(&server.run(&["mailbox", "list", "bob"])).lines().count(), queue.lines().count());
-    let said = server.run(&["threads", "say", "bob", "And to Ann", "--json"]);
-    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-    assert_eq!(said["threadId"], "bob", "{said}");
+    let sent = server.run(&["threads", "say", "bob", "And to Ann", "--json"]);
+    let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    assert_eq!(sent["threadId"], "bob", "{sent}");
     let messages = text(&server.run(&["threads", "messages", "bob"]));
     let lines: Vec<&str> = messages.lines().collect();
     assert_eq!(lines.len(), 2, "{messages}");
@@ -45,8 +45,8 @@ fn agents_are_declared_listed_and_spoken_to() {
     assert_eq!(rest.trim_end(), lines[1]);
     let runs = text(&server.run(&["threads", "runs", "bob"]));
     assert!(runs.contains("mailer"), "{runs}");
-    let nothing = text(&server.run(&["threads", "interrupt", "nobody"]));
-    assert_eq!(nothing, "nothing was to be interrupted in thread nobody\n");
+    let nothing = text(&server.run(&["threads", "interrupt", "unknown"]));
+    assert_eq!(nothing, "thread unknown has no open run\n");
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn events_of_a_thread_are_listed_and_followed() {
     let model = json!({"provider": "scripted", "steps": [{"text": "Yes."}]});
     server.client.put("/v1/agents/clerk", &json!({"model": model}));
     let say = |words: &str| {
-        let told = server.run(&["threads", "say", "bob", words, "--agent", "clerk", "--json"]);
-        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-        let run = told["runId"].as_str().unwrap().to_owned();
-        server.client.ended(&run);
+        let output = server.run(&["threads", "say", "bob", words, "--agent", "clerk", "--json"]);
+        let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let run = output["runId"].as_str().unwrap().to_owned();
+        server.client.wait_for_end(&run);
         run
     };
     let (first, second) = (say("one"), say("two"));
@@ -70,7 +70,7 @@ fn events_of_a_thread_are_listed_and_followed() {
     let whole = server.run(&["threads", "events", "bob", "--json"]);
     let whole: Value = serde_json::from_slice(&whole.stdout).unwrap();
     let events = whole["events"].as_array().unwrap();
-    assert_eq!(events.len() + 2, lines.len(), "every event, and two runs");
+    assert_eq!(events.len() + 2, lines.len(), "a line for each event and each run");
     let after = events[3]["cursor"].as_str().unwrap();
     let rest = server.run(&["threads", "events", "bob", "--after", after, "--json"]);
     let rest: Value = serde_json::from_slice(&rest.stdout).unwrap();
@@ -85,11 +85,11 @@ fn events_of_a_thread_are_listed_and_followed() {
     let seen: Vec<Value> = events[4..].iter().map(|_| next()).collect();
     assert_eq!(seen[..], events[4..]);
     let third = say("three");
-    assert_eq!(next()["runId"], json!(third), "it goes on with what begins later");
+    assert_eq!(next()["runId"], json!(third), "it follows runs that start later");
     following.kill().unwrap();
     following.wait().unwrap();
 
-    let unknown = server.run(&["threads", "events", "nobody"]);
+    let unknown = server.run(&["threads", "events", "unknown"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(
         text(&unknown).contains("thread not found") && text(&unknown).contains("threads say"),
@@ -97,14 +97,15 @@ fn events_of_a_thread_are_listed_and_followed() {
     );
     let wrong = server.run(&["threads", "events", "bob", "--after", "x", "--follow"]);
     assert!(text(&wrong).contains("after: is not a cursor"), "{wrong:?}");
-    for nobody in [&["agents", "show", "nobody"][..], &["threads", "say", "t", "hi", "--agent", "nobody"]] {
-        let told = text(&server.run(nobody));
-        assert!(told.contains("holdpoint agents list") && !told.contains("workflows"), "{told}");
+    for command in [&["agents", "show", "unknown"][..], &["threads", "say", "t", "hi", "--agent", "unknown"]]
+    {
+        let output = text(&server.run(command));
+        assert!(output.contains("holdpoint agents list") && !output.contains("workflows"), "{output}");
     }
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_sent() {
+fn wrong_usage_is_reported_before_a_request_is_sent() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nameless.json");
@@ -112,7 +113,7 @@ fn what_is_wrong_is_said_before_anything_is_sent() {
     let refused = server.run(&["agents", "put", file.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused).contains("it has no `agentId`"), "{refused:?}");
-    assert_eq!(server.run(&["agents", "show", "nobody"]).status.code(), Some(1));
+    assert_eq!(server.run(&["agents", "show", "unknown"]).status.code(), Some(1));
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let run = server.client.start_run("gated");
     for flags in [&["--call", "c1"][..], &["--call", "c1", "--resume", "--cancel"], &["--resume"]] {

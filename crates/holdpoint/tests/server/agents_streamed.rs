@@ -1,4 +1,4 @@
-//! Whoever reads the messages of a run hears its agent while it speaks.
+//! Streams of `messages` contain the output of the model while it is generated.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{KEY, Server};
 
-/// Takes one request, and begins an answer.
-fn asked(listener: &TcpListener) -> TcpStream {
+/// Reads one request and starts a response.
+fn accept_request(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
@@ -30,20 +30,20 @@ fn asked(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-fn say(stream: &mut TcpStream, text: &str, finish: Option<&str>) {
+fn send_chunk(stream: &mut TcpStream, text: &str, finish: Option<&str>) {
     let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": finish});
     let data = json!({"model": "small", "choices": [choice]});
     stream.write_all(format!("data: {data}\n\n").as_bytes()).unwrap();
 }
 
-/// The data of the next frame.
+/// Returns the data of the next frame.
 fn next(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> Option<Value> {
     let data = lines.map(Result::unwrap).find_map(|line| line.strip_prefix("data: ").map(str::to_owned))?;
     Some(serde_json::from_str(&data).unwrap())
 }
 
 #[test]
-fn what_an_agent_says_is_streamed_to_readers_of_messages_as_it_comes() {
+fn model_output_is_streamed_to_message_readers_as_it_arrives() {
     let endpoint = TcpListener::bind("127.0.0.1:0").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let agents = folder.path().join("agents");
@@ -55,8 +55,8 @@ fn what_an_agent_says_is_streamed_to_readers_of_messages_as_it_comes() {
     std::fs::write(agents.join("mailer.json"), agent.to_string()).unwrap();
     let flags = ["--agents", agents.to_str().unwrap()];
     let server = Server::start_in(&folder.path().join("data"), &flags);
-    let begun = server.client.post("/v1/agents/mailer/runs", &json!({"message": "Say hello"}));
-    let run = begun.body["runId"].as_str().unwrap_or_else(|| panic!("{begun:?}")).to_owned();
+    let started = server.client.post("/v1/agents/mailer/runs", &json!({"message": "Say hello"}));
+    let run = started.body["runId"].as_str().unwrap_or_else(|| panic!("{started:?}")).to_owned();
 
     let url = format!("{}/v1/runs/{run}/events?streamMode=messages", server.url);
     let request = ureq::get(&url).header("authorization", format!("Bearer {KEY}"));
@@ -64,18 +64,18 @@ fn what_an_agent_says_is_streamed_to_readers_of_messages_as_it_comes() {
     let mut lines = BufReader::new(response.body_mut().as_reader()).lines();
     assert_eq!(next(&mut lines).unwrap()["type"], "holdpoint.message.added");
 
-    let mut model = asked(&endpoint);
+    let mut model = accept_request(&endpoint);
     for (index, text) in ["Hello", ", Bob"].into_iter().enumerate() {
-        say(&mut model, text, None);
-        let heard = next(&mut lines).unwrap();
+        send_chunk(&mut model, text, None);
+        let chunk = next(&mut lines).unwrap();
         let payload = json!({
             "nodeId": "agent", "runId": run, "chunk": text, "isLast": false,
             "meta": {"messageId": "reply-1", "attempt": 1, "index": index},
         });
-        assert_eq!((&heard["type"], &heard["payload"]), (&json!("ai.message.chunk"), &payload));
-        assert_eq!(server.client.status(&run), "running", "the model still speaks");
+        assert_eq!((&chunk["type"], &chunk["payload"]), (&json!("ai.message.chunk"), &payload));
+        assert_eq!(server.client.status(&run), "running", "the model is not finished");
     }
-    say(&mut model, ".", Some("stop"));
+    send_chunk(&mut model, ".", Some("stop"));
     model.write_all(b"data: [DONE]\n\n").unwrap();
     drop(model);
     let last = next(&mut lines).unwrap();
@@ -89,5 +89,5 @@ fn what_an_agent_says_is_streamed_to_readers_of_messages_as_it_comes() {
     let replied = next(&mut lines).unwrap();
     assert_eq!(replied["type"], "holdpoint.model.replied");
     assert_eq!(next(&mut lines), None, "the stream ends with the run");
-    assert_eq!(server.client.ended(&run).last().unwrap()["type"], "run.completed");
+    assert_eq!(server.client.wait_for_end(&run).last().unwrap()["type"], "run.completed");
 }

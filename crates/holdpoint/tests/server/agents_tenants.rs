@@ -1,12 +1,12 @@
-//! An attacker with a key of one tenant tries to use the operator's connections: those of other tenants, and those that
-//! were made from the files of agents.
+//! An attacker with a key of one tenant tries to use the operator's connections: connections of other tenants, and
+//! connections from agent files.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server};
-use crate::place::{Place, on_both};
 use crate::receiver::Receiver;
-use crate::workshop::server_script;
+use crate::test_database::{TestDatabase, on_both};
+use crate::tool_server::server_script;
 
 on_both!(
     another_tenant_calls_no_connection_of_the_operator,
@@ -14,18 +14,18 @@ on_both!(
     a_key_that_writes_definitions_cannot_get_past_the_ask_rule_of_a_connection,
 );
 
-/// A folder with the connection `shell`, the agent `mailer` with a tool of its own, and a file that programs write to.
-struct Office {
+/// A folder with several connections, the agent `mailer` with its own tool, and a file that records tool calls.
+struct AgentFolder {
     folder: tempfile::TempDir,
     mail: Receiver,
 }
 
-impl Office {
+impl AgentFolder {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), mail: Receiver::start() }
     }
 
-    fn open(&self, place: &Place) -> Server {
+    fn start_server(&self, database: &TestDatabase) -> Server {
         let agents = self.folder.path().join("agents");
         std::fs::create_dir_all(&agents).unwrap();
         let notes = self.folder.path().join("notes");
@@ -47,13 +47,13 @@ impl Office {
             &json!({"agentId": "mailer", "tools": [send],
             "model": {"provider": "scripted", "steps": steps}, "permissions": {"default": "ask"}}),
         );
-        place.start(&["--agents", agents.to_str().unwrap(), "--strict", "--outgoing-allow-loopback"])
+        database.start(&["--agents", agents.to_str().unwrap(), "--strict", "--outgoing-allow-loopback"])
     }
 
     /// The number of calls that had an effect.
     fn calls(&self) -> usize {
         let notes = std::fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default();
-        notes.lines().count() + self.mail.so_far().len()
+        notes.lines().count() + self.mail.requests().len()
     }
 }
 
@@ -79,29 +79,33 @@ fn agent(tools: &Value) -> Value {
 
 /// Starts a run of an agent and returns the error with which it fails.
 fn failure(client: &Client, agent: &str) -> Value {
-    let begun = client.post(&format!("/v1/agents/{agent}/runs"), &json!({"message": "Go"}));
-    assert_eq!(begun.status, 202, "{begun:?}");
-    failure_of_run(client, begun.body["runId"].as_str().unwrap())
+    let started = client.post(&format!("/v1/agents/{agent}/runs"), &json!({"message": "Go"}));
+    assert_eq!(started.status, 202, "{started:?}");
+    failure_of_run(client, started.body["runId"].as_str().unwrap())
 }
 
 fn failure_of_run(client: &Client, run: &str) -> Value {
-    let log = client.ended(run);
+    let log = client.wait_for_end(run);
     let last = log.last().unwrap();
     assert_eq!(last["type"], "run.failed", "{log:#?}");
     last["payload"]["error"].clone()
 }
 
-fn another_tenant_calls_no_connection_of_the_operator(place: &Place) {
-    let office = Office::new();
-    let server = office.open(place);
+fn another_tenant_calls_no_connection_of_the_operator(database: &TestDatabase) {
+    let agent_folder = AgentFolder::new();
+    let server = agent_folder.start_server(database);
     let evil = attacker(&server, "evil");
     let declare = |id: &str, tools: Value| evil.put(&format!("/v1/agents/{id}"), &agent(&tools));
     assert_eq!(declare("pwn", json!([{"type": "mcp", "use": "shell"}])).status, 201);
     let foreign = failure(&evil, "pwn");
-    assert_eq!(declare("missing", json!([{"type": "mcp", "use": "nothing"}])).status, 201);
+    assert_eq!(declare("missing", json!([{"type": "mcp", "use": "absent"}])).status, 201);
     let missing = failure(&evil, "missing");
     assert_eq!(foreign["code"], "agent_unusable", "{foreign}");
-    assert_eq!(foreign.to_string(), missing.to_string().replace("nothing", "shell"), "it tells what exists");
+    assert_eq!(
+        foreign.to_string(),
+        missing.to_string().replace("absent", "shell"),
+        "the message must not reveal which connections exist"
+    );
 
     // Names of agent files are refused whether they exist or not, and for an agent of the same name too.
     for (id, name) in [("pwn", "agent:mailer:tool:0"), ("mailer", "agent:mailer:tool:0"), ("pwn", "agent:x")]
@@ -111,7 +115,7 @@ fn another_tenant_calls_no_connection_of_the_operator(place: &Place) {
         assert_eq!(refused.body["details"]["field"], "tools[0].use", "{refused:?}");
     }
 
-    // An agent inside of a workflow is no way around.
+    // An agent node of a workflow has the same restrictions.
     for name in ["shell", "agent:mailer:tool:0"] {
         let mut config = agent(&json!([{"use": name}]));
         config["agentId"] = json!("mailer");
@@ -122,20 +126,20 @@ fn another_tenant_calls_no_connection_of_the_operator(place: &Place) {
         let error = failure_of_run(&evil, &evil.start_run("flow"));
         assert_eq!(error["code"], "agent_unusable", "{error}");
     }
-    assert_eq!(office.calls(), 0, "nothing was called");
+    assert_eq!(agent_folder.calls(), 0, "no tool was called");
 
-    // A connection for all tenants says so.
+    // A connection with `tenants: ["*"]` serves all tenants.
     let shared = agent(&json!([{"type": "mcp", "use": "shared"}]));
     assert_eq!(evil.put("/v1/agents/guest", &shared).status, 201);
-    let begun = evil.post("/v1/agents/guest/runs", &json!({"message": "Go"}));
-    let log = evil.ended(begun.body["runId"].as_str().unwrap());
+    let started = evil.post("/v1/agents/guest/runs", &json!({"message": "Go"}));
+    let log = evil.wait_for_end(started.body["runId"].as_str().unwrap());
     assert_eq!(log.last().unwrap()["type"], "run.completed", "{log:#?}");
-    assert_eq!(office.calls(), 1);
+    assert_eq!(agent_folder.calls(), 1);
 }
 
-fn a_connection_of_an_agent_file_serves_that_agent_alone(place: &Place) {
-    let office = Office::new();
-    let server = office.open(place);
+fn a_connection_of_an_agent_file_serves_that_agent_alone(database: &TestDatabase) {
+    let agent_folder = AgentFolder::new();
+    let server = agent_folder.start_server(database);
     let client = &server.client;
     // The definition of the file asks before it calls. Another definition may not use its connection.
     let shown = client.get("/v1/agents/mailer").body["definition"].clone();
@@ -149,32 +153,32 @@ fn a_connection_of_an_agent_file_serves_that_agent_alone(place: &Place) {
         assert_eq!(refused.body["details"]["field"], "tools[0].use", "{refused:?}");
     }
     // The agent of the file still works, and still asks.
-    let begun = client.post("/v1/agents/mailer/runs", &json!({"message": "Go", "threadId": "t"}));
-    let errand = crate::workshop::Errand {
+    let started = client.post("/v1/agents/mailer/runs", &json!({"message": "Go", "threadId": "t"}));
+    let agent_run = crate::tool_server::AgentRun {
         client,
-        run: begun.body["runId"].as_str().unwrap().to_owned(),
+        run: started.body["runId"].as_str().unwrap().to_owned(),
         thread: "t".to_owned(),
     };
-    errand.asked("tool:PermissionConfirm", &["c1"]);
-    assert_eq!(office.calls(), 0);
-    errand.decide(&crate::workshop::resume("c1"));
-    errand.completed();
-    assert_eq!(office.calls(), 1);
+    agent_run.wait_for_tickets("tool:PermissionConfirm", &["c1"]);
+    assert_eq!(agent_folder.calls(), 0);
+    agent_run.decide(&crate::tool_server::resume("c1"));
+    agent_run.wait_for_completion();
+    assert_eq!(agent_folder.calls(), 1);
 }
 
-fn a_key_that_writes_definitions_cannot_get_past_the_ask_rule_of_a_connection(place: &Place) {
-    let office = Office::new();
-    let server = office.open(place);
+fn a_key_that_writes_definitions_cannot_get_past_the_ask_rule_of_a_connection(database: &TestDatabase) {
+    let agent_folder = AgentFolder::new();
+    let server = agent_folder.start_server(database);
     let mallory = attacker(&server, "default");
     let mut open = agent(&json!([{"type": "mcp", "use": "guarded", "name": "mine"}]));
     open["approval"] = json!({"approversList": ["mallory"]});
     assert_eq!(mallory.put("/v1/agents/pwn", &open).status, 201);
-    let begun = mallory.post("/v1/agents/pwn/runs", &json!({"message": "Go", "threadId": "t"}));
-    let run = begun.body["runId"].as_str().unwrap().to_owned();
-    let errand = crate::workshop::Errand { client: &mallory, run, thread: "t".to_owned() };
-    errand.asked("tool:PermissionConfirm", &["c1"]);
-    let path = format!("/v1/runs/{}/decision", errand.run);
-    let decided = mallory.post(&path, &crate::workshop::resume("c1"));
+    let started = mallory.post("/v1/agents/pwn/runs", &json!({"message": "Go", "threadId": "t"}));
+    let run = started.body["runId"].as_str().unwrap().to_owned();
+    let agent_run = crate::tool_server::AgentRun { client: &mallory, run, thread: "t".to_owned() };
+    agent_run.wait_for_tickets("tool:PermissionConfirm", &["c1"]);
+    let path = format!("/v1/runs/{}/decision", agent_run.run);
+    let decided = mallory.post(&path, &crate::tool_server::resume("c1"));
     decided.assert_envelope(403, "forbidden");
-    assert_eq!(office.calls(), 0, "nothing was called");
+    assert_eq!(agent_folder.calls(), 0, "no tool was called");
 }

@@ -1,22 +1,22 @@
-//! AG-UI over real HTTP: an agent whose calls wait for somebody, and a front end that decides. Every stream is held
-//! against the order that clients insist on.
+//! AG-UI over HTTP: an agent whose tool calls wait for an approval, and a front end that decides. Every stream is
+//! checked against the order of events that AG-UI clients require.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server};
-use crate::receiver::{Delivered, Receiver};
+use crate::receiver::{ReceivedRequest, Receiver};
 use crate::verifier::verify;
 
 pub(crate) const FLAGS: [&str; 1] = ["--outgoing-allow-loopback"];
 
-/// A server with an agent, and the post office that its mails go to.
-pub(crate) struct World {
+/// A server with the agent `mailer`, and the receiver of its mails.
+pub(crate) struct AguiFixture {
     pub server: Server,
     pub post_office: Receiver,
     _folder: tempfile::TempDir,
 }
 
-impl World {
+impl AguiFixture {
     pub(crate) fn new(agent: impl FnOnce(&str) -> Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::start_in(&folder.path().join("data"), &FLAGS);
@@ -25,13 +25,13 @@ impl World {
         Self { server, post_office, _folder: folder }
     }
 
-    pub(crate) fn front(&self) -> Front {
-        Front::new(&self.server.client, "mailer", "t1")
+    pub(crate) fn front_end(&self) -> FrontEnd {
+        FrontEnd::new(&self.server.client, "mailer", "t1")
     }
 
-    /// What was sent, in the order of its coming.
+    /// Returns the mails that were sent, in order of arrival.
     pub(crate) fn mails(&self) -> Vec<Value> {
-        self.post_office.so_far().iter().map(Delivered::json).collect()
+        self.post_office.requests().iter().map(ReceivedRequest::json).collect()
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn declare(client: &Client, agent: &Value) {
     assert_eq!(declared.status, 201, "{declared:?}");
 }
 
-/// An agent that wants to send these mails at once, and has a last word.
+/// Returns an agent that sends these mails with concurrent calls and then ends with a text.
 pub(crate) fn mailer(url: &str, behavior: &str, to: &[&str]) -> Value {
     let call = |(to, at): (&&str, u32)| json!({"id": format!("c{at}"), "name": "sendEmail", "arguments": {"to": to, "subject": "Hi"}});
     let calls: Vec<Value> = to.iter().zip(1..).map(call).collect();
@@ -55,22 +55,22 @@ pub(crate) fn mailer(url: &str, behavior: &str, to: &[&str]) -> Value {
     })
 }
 
-pub(crate) fn asking(url: &str) -> Value {
+pub(crate) fn asking_agent(url: &str) -> Value {
     mailer(url, "ask", &["bob@example.test"])
 }
 
 /// A front end on one thread.
-pub(crate) struct Front {
+pub(crate) struct FrontEnd {
     client: Client,
     path: String,
     thread: String,
 }
 
-/// What was streamed.
+/// The events of one AG-UI stream.
 #[derive(Debug)]
-pub(crate) struct Told(pub Vec<Value>);
+pub(crate) struct AguiEvents(pub Vec<Value>);
 
-impl Front {
+impl FrontEnd {
     pub(crate) fn new(client: &Client, agent: &str, thread: &str) -> Self {
         Self { client: client.clone(), path: format!("/ag-ui/{agent}"), thread: thread.to_owned() }
     }
@@ -84,16 +84,16 @@ impl Front {
         input
     }
 
-    pub(crate) fn post(&self, more: Value) -> Told {
-        Told::of(&self.client, "POST", &self.path, Some(&self.input(more)))
+    pub(crate) fn post(&self, more: Value) -> AguiEvents {
+        AguiEvents::request(&self.client, "POST", &self.path, Some(&self.input(more)))
     }
 
-    pub(crate) fn say(&self, id: &str, text: &str) -> Told {
+    pub(crate) fn say(&self, id: &str, text: &str) -> AguiEvents {
         self.post(json!({"messages": [{"id": id, "role": "user", "content": text}]}))
     }
 
-    /// As a client does that has lost its memory.
-    pub(crate) fn resume(&self, entries: Value) -> Told {
+    /// Resumes without messages, as a client without state does.
+    pub(crate) fn resume(&self, entries: Value) -> AguiEvents {
         self.post(json!({"resume": entries}))
     }
 
@@ -104,19 +104,19 @@ impl Front {
     }
 }
 
-impl Told {
-    pub(crate) fn of(client: &Client, method: &str, path: &str, body: Option<&Value>) -> Self {
+impl AguiEvents {
+    pub(crate) fn request(client: &Client, method: &str, path: &str, body: Option<&Value>) -> Self {
         let body = body.map(Value::to_string);
         let answer = client.exchange(method, path, body.as_deref().map(str::as_bytes), &[]);
         assert_eq!(answer.status(), 200, "{}", answer.body());
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
         assert_eq!(answer.headers()["x-accel-buffering"], "no");
-        assert!(!answer.body().contains('\r'), "clients know LF alone");
+        assert!(!answer.body().contains('\r'), "AG-UI clients accept only LF");
         let frames = answer.body().split("\n\n").filter(|frame| !frame.is_empty() && !frame.starts_with(':'));
         let events = frames.map(|frame| serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap());
-        let told = Self(events.collect());
-        verify(&told.0);
-        told
+        let events = Self(events.collect());
+        verify(&events.0);
+        events
     }
 
     pub(crate) fn kinds(&self) -> Vec<&str> {
@@ -136,7 +136,7 @@ impl Told {
         self
     }
 
-    /// A contract was broken: nothing but that is told.
+    /// Asserts that the stream has only the start and an error with this code.
     pub(crate) fn assert_refused(&self, code: &str) {
         assert_eq!(self.kinds(), ["RUN_STARTED", "RUN_ERROR"], "{self:?}");
         assert_eq!(self.last()["code"], code, "{self:?}");
@@ -151,7 +151,7 @@ impl Told {
         outcome["interrupts"].as_array().unwrap().clone()
     }
 
-    /// Ids of what is waited for.
+    /// Returns the ids of the open interrupts.
     pub(crate) fn ids(&self) -> Vec<String> {
         self.interrupts().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
     }
@@ -175,53 +175,56 @@ pub(crate) fn cancelled(id: &str) -> Value {
 
 #[test]
 fn a_plain_run_streams_its_answer_and_ends() {
-    let world = World::new(
+    let fixture = AguiFixture::new(
         |_| json!({"agentId": "mailer", "model": {"provider": "scripted", "steps": [{"text": "Hello there."}]}}),
     );
-    let told = world.front().say("u1", "Hello");
-    let last = told.assert_success().last();
+    let events = fixture.front_end().say("u1", "Hello");
+    let last = events.assert_success().last();
     assert_eq!((&last["threadId"], &last["runId"]), (&json!("t1"), &json!("wire-run")));
     let texts: Vec<_> =
-        told.find("TEXT_MESSAGE_CONTENT").iter().map(|one| one["delta"].as_str().unwrap()).collect();
+        events.find("TEXT_MESSAGE_CONTENT").iter().map(|one| one["delta"].as_str().unwrap()).collect();
     assert_eq!(texts.concat(), "Hello there.");
-    let messages = told.messages();
+    let messages = events.messages();
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!((&messages[0]["id"], &messages[0]["role"]), (&json!("u1"), &json!("user")));
     assert_eq!(
         messages[1]["id"],
-        told.find("TEXT_MESSAGE_START")[0]["messageId"],
-        "one name for one message"
+        events.find("TEXT_MESSAGE_START")[0]["messageId"],
+        "the message has the same id in both events"
     );
-    let again = world.front().say("u1", "Hello");
+    let again = fixture.front_end().say("u1", "Hello");
     assert_eq!(
         again.assert_success().kinds(),
         ["RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
     );
-    assert_eq!(again.messages(), messages, "a request that is sent again executes nothing");
-    let more = world.front().say("u2", "And now?");
+    assert_eq!(again.messages(), messages, "a repeated request has no effect");
+    let more = fixture.front_end().say("u2", "And now?");
     assert_eq!(more.assert_success().messages().len(), 4);
 }
 
 #[test]
-fn a_call_that_is_approved_is_made_and_told_on_its_own_name() {
-    let world = World::new(asking);
-    let first = world.front().say("u1", "Write to Bob");
+fn an_approved_call_is_made_and_its_result_names_the_call() {
+    let fixture = AguiFixture::new(asking_agent);
+    let first = fixture.front_end().say("u1", "Write to Bob");
     let interrupts = first.interrupts();
     let (shown, start) = (&interrupts[0], first.find("TOOL_CALL_START")[0]);
     assert_eq!((interrupts.len(), &shown["reason"]), (1, &json!("tool_call")));
     assert_eq!(shown["toolCallId"], start["toolCallId"]);
     assert_eq!(first.find("TOOL_CALL_ARGS")[0]["delta"], r#"{"to":"bob@example.test","subject":"Hi"}"#);
-    assert!(first.find("TOOL_CALL_RESULT").is_empty() && world.mails().is_empty(), "nothing was done");
+    assert!(first.find("TOOL_CALL_RESULT").is_empty() && fixture.mails().is_empty(), "no call was made");
     let reply = &first.messages()[1];
     assert_eq!(reply["toolCalls"][0]["id"], start["toolCallId"], "the proposal is in the messages");
-    let pending = world.server.client.get("/v1/interrupts").body;
-    assert_eq!(pending["interrupts"][0]["interruptId"], shown["id"], "the same pause everywhere: {pending}");
-    let second = world.front().resume(json!([approved(&first.ids()[0])]));
+    let pending = fixture.server.client.get("/v1/interrupts").body;
+    assert_eq!(
+        pending["interrupts"][0]["interruptId"], shown["id"],
+        "the same interrupt in both APIs: {pending}"
+    );
+    let second = fixture.front_end().resume(json!([approved(&first.ids()[0])]));
     second.assert_success();
     assert!(second.find("TOOL_CALL_START").is_empty() && second.find("TOOL_CALL_ARGS").is_empty());
     let results = second.find("TOOL_CALL_RESULT");
     assert_eq!((results.len(), &results[0]["toolCallId"]), (1, &start["toolCallId"]));
-    assert_eq!(world.mails(), [json!({"to": "bob@example.test", "subject": "Hi"})]);
+    assert_eq!(fixture.mails(), [json!({"to": "bob@example.test", "subject": "Hi"})]);
     let roles: Vec<_> =
         second.messages().iter().map(|one| one["role"].as_str().unwrap().to_owned()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
@@ -230,39 +233,41 @@ fn a_call_that_is_approved_is_made_and_told_on_its_own_name() {
 }
 
 #[test]
-fn a_call_that_is_denied_is_not_made_and_the_agent_goes_on() {
-    let world = World::new(asking);
-    let first = world.front().say("u1", "Write to Bob");
+fn a_denied_call_is_not_made_and_the_agent_continues() {
+    let fixture = AguiFixture::new(asking_agent);
+    let first = fixture.front_end().say("u1", "Write to Bob");
     let no = resolved(&first.ids()[0], json!({"approved": false, "reason": "not today"}));
-    let second = world.front().resume(json!([no]));
+    let second = fixture.front_end().resume(json!([no]));
     second.assert_success();
     let result = second.find("TOOL_CALL_RESULT")[0]["content"].as_str().unwrap();
     assert!(result.contains("not today"), "{result}");
-    assert!(world.mails().is_empty());
+    assert!(fixture.mails().is_empty());
 }
 
 #[test]
-fn edited_arguments_take_the_place_of_all_others() {
-    let world = World::new(asking);
-    let first = world.front().say("u1", "Write to Bob");
+fn edited_arguments_replace_all_arguments() {
+    let fixture = AguiFixture::new(asking_agent);
+    let first = fixture.front_end().say("u1", "Write to Bob");
     assert_eq!(first.interrupts()[0]["responseSchema"]["properties"]["editedArgs"]["type"], "object");
     let edited = json!({"approved": true, "editedArgs": {"to": "eve@example.test"}});
-    world.front().resume(json!([resolved(&first.ids()[0], edited)])).assert_success();
-    assert_eq!(world.mails(), [json!({"to": "eve@example.test"})], "nothing is merged");
+    fixture.front_end().resume(json!([resolved(&first.ids()[0], edited)])).assert_success();
+    assert_eq!(fixture.mails(), [json!({"to": "eve@example.test"})], "arguments are not merged");
 }
 
 #[test]
-fn of_three_calls_two_are_made_and_one_is_not() {
-    let world = World::new(|url| mailer(url, "ask", &["a@x.test", "b@x.test", "c@x.test"]));
-    let first = world.front().say("u1", "Write to all");
+fn of_three_calls_only_the_two_approved_ones_are_made() {
+    let fixture = AguiFixture::new(|url| mailer(url, "ask", &["a@x.test", "b@x.test", "c@x.test"]));
+    let first = fixture.front_end().say("u1", "Write to all");
     let ids = first.ids();
     assert_eq!(ids.len(), 3);
     let calls: Vec<_> = first.find("TOOL_CALL_START").iter().map(|one| one["toolCallId"].clone()).collect();
     let bound: Vec<_> = first.interrupts().iter().map(|one| one["toolCallId"].clone()).collect();
     assert_eq!(calls, bound);
-    let second = world.front().resume(json!([approved(&ids[0]), cancelled(&ids[2]), approved(&ids[1])]));
+    let second =
+        fixture.front_end().resume(json!([approved(&ids[0]), cancelled(&ids[2]), approved(&ids[1])]));
     second.assert_success();
-    let mut sent: Vec<_> = world.mails().iter().map(|mail| mail["to"].as_str().unwrap().to_owned()).collect();
+    let mut sent: Vec<_> =
+        fixture.mails().iter().map(|mail| mail["to"].as_str().unwrap().to_owned()).collect();
     sent.sort();
     assert_eq!(sent, ["a@x.test", "b@x.test"]);
     let of_third: Vec<_> =
@@ -274,29 +279,29 @@ fn of_three_calls_two_are_made_and_one_is_not() {
 }
 
 #[test]
-fn a_client_before_1_0_is_told_nothing_that_it_does_not_know() {
-    let world = World::new(asking);
-    let front = world.front();
+fn a_client_before_1_0_gets_only_events_of_its_version() {
+    let fixture = AguiFixture::new(asking_agent);
+    let front = fixture.front_end();
     let old = |more: Value| {
         let mut input = front.input(more);
         input.as_object_mut().unwrap().shift_remove("protocolVersion");
-        Told::of(&world.server.client, "POST", "/ag-ui/mailer", Some(&input))
+        AguiEvents::request(&fixture.server.client, "POST", "/ag-ui/mailer", Some(&input))
     };
     let first = old(json!({"messages": [{"id": "u1", "role": "user", "content": "Write"}]}));
     let id = first.ids()[0].clone();
     let run = id.rsplit_once(':').unwrap().0.to_owned();
-    // Another client on the same thread says the same, and both are one.
-    world.server.client.post(&format!("/v1/runs/{run}/cancel"), &json!({"reason": "enough"}));
+    // The run is cancelled outside of AG-UI. Clients of both versions are informed.
+    fixture.server.client.post(&format!("/v1/runs/{run}/cancel"), &json!({"reason": "enough"}));
     let end = old(json!({"resume": [cancelled(&id)]}));
     assert_eq!((&end.last()["type"], &end.last()["code"]), (&json!("RUN_ERROR"), &json!("cancelled")));
-    let newer = world.front().resume(json!([cancelled(&id)]));
+    let newer = fixture.front_end().resume(json!([cancelled(&id)]));
     assert_eq!(newer.last()["outcome"], json!({"type": "cancelled"}));
 }
 
 #[test]
-fn an_input_that_makes_no_sense_is_refused_before_any_stream() {
-    let world = World::new(asking);
-    let client = &world.server.client;
+fn invalid_input_is_rejected_before_the_stream_starts() {
+    let fixture = AguiFixture::new(asking_agent);
+    let client = &fixture.server.client;
     for (body, field) in [
         (json!({"threadId": "", "runId": "r"}), "threadId"),
         (json!({"threadId": "t", "runId": ""}), "runId"),
@@ -313,7 +318,7 @@ fn an_input_that_makes_no_sense_is_refused_before_any_stream() {
     let broken = json!({"threadId": "t", "runId": "r", "resume": [{"interruptId": "x", "status": "maybe"}]});
     client.post("/ag-ui/mailer", &broken).assert_envelope(400, "validation_error");
     let good = json!({"threadId": "t", "runId": "r", "messages": []});
-    client.post("/ag-ui/nobody", &good).assert_envelope(404, "not_found");
+    client.post("/ag-ui/unknown", &good).assert_envelope(404, "not_found");
     client.post("/ag-ui/agent:mailer", &good).assert_envelope(404, "not_found");
     let key = client.post("/v1/keys", &json!({"scopes": ["runs:create"]})).body;
     let limited = client.with_key(key["key"].as_str());

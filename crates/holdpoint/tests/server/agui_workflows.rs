@@ -1,20 +1,20 @@
-//! Workflows behind AG-UI: gates and forms of theirs are interrupts like those of agents.
+//! Workflows over AG-UI: their gates and forms are interrupts like those of agents.
 
 use serde_json::{Value, json};
 
-use crate::agui::{Front, cancelled, resolved};
-use crate::harness::{Server, keyed, line};
+use crate::agui::{FrontEnd, cancelled, resolved};
+use crate::harness::{Server, client_with_key, linear};
 
-fn front(server: &Server, workflow: &Value) -> Front {
+fn front(server: &Server, workflow: &Value) -> FrontEnd {
     let id = workflow["id"].as_str().unwrap();
     let put = server.client.put(&format!("/v1/workflows/{id}"), workflow);
     assert_eq!(put.status, 201, "{put:?}");
-    Front::new(&server.client, id, "t1")
+    FrontEnd::new(&server.client, id, "t1")
 }
 
 fn gated() -> Value {
     let gate = json!({"title": "Ship it?", "actions": ["accept", "reject"]});
-    line(
+    linear(
         "shipping",
         &[
             ("before", "core.noop", json!({})),
@@ -25,7 +25,7 @@ fn gated() -> Value {
 }
 
 #[test]
-fn a_gate_is_a_confirmation_and_its_nodes_are_steps() {
+fn a_gate_is_a_confirmation_and_the_nodes_are_steps() {
     let server = Server::start();
     let front = front(&server, &gated());
     let first = front.say("u1", "Ship");
@@ -51,12 +51,12 @@ fn a_gate_is_a_confirmation_and_its_nodes_are_steps() {
 }
 
 #[test]
-fn a_gate_that_is_cancelled_is_rejected() {
+fn cancelling_a_gate_rejects_it() {
     let server = Server::start();
     let front = front(&server, &gated());
     let id = front.say("u1", "Ship").ids()[0].clone();
-    let told = front.resume(json!([cancelled(&id)]));
-    assert!(["RUN_ERROR", "RUN_FINISHED"].contains(&told.last()["type"].as_str().unwrap()), "{told:?}");
+    let events = front.resume(json!([cancelled(&id)]));
+    assert!(["RUN_ERROR", "RUN_FINISHED"].contains(&events.last()["type"].as_str().unwrap()), "{events:?}");
     let run = id.rsplit_once(':').unwrap().0;
     let resolved = server.client.events(run);
     let answer = resolved.iter().find(|one| one["type"] == "interrupt.resolved").unwrap().to_string();
@@ -64,7 +64,7 @@ fn a_gate_that_is_cancelled_is_rejected() {
 }
 
 #[test]
-fn what_must_not_be_shown_is_not_and_channels_stay_with_their_nodes() {
+fn sensitive_variables_are_not_shown_and_a_returned_state_is_accepted() {
     let server = Server::start();
     let mut workflow = gated();
     workflow["variables"] = json!([
@@ -77,7 +77,7 @@ fn what_must_not_be_shown_is_not_and_channels_stay_with_their_nodes() {
     let state = first.find("STATE_SNAPSHOT").last().unwrap()["snapshot"].clone();
     assert_eq!((&state["plain"], &state["sum"], state.get("pin")), (&json!("shown"), &json!(0), None));
     front.resume(json!([resolved(&first.ids()[0], json!(true))])).assert_success();
-    // What was shown comes back, and is no reason to refuse anything.
+    // The client sends back the state that it got. The server must accept it.
     let input = json!({"threadId": "t1", "runId": "r9", "state": state, "messages": [
         {"id": "u2", "role": "user", "content": "Again"},
     ]});
@@ -88,9 +88,9 @@ fn what_must_not_be_shown_is_not_and_channels_stay_with_their_nodes() {
 }
 
 #[test]
-fn what_another_workflow_left_in_a_thread_is_its_own() {
+fn variables_of_another_workflow_in_the_thread_are_not_shown() {
     let server = Server::start();
-    let mut other = line("other", &[("only", "core.noop", json!({}))]);
+    let mut other = linear("other", &[("only", "core.noop", json!({}))]);
     other["variables"] =
         json!([{"name": "pin", "type": "string", "defaultValue": "SECRET-PIN", "sensitive": true}]);
     front(&server, &other).say("u1", "Begin").assert_success();
@@ -108,11 +108,11 @@ fn filing() -> Value {
         question("quarter", json!({"type": "string", "enum": ["Q1", "Q2", "Q3", "Q4"]})),
         question("year", json!({"type": "integer", "minimum": 2000})),
     ]});
-    line("filing", &[("form", "core.clarificationGate", questions), ("after", "core.noop", json!({}))])
+    linear("filing", &[("form", "core.clarificationGate", questions), ("after", "core.noop", json!({}))])
 }
 
 #[test]
-fn a_form_has_a_schema_and_takes_only_what_fits() {
+fn a_form_has_a_schema_and_rejects_values_that_do_not_match() {
     let server = Server::start();
     let front = front(&server, &filing());
     let first = front.say("u1", "File");
@@ -135,13 +135,13 @@ fn a_form_has_a_schema_and_takes_only_what_fits() {
 }
 
 #[test]
-fn a_form_that_is_cancelled_ends_the_run_for_those_who_may_end_it() {
+fn cancelling_a_form_cancels_the_run_and_requires_runs_cancel() {
     let server = Server::start();
     let front = front(&server, &filing());
     let id = front.say("u1", "File").ids()[0].clone();
     let scopes = ["runs:create", "runs:read", "approvals:respond"];
     let key = server.client.post("/v1/keys", &json!({"scopes": scopes})).body;
-    let limited = Front::new(&server.client.with_key(key["key"].as_str()), "filing", "t1");
+    let limited = FrontEnd::new(&server.client.with_key(key["key"].as_str()), "filing", "t1");
     let refused = limited.resume(json!([cancelled(&id)]));
     refused.assert_refused("FORBIDDEN");
     assert!(refused.last()["message"].as_str().unwrap().contains("runs:cancel"), "{refused:?}");
@@ -149,12 +149,12 @@ fn a_form_that_is_cancelled_ends_the_run_for_those_who_may_end_it() {
     assert_eq!(
         front.resume(json!([cancelled(&id)])).last()["outcome"],
         json!({"type": "cancelled"}),
-        "and again"
+        "a repeated cancel"
     );
 }
 
 #[test]
-fn an_agent_of_another_name_does_not_take_over_a_thread_that_is_open() {
+fn another_agent_cannot_use_a_thread_with_an_open_run() {
     let server = Server::start();
     front(&server, &filing()).say("u1", "File").ids();
     let other = front(&server, &gated());
@@ -162,9 +162,9 @@ fn an_agent_of_another_name_does_not_take_over_a_thread_that_is_open() {
 }
 
 #[test]
-fn reading_about_a_shipped_graph_registers_nothing() {
+fn reading_a_built_in_workflow_does_not_register_it() {
     let server = Server::start();
-    let reader = keyed(&server.client, &json!({"principal": "reader", "scopes": ["runs:read"]}));
+    let reader = client_with_key(&server.client, &json!({"principal": "reader", "scopes": ["runs:read"]}));
     let shown = reader.get("/ag-ui/content-review/capabilities");
     assert_eq!((shown.status, &shown.body["identity"]["type"]), (200, &json!("workflow")), "{shown:?}");
     assert_eq!(reader.get("/ag-ui/content-review/threads/t1").status, 404);
@@ -173,16 +173,16 @@ fn reading_about_a_shipped_graph_registers_nothing() {
         listed["workflows"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect::<Vec<_>>()
     };
     assert!(!ids().contains(&json!("content-review")), "{:?}", ids());
-    Front::new(&server.client, "content-review", "t1").say("u1", "cats");
+    FrontEnd::new(&server.client, "content-review", "t1").say("u1", "cats");
     assert!(ids().contains(&json!("content-review")), "{:?}", ids());
 }
 
 #[test]
-fn a_shipped_graph_is_there_before_its_first_use() {
+fn a_built_in_workflow_is_available_before_its_first_use() {
     let server = Server::start();
     let shown = server.client.get("/ag-ui/content-review/capabilities");
     assert_eq!(shown.status, 200, "{shown:?}");
-    let told = Front::new(&server.client, "content-review", "t1").say("u1", "cats");
-    assert_eq!(told.0[0]["type"], "RUN_STARTED", "{told:?}");
+    let events = FrontEnd::new(&server.client, "content-review", "t1").say("u1", "cats");
+    assert_eq!(events.0[0]["type"], "RUN_STARTED", "{events:?}");
     server.client.get("/ag-ui/content-reviews/capabilities").assert_envelope(404, "not_found");
 }

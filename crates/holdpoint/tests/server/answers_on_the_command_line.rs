@@ -1,17 +1,17 @@
-//! Reading what a run asks and answering it on the command line: each kind has its form, and the wrong one is refused.
+//! Showing and answering interrupts on the command line: each kind has its form, and a wrong form is rejected.
 
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Server, clean, gated};
+use crate::harness::{PROGRAM, Server, clear_env, gated};
 
-fn said(output: &Output) -> String {
+fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 fn expect(output: &Output, code: i32, parts: &[&str]) -> String {
-    let text = said(output);
+    let text = text(output);
     assert_eq!(output.status.code(), Some(code), "{text}");
     for part in parts {
         assert!(text.contains(part), "{part:?} in {text}");
@@ -19,8 +19,8 @@ fn expect(output: &Output, code: i32, parts: &[&str]) -> String {
     text
 }
 
-/// A run that waits at the one node `ask`.
-fn asking(server: &Server, type_id: &str, config: Value) -> String {
+/// Starts a run that waits at its only node `ask`.
+fn start_asking(server: &Server, type_id: &str, config: Value) -> String {
     let mut workflow = gated("asking");
     let mut node = workflow["nodes"][1].clone();
     node["id"] = json!("ask");
@@ -43,19 +43,19 @@ fn resume_value(server: &Server, run: &str) -> Value {
 }
 
 #[test]
-fn a_word_answers_an_approval_and_nothing_else() {
+fn an_action_word_answers_only_approvals() {
     let server = Server::start();
     let questions = json!({"questions": [{"id": "colour", "question": "Which colour?"}]});
-    let run = asking(&server, "core.clarificationGate", questions);
+    let run = start_asking(&server, "core.clarificationGate", questions);
     expect(&server.run(&["answer", &run, "ask", "accept"]), 2, &["waits for clarification", "--set"]);
     expect(&server.run(&["answer", &run, "ask", "--set", "colour=blue"]), 0, &["completed"]);
     for (kind, data) in [
         ("external-event", json!({"eventType": "paid", "correlation": {}})),
         ("custom", json!({"customKind": "poll"})),
     ] {
-        let run = asking(&server, "core.interrupt", json!({"kind": kind, "data": data}));
+        let run = start_asking(&server, "core.interrupt", json!({"kind": kind, "data": data}));
         expect(&server.run(&["answer", &run, "ask", "accept"]), 2, &[kind, "--value JSON"]);
-        assert!(server.client.status(&run).starts_with("waiting"), "nothing was sent");
+        assert!(server.client.status(&run).starts_with("waiting"), "no answer was sent");
     }
 }
 
@@ -70,10 +70,10 @@ fn a_key_that_may_only_answer_can_answer() {
 }
 
 #[test]
-fn refining_and_editing_bring_what_they_need() {
+fn refine_and_edit_require_their_arguments() {
     let server = Server::start();
     let gate = json!({"title": "Good?", "actions": ["accept", "refine", "edit"]});
-    let run = asking(
+    let run = start_asking(
         &server,
         "core.interrupt",
         json!({"kind": "approval", "data": {
@@ -84,36 +84,36 @@ fn refining_and_editing_bring_what_they_need() {
     expect(&server.run(&["answer", &run, "ask", "edit-accept"]), 2, &["edit-accept --edited"]);
     expect(&server.run(&["answer", &run, "ask", "refine", "--feedback", "shorter"]), 0, &[]);
     assert_eq!(resume_value(&server, &run)["refineFeedback"], json!({"scope": "whole", "text": "shorter"}));
-    let run = asking(&server, "core.approvalGate", gate);
+    let run = start_asking(&server, "core.approvalGate", gate);
     expect(&server.run(&["answer", &run, "ask", "edit-accept", "--edited", r#"{"a":1}"#]), 0, &["completed"]);
     assert_eq!(resume_value(&server, &run)["editedArtifactData"], json!({"a": 1}));
 }
 
 #[test]
-fn a_waiting_run_shows_all_that_is_asked() {
+fn a_waiting_run_shows_the_whole_request() {
     let server = Server::start();
     let gate = json!({
         "title": "Good?", "description": "Read it\nto the end", "actions": ["accept", "reject"],
         "approversList": ["ann", "bootstrap"], "timeoutMs": 3_600_000,
     });
-    let run = asking(&server, "core.approvalGate", gate);
+    let run = start_asking(&server, "core.approvalGate", gate);
     let parts = ["Good?", "to the end", "xend\"", "accept, reject", "ann,bootstrap", "(in 59m)"];
     let text = expect(&server.run(&["runs", "show", &run]), 0, &parts);
     assert!(text.contains(&format!("answer with: {PROGRAM} answer {run} ask accept")), "{text}");
     let questions = json!({"questions": [
         {"id": "colour", "question": "Which?", "schema": {"type": "string"}}, {"id": "size", "question": "How big?"},
     ]});
-    let run = asking(&server, "core.clarificationGate", questions);
+    let run = start_asking(&server, "core.clarificationGate", questions);
     let parts =
         ["colour: Which?", r#"{"type":"string"}"#, "size: How big?", "--set colour=ANSWER --set size=ANSWER"];
     expect(&server.run(&["runs", "show", &run]), 0, &parts);
     let event = json!({"kind": "external-event", "data": {"eventType": "paid", "correlation": {"order": 7}}});
-    let run = asking(&server, "core.interrupt", event);
+    let run = start_asking(&server, "core.interrupt", event);
     expect(&server.run(&["runs", "show", &run]), 0, &["paid", "\"order\": 7", "--value JSON"]);
 }
 
 #[test]
-fn a_start_says_where_the_run_stands_and_how_to_go_on() {
+fn a_start_prints_the_status_and_the_next_command() {
     let server = Server::start();
     let started = expect(
         &server.run(&["runs", "start", "sample-approval", "--data", "some folder"]),
@@ -133,7 +133,7 @@ fn a_start_says_where_the_run_stands_and_how_to_go_on() {
 }
 
 #[test]
-fn who_approves_accepts_and_a_slip_in_an_input_is_told() {
+fn approve_means_accept_and_an_undeclared_input_is_warned_about() {
     let server = Server::start();
     let started = server.run(&["runs", "start", "sample-approval", "--input", "txt=hi"]);
     expect(&started, 0, &["warning: sample-approval declares no input txt; it declares: text\n"]);
@@ -141,18 +141,18 @@ fn who_approves_accepts_and_a_slip_in_an_input_is_told() {
     expect(&server.run(&["answer", &run, "review", "approve"]), 0, &["completed"]);
     assert_eq!(resume_value(&server, &run)["action"], "accept");
     let started = server.run(&["runs", "start", "sample-approval", "--input", "text=hi"]);
-    assert!(!said(&started).contains("warning"), "{}", said(&started));
+    assert!(!text(&started).contains("warning"), "{}", text(&started));
 }
 
 #[test]
-fn the_key_that_a_server_left_is_shown_to_no_other() {
+fn a_stored_key_is_sent_only_to_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let left = r#"{"server": "http://127.0.0.1:1", "key": "hp_left"}"#;
     std::fs::write(folder.path().join("client.json"), left).unwrap();
     let other = Server::start();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(arguments).arg("--data").arg(folder.path()).output().unwrap()
+        clear_env(&mut command).args(arguments).arg("--data").arg(folder.path()).output().unwrap()
     };
     let refused = run(&["pending", "--server", &other.url]);
     let text = expect(&refused, 4, &["is for http://127.0.0.1:1 only", "--key"]);

@@ -1,11 +1,11 @@
-//! Bad input gets a clear answer in the one envelope, and changes nothing.
+//! Invalid input gets a clear message in the error envelope and has no effect.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server, gated};
 
-/// Everything a tenant can see, to compare before and after.
-fn world(client: &Client, run: &str) -> Vec<Value> {
+/// Returns the visible state of a tenant, for a comparison.
+fn visible_state(client: &Client, run: &str) -> Vec<Value> {
     let paths = ["/v1/runs", "/v1/workflows", "/v1/keys", "/v1/workflows/gated"];
     let mut seen: Vec<Value> = paths.iter().map(|path| client.get(path).body).collect();
     let mut pending = client.get("/v1/interrupts").body;
@@ -22,7 +22,7 @@ fn deep(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Which route a bad body is sent to.
+/// The route to which an invalid body is sent.
 #[derive(Clone, Copy, Debug)]
 enum To {
     Create,
@@ -77,14 +77,14 @@ fn wrong_types() -> Vec<Case> {
         case(To::Resolve, r#"{"resumeValue":{"action":"maybe"}}"#, 400),
         case(To::Resolve, r#"{"resumeValue":{"action":5}}"#, 400),
         case(To::Cancel, r#"{"reason":5}"#, 400),
-        case(To::Cancel, r#"["a list is no object"]"#, 400),
+        case(To::Cancel, r#"["a list is not an object"]"#, 400),
         case(To::MakeKey, "[]", 400),
         case(To::Define, "7", 400),
         case(To::Define, &gated("another").to_string(), 400),
     ]
 }
 
-/// Where a field that is not understood would be a wish not fulfilled.
+/// Bodies of routes on which an unknown field must not be ignored.
 fn unknown_fields() -> Vec<Case> {
     vec![
         case(To::MakeKey, r#"{"tennant":"x"}"#, 400),
@@ -110,12 +110,12 @@ fn deep_and_double() -> Vec<Case> {
 }
 
 #[test]
-fn a_bad_body_gets_its_envelope_and_changes_nothing() {
+fn an_invalid_body_gets_the_error_envelope_and_has_no_effect() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let run = client.start_run("gated");
-    let before = world(client, &run);
+    let before = visible_state(client, &run);
     for (to, body, status) in
         [malformed(), oversize(), wrong_types(), unknown_fields(), deep_and_double()].concat()
     {
@@ -135,18 +135,18 @@ fn a_bad_body_gets_its_envelope_and_changes_nothing() {
         let shown: String = String::from_utf8_lossy(&body).chars().take(80).collect();
         assert_eq!((answer.status, answer.code()), (status, code), "{to:?} {shown}: {answer:?}");
         answer.assert_envelope(status, code);
-        assert!(answer.body["message"].as_str().unwrap().len() < 1000, "a message is for reading: {shown}");
+        assert!(answer.body["message"].as_str().unwrap().len() < 1000, "the message is short: {shown}");
     }
-    assert_eq!(world(client, &run), before, "nothing changed");
+    assert_eq!(visible_state(client, &run), before, "the state is unchanged");
     assert_eq!(
         client.answer(&run, "gate", &json!({"action": "accept"})).status,
         200,
-        "and it can still be answered"
+        "the interrupt can still be answered"
     );
 }
 
 #[test]
-fn unknown_members_of_openwop_bodies_are_ignored_because_clients_of_several_ages_exist() {
+fn unknown_members_of_openwop_bodies_are_ignored_because_clients_of_several_versions_exist() {
     let server = Server::start();
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let created = server.client.post("/v1/runs", &json!({"workflowId": "gated", "fromTheFuture": true}));
@@ -154,7 +154,7 @@ fn unknown_members_of_openwop_bodies_are_ignored_because_clients_of_several_ages
 }
 
 #[test]
-fn paths_methods_and_queries_that_do_not_exist_get_the_envelope_too() {
+fn unknown_paths_methods_and_queries_get_the_error_envelope() {
     let server = Server::start();
     let client = &server.client;
     let run = client.start_run("sample-approval");
@@ -190,7 +190,7 @@ fn paths_methods_and_queries_that_do_not_exist_get_the_envelope_too() {
 }
 
 #[test]
-fn a_flawed_definition_is_refused_with_every_flaw_named() {
+fn an_invalid_definition_is_rejected_with_every_flaw_named() {
     let server = Server::start();
     let mut flow = gated("flawed");
     flow["nodes"][0]["typeId"] = json!("core.nope");
@@ -215,7 +215,7 @@ fn a_flawed_definition_is_refused_with_every_flaw_named() {
     flow = gated("flawed");
     flow["edges"] = json!(many);
     server.client.put("/v1/workflows/flawed", &flow).assert_envelope(400, "validation_error");
-    // What would weaken a gate if it were ignored.
+    // Ignoring these settings would weaken the gate.
     for (setting, value) in
         [("requiredApprovals", json!("2")), ("timeoutMS", json!(5)), ("timeoutMs", json!("5"))]
     {

@@ -1,10 +1,10 @@
-//! Requests that are refused, and what the refusal says: credentials, parameters, instants, names, places in lists.
+//! Rejected requests and their messages: credentials, parameters, times, names and cursors.
 
 use std::io::{Read, Write};
 
 use serde_json::{Value, json};
 
-use crate::harness::{KEY, Server, gated, keyed, line};
+use crate::harness::{KEY, Server, client_with_key, gated, linear};
 
 fn waiting(server: &Server) -> String {
     server.client.put("/v1/workflows/gated", &gated("gated"));
@@ -12,31 +12,31 @@ fn waiting(server: &Server) -> String {
 }
 
 #[test]
-fn a_401_names_the_scheme_and_says_nothing_else() {
+fn a_401_names_the_scheme_and_hides_the_reason() {
     let server = Server::start();
-    let nobody = server.client.with_key(None);
+    let anonymous = server.client.with_key(None);
     let wrong = server.client.with_key(Some("hp_wrong"));
     let mut seen = Vec::new();
     for (client, headers) in
-        [(&nobody, &[][..]), (&wrong, &[]), (&nobody, &[("authorization", "Basic eDp5")])]
+        [(&anonymous, &[][..]), (&wrong, &[]), (&anonymous, &[("authorization", "Basic eDp5")])]
     {
         let answer = client.exchange("GET", "/v1/runs", None, headers);
         assert_eq!(answer.status().as_u16(), 401);
         seen.push(answer.headers()["www-authenticate"].to_str().unwrap().to_owned());
     }
-    assert_eq!(seen, vec!["Bearer realm=\"holdpoint\""; 3], "what was wrong is not told apart");
+    assert_eq!(seen, vec!["Bearer realm=\"holdpoint\""; 3], "all causes have the same response");
     let known = server.client.exchange("GET", "/v1/runs/unknown", None, &[]);
     assert!(!known.headers().contains_key("www-authenticate"));
 }
 
 #[test]
-fn two_authorization_headers_are_refused_whatever_is_in_them() {
+fn two_authorization_headers_are_always_rejected() {
     let server = Server::start();
-    let nobody = server.client.with_key(None);
+    let anonymous = server.client.with_key(None);
     let (good, bad) = (format!("Bearer {KEY}"), "Bearer hp_wrong".to_owned());
     for (first, second) in [(&good, &bad), (&bad, &good), (&good, &good)] {
         let headers = [("authorization", first.as_str()), ("authorization", second.as_str())];
-        let answer = nobody.exchange("GET", "/v1/runs", None, &headers);
+        let answer = anonymous.exchange("GET", "/v1/runs", None, &headers);
         assert_eq!(answer.status().as_u16(), 400, "{}", answer.body());
         let body: Value = serde_json::from_str(answer.body()).unwrap();
         assert_eq!(
@@ -65,16 +65,16 @@ fn a_refused_parameter_is_named_and_its_value_is_not_repeated() {
         let refused = server.client.get(&path);
         refused.assert_envelope(400, "validation_error");
         assert_eq!(refused.body["details"]["field"], field, "{path}: {refused:?}");
-        let said = refused.body["message"].as_str().unwrap();
-        assert!(said.starts_with(field), "{path}: {said}");
+        let message = refused.body["message"].as_str().unwrap();
+        assert!(message.starts_with(field), "{path}: {message}");
         for word in ["hunter2", "deserialize", "digit found"] {
-            assert!(!said.contains(word), "{path}: {said}");
+            assert!(!message.contains(word), "{path}: {message}");
         }
     }
 }
 
 #[test]
-fn a_body_that_is_no_object_is_described_in_plain_words() {
+fn a_body_that_is_not_an_object_gets_a_plain_message() {
     let server = Server::start();
     let run = waiting(&server);
     let path = format!("/v1/runs/{run}/interrupts/gate");
@@ -90,14 +90,14 @@ fn a_body_that_is_no_object_is_described_in_plain_words() {
     ] {
         let refused = server.client.send("POST", &path, Some(body));
         refused.assert_envelope(400, "validation_error");
-        let said = refused.body["message"].as_str().unwrap();
-        assert!(said.contains(words), "{said}");
-        assert!(!said.contains("struct") && !said.contains("elements"), "{said}");
+        let message = refused.body["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+        assert!(!message.contains("struct") && !message.contains("elements"), "{message}");
     }
 }
 
 #[test]
-fn a_page_of_runs_begins_only_where_another_ended() {
+fn a_cursor_of_runs_must_come_from_a_previous_page() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
@@ -111,9 +111,9 @@ fn a_page_of_runs_begins_only_where_another_ended() {
     for bad in ["garbage", "zzzz", "%F4%8F%BF%BF", "0", "..", "%00"] {
         client.get(&format!("/v1/runs?cursor={bad}")).assert_envelope(400, "validation_error");
     }
-    // The children of a run are in the list, too.
+    // The list contains child runs too.
     let call = json!({"workflowId": "gated", "waitForCompletion": true});
-    client.put("/v1/workflows/parent", &line("parent", &[("call", "core.subWorkflow", call)]));
+    client.put("/v1/workflows/parent", &linear("parent", &[("call", "core.subWorkflow", call)]));
     let parent = client.start_run("parent");
     let mut cursor = String::new();
     let mut seen = Vec::new();
@@ -130,7 +130,7 @@ fn a_page_of_runs_begins_only_where_another_ended() {
 }
 
 #[test]
-fn the_time_of_a_decision_is_the_servers_and_a_clients_must_be_an_instant() {
+fn the_decision_time_is_the_servers_and_a_claimed_time_must_be_valid() {
     let server = Server::start();
     let run = waiting(&server);
     let client = &server.client;
@@ -150,10 +150,10 @@ fn the_time_of_a_decision_is_the_servers_and_a_clients_must_be_an_instant() {
 }
 
 #[test]
-fn nobody_decides_in_a_name_of_blanks() {
+fn a_blank_name_cannot_decide() {
     let server = Server::start();
     let run = waiting(&server);
-    let desk = keyed(
+    let desk = client_with_key(
         &server.client,
         &json!({"principal": "desk", "scopes": ["approvals:respond", "approvals:act-as"]}),
     );
@@ -168,7 +168,7 @@ fn nobody_decides_in_a_name_of_blanks() {
 }
 
 #[test]
-fn a_debug_bundle_holds_no_more_events_than_were_asked_for() {
+fn a_debug_bundle_has_at_most_max_events() {
     let server = Server::start();
     let run = waiting(&server);
     let path = format!("/v1/runs/{run}/debug-bundle");
@@ -178,41 +178,41 @@ fn a_debug_bundle_holds_no_more_events_than_were_asked_for() {
     let few = server.client.get(&format!("{path}?maxEvents=3")).body;
     assert_eq!((few["events"].as_array().unwrap().len(), &few["metrics"]["eventCount"]), (3, &json!(3)));
     assert_eq!((&few["truncated"], &few["truncatedReason"]), (&json!(true), &json!("maxEvents")));
-    assert_eq!(few["events"][2], all["events"][2], "the first ones");
+    assert_eq!(few["events"][2], all["events"][2], "the first events");
     let more = server.client.get(&format!("{path}?maxEvents=1000000")).body;
     assert_eq!(more["events"].as_array().unwrap().len(), count);
 }
 
 #[test]
-fn a_delay_takes_its_time_under_either_name() {
+fn a_delay_accepts_ms_or_duration_ms() {
     let server = Server::start();
     let client = &server.client;
-    client.put("/v1/workflows/nap", &line("nap", &[("nap", "core.delay", json!({"durationMs": 1}))]));
+    client.put("/v1/workflows/nap", &linear("nap", &[("nap", "core.delay", json!({"durationMs": 1}))]));
     let run = client.start_run("nap");
-    assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
+    assert_eq!(client.wait_for_end(&run).last().unwrap()["type"], "run.completed");
     for (config, field) in [
         (json!({"durationMs": "1"}), "config.durationMs"),
         (json!({"ms": 1, "durationMs": 1}), "config.durationMs"),
         (json!({}), "config.ms"),
     ] {
-        let refused = client.put("/v1/workflows/nap", &line("nap", &[("nap", "core.delay", config)]));
+        let refused = client.put("/v1/workflows/nap", &linear("nap", &[("nap", "core.delay", config)]));
         refused.assert_envelope(400, "validation_error");
         assert_eq!(refused.body["details"]["flaws"][0]["field"], field);
     }
-    let mut wired = line("wired", &[("nap", "core.delay", json!({}))]);
+    let mut wired = linear("wired", &[("nap", "core.delay", json!({}))]);
     wired["variables"] = json!([{"name": "pause", "type": "number"}]);
     wired["nodes"][0]["inputs"] = json!({"durationMs": {"type": "variable", "variableName": "pause"}});
     assert_eq!(client.put("/v1/workflows/wired", &wired).status, 201);
     let created = client.post("/v1/runs", &json!({"workflowId": "wired", "inputs": {"pause": 1}}));
     let run = created.body["runId"].as_str().unwrap();
-    let log = client.ended(run);
+    let log = client.wait_for_end(run);
     assert!(log.iter().any(|event| event["type"] == "holdpoint.sleep.started"), "{log:?}");
     assert_eq!(log.last().unwrap()["type"], "run.completed");
 }
 
-/// The HTTP library answers what it cannot read by itself, without a body; it must not be taken for a success.
+/// The HTTP library itself responds to invalid HTTP, without a body. The status must not be a success.
 #[test]
-fn what_is_no_http_is_refused_and_the_connection_closed() {
+fn invalid_http_is_rejected_and_the_connection_is_closed() {
     let server = Server::start();
     let address = server.url.trim_start_matches("http://");
     for (request, status) in [

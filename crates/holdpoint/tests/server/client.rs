@@ -44,7 +44,7 @@ async fn the_examples_in_the_documentation_run() {
             let pending = client.interrupts().pending(&Default::default()).await.unwrap();
             // The hold must be answered by another principal than the one that created it.
             if let Some(hold) = pending.interrupts.first() {
-                let approver = crate::harness::made_key(&server.client, &json!({"principal": "approver"}));
+                let approver = crate::harness::create_key(&server.client, &json!({"principal": "approver"}));
                 let approver =
                     Client::builder(&server.url).key(approver["key"].as_str().unwrap()).build().unwrap();
                 let answer = ResolveApproval {
@@ -109,8 +109,8 @@ async fn a_server_that_is_no_holdpoint_server_is_reported() {
     assert!(Client::builder("http://a").key("a\nb").build().is_err());
 }
 
-/// Forwards connections to a server. Cuts the first ones after the request has reached the server and before the response
-/// reaches the client.
+/// Forwards connections to a server. Cuts the first ones after the request has reached the server and before the
+/// response reaches the client.
 struct CuttingProxy {
     url: String,
     cut: Arc<AtomicUsize>,
@@ -172,7 +172,7 @@ async fn a_stream_continues_after_a_crash_of_the_server() {
     let client = client(&server);
     client.workflows().put("gated", &gated("gated")).await.unwrap();
     let run = client.runs().create(&run_of("gated")).await.unwrap().run_id;
-    let mut events = client.runs().events(run.as_str(), &Default::default());
+    let mut events = client.runs().watch(run.as_str(), &Default::default());
     let mut seen = Vec::new();
     while seen.last() != Some(&"interrupt.requested".to_owned()) {
         let event = events.next().await.unwrap().expect("the run waits and the stream is open");
@@ -180,7 +180,7 @@ async fn a_stream_continues_after_a_crash_of_the_server() {
     }
     let address = server.url.trim_start_matches("http://").to_owned();
     server.kill();
-    let restart = std::thread::spawn(move || Server::restarted_at(server, &address));
+    let restart = std::thread::spawn(move || Server::restart_at(server, &address));
     let rest = tokio::spawn(async move {
         let mut rest = Vec::new();
         while let Some(event) = events.next().await.unwrap() {
@@ -217,10 +217,10 @@ async fn pages_are_collected_up_to_the_limit() {
 
 #[test]
 fn deliveries_of_the_server_are_verified() {
-    let place = crate::place::Place::sqlite();
-    let server = server_at(&place, &[]);
+    let database = crate::test_database::TestDatabase::sqlite();
+    let server = server_at(&database, &[]);
     let receiver = Receiver::start();
-    let hook = Hook::add(&server.client, &receiver.url, json!({"events": ["run.started"]}));
+    let hook = Hook::create(&server.client, &receiver.url, json!({"events": ["run.started"]}));
     server.client.start_run("sample-approval");
     let delivery = &receiver.wait_for(1)[0];
     let header = |name: &str| delivery.headers.get(name).map(String::as_str);

@@ -1,5 +1,5 @@
-//! A collector of telemetry for tests. It reads both encodings of OTLP by the numbers and names of its specification,
-//! with nothing of the program's own.
+//! A telemetry collector for tests. It decodes both encodings of OTLP by the field numbers and names of the
+//! specification, without code of the program.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,23 +12,24 @@ use serde_json::{Value, json};
 
 mod protobuf;
 
-/// What is done with what comes in.
+/// The way in which the collector handles requests.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Mood {
-    Takes = 0,
-    Refuses = 1,
-    /// Takes everything and never answers.
-    Hangs = 2,
+pub(crate) enum CollectorMode {
+    Accept = 0,
+    Reject = 1,
+    /// Reads requests and sends no response.
+    Hang = 2,
 }
 
+/// One HTTP request. Header names are in lower case.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct RawRequest {
     pub path: String,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
 
-/// A span as either encoding tells it; ids in hexadecimal, times in nanoseconds.
+/// A span from either encoding. Ids are hexadecimal, times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     pub trace: String,
@@ -40,7 +41,7 @@ pub(crate) struct Span {
     pub end: u64,
     pub attributes: BTreeMap<String, Value>,
     pub links: Vec<(String, String)>,
-    /// Its code and message.
+    /// Code and message.
     pub status: Option<(u64, String)>,
 }
 
@@ -52,8 +53,8 @@ impl Span {
 
 pub(crate) struct Collector {
     pub url: String,
-    heard: Arc<(Mutex<Vec<Sent>>, Condvar)>,
-    mood: Arc<AtomicU8>,
+    requests: Arc<(Mutex<Vec<RawRequest>>, Condvar)>,
+    mode: Arc<AtomicU8>,
 }
 
 impl Collector {
@@ -63,56 +64,57 @@ impl Collector {
 
     pub(crate) fn on(listener: TcpListener) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard: Arc<(Mutex<Vec<Sent>>, Condvar)> = Arc::default();
-        let mood = Arc::new(AtomicU8::new(Mood::Takes as u8));
-        let (shared, moods) = (heard.clone(), mood.clone());
+        let requests: Arc<(Mutex<Vec<RawRequest>>, Condvar)> = Arc::default();
+        let mode = Arc::new(AtomicU8::new(CollectorMode::Accept as u8));
+        let (shared_requests, shared_mode) = (requests.clone(), mode.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (heard, mood) = (shared.clone(), moods.clone());
-                std::thread::spawn(move || serve(&stream, &heard, &mood));
+                let (requests, mode) = (shared_requests.clone(), shared_mode.clone());
+                std::thread::spawn(move || serve(&stream, &requests, &mode));
             }
         });
-        Self { url, heard, mood }
+        Self { url, requests, mode }
     }
 
-    pub(crate) fn turn(&self, mood: Mood) {
-        self.mood.store(mood as u8, Ordering::SeqCst);
+    pub(crate) fn set_mode(&self, mode: CollectorMode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
     }
 
-    /// Waits until what came in is enough.
-    pub(crate) fn wait(&self, what: &str, enough: impl Fn(&[Sent]) -> bool) -> Vec<Sent> {
-        let (heard, news) = &*self.heard;
+    /// Waits until the received requests satisfy the condition.
+    pub(crate) fn wait(&self, what: &str, enough: impl Fn(&[RawRequest]) -> bool) -> Vec<RawRequest> {
+        let (requests, changed) = &*self.requests;
         let until = Instant::now() + Duration::from_secs(30);
-        let mut heard = heard.lock().unwrap();
-        while !enough(&heard) {
+        let mut requests = requests.lock().unwrap();
+        while !enough(&requests) {
             let left = until.checked_duration_since(Instant::now());
-            let left = left.unwrap_or_else(|| panic!("never heard {what}; of {} messages", heard.len()));
-            heard = news.wait_timeout(heard, left).unwrap().0;
+            let left =
+                left.unwrap_or_else(|| panic!("timed out waiting for: {what}; {} requests", requests.len()));
+            requests = changed.wait_timeout(requests, left).unwrap().0;
         }
-        heard.clone()
+        requests.clone()
     }
 
-    /// All spans, once those of these runs are over.
+    /// Waits until the spans of these runs have arrived, and returns all spans.
     pub(crate) fn spans_of(&self, runs: &[&str]) -> Vec<Span> {
         let over = |span: &Span, run: &str| span.name == "openwop.run" && span.text("openwop.run_id") == run;
-        let all = |heard: &[Sent]| -> Vec<Span> { heard.iter().flat_map(spans).collect() };
-        let heard = self.wait("the end of each run", |heard| {
-            let spans = all(heard);
+        let all = |requests: &[RawRequest]| -> Vec<Span> { requests.iter().flat_map(spans).collect() };
+        let requests = self.wait("the end of each run", |requests| {
+            let spans = all(requests);
             runs.iter().all(|run| spans.iter().any(|span| over(span, run)))
         });
-        all(&heard)
+        all(&requests)
     }
 }
 
-fn serve(stream: &TcpStream, heard: &(Mutex<Vec<Sent>>, Condvar), mood: &AtomicU8) {
+fn serve(stream: &TcpStream, requests: &(Mutex<Vec<RawRequest>>, Condvar), mode: &AtomicU8) {
     let mut reader = BufReader::new(stream);
     while let Some(sent) = read(&mut reader) {
-        let mood = mood.load(Ordering::SeqCst);
-        if mood == Mood::Takes as u8 {
-            heard.0.lock().unwrap().push(sent);
-            heard.1.notify_all();
+        let mode = mode.load(Ordering::SeqCst);
+        if mode == CollectorMode::Accept as u8 {
+            requests.0.lock().unwrap().push(sent);
+            requests.1.notify_all();
         }
-        let answer: &[u8] = match mood {
+        let answer: &[u8] = match mode {
             0 => b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
             1 => b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
             _ => continue,
@@ -124,8 +126,8 @@ fn serve(stream: &TcpStream, heard: &(Mutex<Vec<Sent>>, Condvar), mood: &AtomicU
     }
 }
 
-/// One request. Nothing when the other side has gone.
-pub(crate) fn read(reader: &mut impl BufRead) -> Option<Sent> {
+/// Reads one request. Returns `None` if the sender has closed the connection.
+pub(crate) fn read(reader: &mut impl BufRead) -> Option<RawRequest> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     assert!(line.starts_with("POST "), "{line}");
@@ -139,10 +141,10 @@ pub(crate) fn read(reader: &mut impl BufRead) -> Option<Sent> {
     }
     let mut body = vec![0; headers.get("content-length")?.parse().unwrap()];
     reader.read_exact(&mut body).ok()?;
-    Some(Sent { path, headers, body })
+    Some(RawRequest { path, headers, body })
 }
 
-pub(crate) fn spans(sent: &Sent) -> Vec<Span> {
+pub(crate) fn spans(sent: &RawRequest) -> Vec<Span> {
     if sent.path != "/v1/traces" {
         return Vec::new();
     }
@@ -158,7 +160,7 @@ pub(crate) fn spans(sent: &Sent) -> Vec<Span> {
     }
 }
 
-/// Ids are hexadecimal, numbers of 64 bits are strings, enumerations are numbers.
+/// Decodes a span of the JSON encoding: ids are hexadecimal, 64-bit numbers are strings, enums are numbers.
 fn from_json(span: &Value) -> Span {
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value} in {span}")).to_owned();
     let long = |value: &Value| text(value).parse().unwrap();
@@ -172,7 +174,7 @@ fn from_json(span: &Value) -> Span {
         kind: span["kind"].as_u64().unwrap(),
         start: long(&span["startTimeUnixNano"]),
         end: long(&span["endTimeUnixNano"]),
-        attributes: attributes.map(|pair| (text(&pair["key"]), plain(&pair["value"]))).collect(),
+        attributes: attributes.map(|pair| (text(&pair["key"]), attribute_value(&pair["value"]))).collect(),
         links: links.map(|link| (text(&link["traceId"]), text(&link["spanId"]))).collect(),
         status: span
             .get("status")
@@ -181,8 +183,8 @@ fn from_json(span: &Value) -> Span {
     }
 }
 
-/// The one value that an attribute has.
-pub(crate) fn plain(value: &Value) -> Value {
+/// Returns the single value of an attribute.
+pub(crate) fn attribute_value(value: &Value) -> Value {
     let members = value.as_object().unwrap();
     assert_eq!(members.len(), 1, "{value}");
     match members.iter().next().map(|(kind, value)| (kind.as_str(), value)) {
@@ -193,17 +195,17 @@ pub(crate) fn plain(value: &Value) -> Value {
     }
 }
 
-/// A point of a metric as protobuf tells it.
+/// A data point of a metric in the protobuf encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
     pub attributes: BTreeMap<String, Value>,
     pub start: u64,
     pub time: u64,
-    pub value: Measured,
+    pub value: PointValue,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Measured {
+pub(crate) enum PointValue {
     Sum(i64),
     Histogram { count: u64, sum: f64, buckets: Vec<u64>, bounds: Vec<f64> },
 }
@@ -212,12 +214,12 @@ pub(crate) enum Measured {
 pub(crate) struct Metric {
     pub unit: String,
     pub temporality: u64,
-    /// Of sums.
+    /// True for monotonic sums.
     pub monotonic: bool,
     pub points: Vec<Point>,
 }
 
-pub(crate) fn metrics(sent: &Sent) -> BTreeMap<String, Metric> {
+pub(crate) fn metrics(sent: &RawRequest) -> BTreeMap<String, Metric> {
     assert_eq!(
         (sent.path.as_str(), sent.headers["content-type"].as_str()),
         ("/v1/metrics", "application/x-protobuf")

@@ -1,10 +1,10 @@
-//! The command line against a running server, with right and wrong words.
+//! The command line against a running server, with correct and wrong arguments, and the benchmarks.
 
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Server, clean, gated};
+use crate::harness::{PROGRAM, Server, clear_env, gated};
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
@@ -16,7 +16,7 @@ fn json_of(output: &Output) -> Value {
 }
 
 #[test]
-fn a_whole_story_can_be_told_on_the_command_line() {
+fn a_run_is_started_answered_and_watched_on_the_command_line() {
     let server = Server::start();
     let file = server.data().join("mine.json");
     std::fs::write(&file, gated("mine").to_string()).unwrap();
@@ -50,12 +50,12 @@ fn a_whole_story_can_be_told_on_the_command_line() {
     assert_eq!(
         server.run(&["runs", "watch", "latest"]).status.code(),
         Some(1),
-        "a cancelled run is no success"
+        "watching a cancelled run fails"
     );
 }
 
 #[test]
-fn keys_are_made_listed_and_revoked() {
+fn keys_are_created_listed_and_revoked() {
     let server = Server::start();
     let made = json_of(&server.run(&[
         "keys",
@@ -81,7 +81,7 @@ fn keys_are_made_listed_and_revoked() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_with_what_to_do_and_its_exit_code() {
+fn errors_have_a_message_and_an_exit_code() {
     let server = Server::start();
     let run = server.client.start_run("sample-approval");
     let table: [(&[&str], i32, &str); 9] = [
@@ -93,13 +93,13 @@ fn what_goes_wrong_is_said_with_what_to_do_and_its_exit_code() {
         (&["runs", "start", "sample-approval", "--inputs", "{"], 2, "JSON"),
         (&["runs", "list", "--limit", "many"], 2, "invalid value"),
         (&["runs", "fly"], 2, "fly"),
-        (&["runs", "list", "--key", "hp_wrong"], 4, "not known here"),
+        (&["runs", "list", "--key", "hp_wrong"], 4, "unknown API key"),
     ];
     for (arguments, code, message) in table {
         let output = server.run(arguments);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(message), "{arguments:?}: {said}");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+        assert!(printed.contains(message), "{arguments:?}: {printed}");
     }
     assert_eq!(server.client.status(&run), "waiting-approval");
 }
@@ -126,33 +126,33 @@ fn a_refusal_says_what_to_do_next() {
     let table: [(&[&str], i32, &str); 5] = [
         (&["answer", &run, "review", "accept"], 1, "or has expired"),
         (&["runs", "start", "unknown"], 1, "workflows put"),
-        (&["runs", "start", "mine", "--input", "version=1.4"], 1, "force text"),
+        (&["runs", "start", "mine", "--input", "version=1.4"], 1, "quote it to send text"),
         (&["runs", "list", "--server", &insecure], 3, "try http://"),
         (&["keys", "revoke", "hp_secret"], 2, "its id"),
     ];
     for (arguments, code, hint) in table {
         let output = server.run(arguments);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(hint) && !said.contains("hp_secret"), "{arguments:?}: {said}");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+        assert!(printed.contains(hint) && !printed.contains("hp_secret"), "{arguments:?}: {printed}");
     }
 }
 
 #[test]
-fn for_scripts_a_refusal_is_the_servers_own_json() {
+fn with_json_a_refusal_is_printed_as_the_servers_response() {
     let server = Server::start();
     let refused = server.run(&["runs", "show", "unknown", "--json"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(refused.stdout.is_empty());
-    let told: Value = serde_json::from_slice(&refused.stderr).unwrap();
-    assert_eq!(told, server.client.get("/v1/runs/unknown").body);
+    let printed: Value = serde_json::from_slice(&refused.stderr).unwrap();
+    assert_eq!(printed, server.client.get("/v1/runs/unknown").body);
     let keyless = server.run(&["runs", "list", "--key", "hp_wrong", "--json"]);
     assert_eq!(keyless.status.code(), Some(4), "{}", text(&keyless));
     assert!(serde_json::from_slice::<Value>(&keyless.stderr).unwrap()["error"].is_string());
 }
 
 #[test]
-fn the_help_names_the_scopes_and_what_is_measured() {
+fn the_help_names_scopes_and_measurements() {
     let help = |arguments: &[&str]| text(&Command::new(PROGRAM).args(arguments).output().unwrap());
     let keys = help(&["keys", "create", "--help"]);
     for scope in ["manifest:write", "approvals:respond", "tenants:manage"] {
@@ -160,17 +160,17 @@ fn the_help_names_the_scopes_and_what_is_measured() {
     }
     for of in ["cycle", "decide", "parked", "webhooks"] {
         let bench = help(&["bench", of, "--help"]);
-        assert!(bench.contains("a server of its own is started"), "{bench}");
+        assert!(bench.contains("the benchmark starts a server"), "{bench}");
     }
     assert!(help(&["runs", "start", "--help"]).contains("version=\"1.4\""));
 }
 
 #[test]
-fn without_a_server_or_a_key_it_says_how_to_get_one() {
+fn a_missing_server_or_key_is_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(arguments).current_dir(folder.path()).output().unwrap()
+        clear_env(&mut command).args(arguments).current_dir(folder.path()).output().unwrap()
     };
     let keyless = run(&["pending"]);
     assert_eq!(keyless.status.code(), Some(4), "{}", text(&keyless));
@@ -181,9 +181,9 @@ fn without_a_server_or_a_key_it_says_how_to_get_one() {
 }
 
 #[test]
-fn the_benchmark_measures_a_server_of_its_own() {
+fn the_benchmark_starts_its_own_server() {
     let mut command = Command::new(PROGRAM);
-    let output = clean(&mut command).args([
+    let output = clear_env(&mut command).args([
         "bench",
         "cycle",
         "--runs",
@@ -200,11 +200,11 @@ fn the_benchmark_measures_a_server_of_its_own() {
 }
 
 #[test]
-fn the_benchmark_measures_on_a_postgres_of_its_own() {
+fn the_benchmark_starts_its_own_postgresql() {
     let mut command = Command::new(PROGRAM);
     let words =
         ["bench", "cycle", "--postgres", "--runs", "40", "--concurrency", "4", "--warmup", "4", "--json"];
-    let report = json_of(&clean(&mut command).args(words).output().unwrap());
+    let report = json_of(&clear_env(&mut command).args(words).output().unwrap());
     assert_eq!((&report["cycles"], &report["errors"]), (&json!(40), &json!(0)), "{report}");
     for known in ["databaseCpuSecondsPer1000Cycles", "bothCpuSecondsPer1000Cycles", "roundTripsPerCycle"] {
         assert!(report[known].is_number(), "{known}: {report}");
@@ -216,7 +216,12 @@ fn the_benchmark_of_the_mailbox_compares_shared_commits_with_single_ones() {
     let start = |database: &[&str]| {
         let words = ["bench", "mailbox", "--seconds", "1", "--concurrency", "4", "--json"];
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(words).args(database).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        clear_env(&mut command)
+            .args(words)
+            .args(database)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
     };
     let benches = [start(&[]).unwrap(), start(&["--postgres"]).unwrap()];
     for bench in benches {
@@ -233,7 +238,7 @@ fn the_benchmark_of_wake_ups_takes_every_sample() {
     let start = |database: &[&str]| {
         let words = "bench wake --samples 5 --clients 2 --json";
         let mut command = Command::new(PROGRAM);
-        let command = clean(&mut command).args(words.split(' ')).args(database);
+        let command = clear_env(&mut command).args(words.split(' ')).args(database);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     };
     let (file, server) = (start(&[]).unwrap(), start(&["--postgres"]).unwrap());
@@ -250,17 +255,22 @@ fn the_benchmark_of_wake_ups_takes_every_sample() {
 #[test]
 fn the_benchmark_of_decisions_counts_each_decision_once() {
     let start = |database: &[&str]| {
-        // More time than it takes: it ends when nothing waits any more.
+        // The time limit is not reached: the benchmark ends when no interrupt is pending.
         let words =
             ["bench", "decide", "--pending", "100", "--seconds", "600", "--concurrency", "4", "--json"];
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(words).args(database).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        clear_env(&mut command)
+            .args(words)
+            .args(database)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
     };
     let benches = [start(&[]).unwrap(), start(&["--postgres"]).unwrap()];
     for bench in benches {
         let report = json_of(&bench.wait_with_output().unwrap());
         assert_eq!(report["errors"], json!(0), "{report}");
-        // Two in a hundred come before counting starts. The server counts a change for each, and no more.
+        // Two of a hundred are decided before counting starts. The server counts one change for each of the others.
         assert_eq!((&report["decisions"], &report["changes"]), (&json!(98), &json!(98)), "{report}");
         assert!(report["ceilingRowsPerSecond"][0].as_f64().is_some_and(|rows| rows > 0.0), "{report}");
         assert!(report["shareOfCeiling"].is_number(), "{report}");
@@ -268,12 +278,12 @@ fn the_benchmark_of_decisions_counts_each_decision_once() {
 }
 
 #[test]
-fn the_benchmark_of_webhooks_counts_what_comes_and_what_does_not() {
+fn the_benchmark_of_webhooks_counts_delivered_and_missing_events() {
     let start = |database: &[&str]| {
         let words =
             "bench webhooks --deliveries 90 --runs 20 --rounds 1 --subscriptions 3 --concurrency 4 --json";
         let mut command = Command::new(PROGRAM);
-        let command = clean(&mut command).args(words.split(' ')).args(database);
+        let command = clear_env(&mut command).args(words.split(' ')).args(database);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     };
     let benches = [start(&[]).unwrap(), start(&["--postgres"]).unwrap()];
@@ -293,10 +303,10 @@ fn the_benchmark_of_webhooks_counts_what_comes_and_what_does_not() {
 }
 
 #[test]
-fn a_benchmark_has_one_database() {
+fn a_benchmark_accepts_one_database() {
     let refused = |words: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        let output = clean(&mut command).args(["bench", "cycle"]).args(words).output().unwrap();
+        let output = clear_env(&mut command).args(["bench", "cycle"]).args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     };
     refused(&["--postgres", "--database", "sqlite:x.db"]);

@@ -1,4 +1,4 @@
-//! `holdpoint workflows check`: what is wrong with definitions, without a server.
+//! `holdpoint workflows check`: reports flaws of definitions without a server.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Server, clean, gated};
+use crate::harness::{PROGRAM, Server, clear_env, gated};
 
-/// In a folder of its own, where no server ever was.
+/// Runs the check in a folder without a server.
 fn check(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
-    clean(&mut command).args(["workflows", "check"]).args(words).current_dir(folder).output().unwrap()
+    clear_env(&mut command).args(["workflows", "check"]).args(words).current_dir(folder).output().unwrap()
 }
 
 fn write(folder: &Path, name: &str, definition: &Value) {
@@ -31,7 +31,7 @@ fn lines(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn a_definition_is_checked_without_a_server_and_nothing_is_left_behind() {
+fn a_definition_is_checked_without_a_server_and_no_file_is_written() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "mine.json", &gated("mine"));
     let output = check(folder.path(), &["mine.json"]);
@@ -41,41 +41,41 @@ fn a_definition_is_checked_without_a_server_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn it_says_exactly_what_the_server_says() {
+fn workflows_check_reports_the_same_flaws_as_the_server() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     type Change = fn(&mut Value);
-    let spoil: [(&str, Change); 5] = [
+    let defects: [(&str, Change); 5] = [
         ("shape", |flow| flow["naem"] = json!(1)),
-        ("graph", |flow| flow["edges"][0]["sourceNodeId"] = json!("nobody")),
+        ("graph", |flow| flow["edges"][0]["sourceNodeId"] = json!("unknown")),
         ("circle", |flow| flow["edges"][1]["targetNodeId"] = json!("before")),
         ("type", |flow| flow["nodes"][0]["typeId"] = json!("vendor.unknown")),
         ("config", |flow| flow["nodes"][1]["config"] = json!({"title": 7, "actions": ["fly"], "color": 1})),
     ];
-    for (id, change) in spoil {
+    for (id, change) in defects {
         let mut flow = gated(id);
         change(&mut flow);
         write(folder.path(), "flow.json", &flow);
         let output = check(folder.path(), &["flow.json", "--json"]);
         assert_eq!(output.status.code(), Some(1), "{id}: {output:?}");
-        let [verdict] = &lines(&output)[..] else { panic!("{output:?}") };
+        let [report] = &lines(&output)[..] else { panic!("{output:?}") };
         let answered = server.client.put(&format!("/v1/workflows/{id}"), &flow).body;
-        assert_eq!(verdict["flaws"], answered["details"]["flaws"], "{id}");
+        assert_eq!(report["flaws"], answered["details"]["flaws"], "{id}");
         assert_eq!(
-            (&verdict["valid"], &verdict["id"], &verdict["file"]),
+            (&report["valid"], &report["id"], &report["file"]),
             (&json!(false), &json!(id), &json!("flow.json"))
         );
-        let said = out(&check(folder.path(), &["flow.json"]));
-        for flaw in verdict["flaws"].as_array().unwrap() {
+        let printed = out(&check(folder.path(), &["flow.json"]));
+        for flaw in report["flaws"].as_array().unwrap() {
             let node = flaw["nodeId"].as_str().map(|node| format!("node {node}, ")).unwrap_or_default();
             let field = flaw["field"].as_str().unwrap();
-            assert!(said.contains(&format!("flow.json: error: {node}{field}: ")), "{said}");
+            assert!(printed.contains(&format!("flow.json: error: {node}{field}: ")), "{printed}");
         }
     }
 }
 
 #[test]
-fn folders_and_standard_input_are_checked_and_every_flaw_of_every_file_is_told() {
+fn folders_and_standard_input_are_checked_and_every_flaw_of_every_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let flows = folder.path().join("flows");
     std::fs::create_dir(&flows).unwrap();
@@ -84,13 +84,14 @@ fn folders_and_standard_input_are_checked_and_every_flaw_of_every_file_is_told()
     std::fs::write(flows.join("c.json"), "{\"id\": \"twice\", \"id\": \"twice\"}").unwrap();
     std::fs::write(flows.join("notes.txt"), "no definition").unwrap();
     let mut command = Command::new(PROGRAM);
-    let command = clean(&mut command).args(["workflows", "check", "flows", "-"]).current_dir(folder.path());
+    let command =
+        clear_env(&mut command).args(["workflows", "check", "flows", "-"]).current_dir(folder.path());
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(gated("piped").to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = out(&output);
+    let printed = out(&output);
     for part in [
         "flows/a.json: ok: fine version 1\n",
         "flows/b.json: error: nodes: ",
@@ -98,14 +99,14 @@ fn folders_and_standard_input_are_checked_and_every_flaw_of_every_file_is_told()
         "flows/c.json: error: (document): is not valid JSON: ",
         "standard input: ok: piped version 1\n",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(printed.contains(part), "{part}: {printed}");
     }
-    assert!(!said.contains("notes.txt"), "{said}");
+    assert!(!printed.contains("notes.txt"), "{printed}");
     assert_eq!(err(&output), "error: 2 of 4 files cannot be registered\n");
 }
 
 #[test]
-fn what_is_not_acted_on_is_a_warning_and_what_is_elsewhere_a_note() {
+fn settings_without_effect_are_warnings_and_unknown_workflows_are_notes() {
     let folder = tempfile::tempdir().unwrap();
     let mut parent = gated("parent");
     parent["settings"] = json!({"logLevel": "debug"});
@@ -117,24 +118,24 @@ fn what_is_not_acted_on_is_a_warning_and_what_is_elsewhere_a_note() {
     write(folder.path(), "child.json", &gated("child"));
     let output = check(folder.path(), &["parent.json", "child.json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let said = out(&output);
+    let printed = out(&output);
     for part in [
-        "parent.json: warning: settings.logLevel: is kept and not acted on\n",
-        "parent.json: warning: channels.notes.compatibleWith: is kept and not acted on\n",
+        "parent.json: warning: settings.logLevel: is stored but has no effect\n",
+        "parent.json: warning: channels.notes.compatibleWith: is stored but has no effect\n",
         "parent.json: note: node far, config.workflowId: \"elsewhere\" is not among these files",
         "parent.json: ok: parent",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(printed.contains(part), "{part}: {printed}");
     }
-    assert!(!said.contains("node near"), "{said}");
+    assert!(!printed.contains("node near"), "{printed}");
     write(folder.path(), "again.json", &gated("child"));
-    let told = lines(&check(folder.path(), &["child.json", "again.json", "--json"]));
-    assert_eq!(told[0]["warnings"], json!([]));
-    assert!(told[1]["warnings"][0]["message"].as_str().unwrap().contains("child.json"), "{told:?}");
+    let printed = lines(&check(folder.path(), &["child.json", "again.json", "--json"]));
+    assert_eq!(printed[0]["warnings"], json!([]));
+    assert!(printed[1]["warnings"][0]["message"].as_str().unwrap().contains("child.json"), "{printed:?}");
 }
 
 #[test]
-fn what_cannot_be_read_is_wrong_usage_and_the_rest_is_checked_all_the_same() {
+fn unreadable_files_are_wrong_usage_and_the_other_files_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     write(folder.path(), "flawed.json", &json!({}));
@@ -149,7 +150,7 @@ fn what_cannot_be_read_is_wrong_usage_and_the_rest_is_checked_all_the_same() {
 }
 
 #[test]
-fn urls_are_checked_under_the_rules_of_the_server_to_be() {
+fn urls_are_checked_by_the_outgoing_policy_of_the_flags() {
     let folder = tempfile::tempdir().unwrap();
     let mut flow = gated("calls");
     flow["nodes"][0]["typeId"] = json!("core.http");

@@ -1,10 +1,10 @@
-//! What lists and small commands print: holds in `runs list`, folders for `workflows put`, the version, usage lines.
+//! Output of lists and small commands: holds in `runs list`, folders for `workflows put`, the version, usage lines.
 
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Server, accept, clean, gated, keyed};
+use crate::harness::{PROGRAM, Server, accept, clear_env, client_with_key, gated};
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
@@ -15,7 +15,7 @@ fn text(output: &Output) -> String {
 fn holds_are_listed_with_title_and_outcome() {
     let server = Server::start();
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let hold = |title: &str, more: Value| {
         let mut body = json!({"title": title});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -28,7 +28,7 @@ fn holds_are_listed_with_title_and_outcome() {
     let chosen = hold("Which?", json!({"choices": ["a", "b"]}));
     ann.answer(&chosen, "hold", &json!({"answers": {"answer": "a"}}));
     let silent = hold("Quick?", json!({"timeoutMs": 1}));
-    client.ended(&silent);
+    client.wait_for_end(&silent);
     let open = hold("Later?", json!({}));
     client.put("/v1/workflows/plain", &gated("plain"));
     let run = client.start_run("plain");
@@ -54,7 +54,7 @@ fn holds_are_listed_with_title_and_outcome() {
 }
 
 #[test]
-fn a_folder_of_workflows_is_registered_and_a_refusal_says_what_is_registered() {
+fn a_folder_of_workflows_is_registered_and_a_refusal_lists_the_registered_files() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, definition: &Value| {
@@ -64,20 +64,26 @@ fn a_folder_of_workflows_is_registered_and_a_refusal_says_what_is_registered() {
     write("a.json", &gated("first"));
     write("b.json", &gated("second"));
     std::fs::write(folder.path().join("notes.txt"), "no definition").unwrap();
-    let told = text(&put());
-    assert!(told.contains("registered first") && told.contains("registered second"), "{told}");
+    let printed = text(&put());
+    assert!(printed.contains("registered first") && printed.contains("registered second"), "{printed}");
     let mut flawed = gated("flawed");
     flawed["nodes"][0]["typeId"] = json!("no.such.type");
     write("b.json", &flawed);
     write("c.json", &gated("third"));
     let refused = put();
     assert_eq!(refused.status.code(), Some(1));
-    let told = String::from_utf8(refused.stderr).unwrap();
+    let printed = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        told.contains("b.json: ") && told.contains("registered before it: ") && told.contains("not sent: "),
-        "{told}"
+        printed.contains("b.json: ")
+            && printed.contains("registered before it: ")
+            && printed.contains("not sent: "),
+        "{printed}"
     );
-    assert_eq!(server.client.get("/v1/workflows/third").status, 404, "what is not sent is not registered");
+    assert_eq!(
+        server.client.get("/v1/workflows/third").status,
+        404,
+        "a file that is not sent is not registered"
+    );
     std::fs::write(folder.path().join("d.json"), "{").unwrap();
     std::fs::remove_file(folder.path().join("b.json")).unwrap();
     assert_eq!(put().status.code(), Some(2));
@@ -92,22 +98,28 @@ fn a_folder_of_workflows_is_registered_and_a_refusal_says_what_is_registered() {
 
 #[test]
 fn the_version_is_a_command_and_a_flag() {
-    let said = |word: &str| text(&Command::new(PROGRAM).arg(word).output().unwrap());
-    assert_eq!(said("version"), format!("holdpoint {}\n", env!("CARGO_PKG_VERSION")));
-    assert_eq!(said("version"), said("--version"));
+    let printed = |word: &str| text(&Command::new(PROGRAM).arg(word).output().unwrap());
+    assert_eq!(printed("version"), format!("holdpoint {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(printed("version"), printed("--version"));
 }
 
 #[test]
 fn usage_lines_do_not_show_variables_as_flags() {
     let usage = |words: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(words).env("HOLDPOINT_DATA", "/data").env("HOLDPOINT_SERVER", "http://a");
+        clear_env(&mut command)
+            .args(words)
+            .env("HOLDPOINT_DATA", "/data")
+            .env("HOLDPOINT_SERVER", "http://a");
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
     for words in [&["runs", "show"][..], &["runs", "pause"], &["runs", "list", "--no-such-flag"]] {
-        let told = usage(words);
-        assert!(told.contains("Usage: ") && !told.contains("--data") && !told.contains("--server"), "{told}");
+        let printed = usage(words);
+        assert!(
+            printed.contains("Usage: ") && !printed.contains("--data") && !printed.contains("--server"),
+            "{printed}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of outgoing calls: what a server lets its nodes call.
+//! Settings of the outgoing policy: addresses that nodes may call.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,9 +6,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{ANY_PORT, PROGRAM, Server, clean, gated};
+use crate::harness::{ANY_PORT, PROGRAM, Server, clear_env, gated};
 
-/// One node that calls.
+/// Returns a workflow with one node that calls a URL.
 fn calling(id: &str, url: &str) -> Value {
     let mut flow = gated(id);
     flow["nodes"] =
@@ -17,8 +17,8 @@ fn calling(id: &str, url: &str) -> Value {
     flow
 }
 
-/// Answers one request on this machine.
-fn neighbour() -> (String, std::thread::JoinHandle<()>) {
+/// Starts a server on this machine that responds to one request.
+fn start_local_server() -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
@@ -37,8 +37,8 @@ fn neighbour() -> (String, std::thread::JoinHandle<()>) {
 }
 
 #[test]
-fn loopback_is_closed_until_somebody_opens_it_and_then_it_is_warned_of() {
-    let (url, answering) = neighbour();
+fn loopback_is_denied_by_default_and_allowing_it_logs_a_warning() {
+    let (url, answering) = start_local_server();
     let flow = calling("calls", &url);
     let closed = Server::start();
     closed.client.put("/v1/workflows/calls", &flow).assert_envelope(400, "validation_error");
@@ -53,7 +53,7 @@ fn loopback_is_closed_until_somebody_opens_it_and_then_it_is_warned_of() {
 }
 
 #[test]
-fn networks_are_opened_and_closed_by_flags_and_by_the_file_and_closing_wins() {
+fn networks_are_allowed_and_denied_by_flags_and_file_and_deny_wins() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("holdpoint.toml");
     std::fs::write(&config, "outgoing_allow = [\"10.20.0.0/16\"]\noutgoing_deny = [\"10.20.9.0/24\"]\n")
@@ -74,7 +74,7 @@ fn networks_are_opened_and_closed_by_flags_and_by_the_file_and_closing_wins() {
 }
 
 #[test]
-fn opening_what_clouds_keep_secret_is_warned_of() {
+fn allowing_a_cloud_metadata_address_logs_a_warning() {
     let (_server, log) = Server::start_logging(&["--outgoing-allow", "0.0.0.0/0"], "info");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("169.254.169.254") && log.contains("0.0.0.0/0"), "{log}");
@@ -85,14 +85,14 @@ fn opening_what_clouds_keep_secret_is_warned_of() {
 }
 
 #[test]
-fn the_environment_is_heard_and_what_is_no_network_stops_the_start() {
+fn environment_variables_are_read_and_an_invalid_network_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let flow = calling("calls", "https://10.20.1.1/");
     std::fs::write(folder.path().join("calls.json"), flow.to_string()).unwrap();
     std::fs::write(folder.path().join("bad.toml"), "outgoing_deny = [\"10.0.0.1/8\"]").unwrap();
     let run = |words: &[&str], name: &str, value: &str| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command)
+        clear_env(&mut command)
             .args(words)
             .env(ANY_PORT.0, ANY_PORT.1)
             .env(name, value)
@@ -104,14 +104,14 @@ fn the_environment_is_heard_and_what_is_no_network_stops_the_start() {
     let allow = "HOLDPOINT_OUTGOING_ALLOW";
     assert_eq!(run(&check, allow, "192.168.0.0/16, 10.20.0.0/16").status.code(), Some(0));
     assert_eq!(run(&check, allow, "192.168.0.0/16").status.code(), Some(1));
-    for (words, name, value, told) in [
-        (&["serve"][..], allow, "10.0.0.1/8", "bits are set behind the prefix"),
+    for (words, name, value, expected) in [
+        (&["serve"][..], allow, "10.0.0.1/8", "address bits are set after the prefix"),
         (&["serve"], "HOLDPOINT_OUTGOING_DENY", "everything", "is not a network"),
-        (&["serve", "--config", "bad.toml"], "NOTHING", "", "10.0.0.1/8"),
+        (&["serve", "--config", "bad.toml"], "UNUSED", "", "10.0.0.1/8"),
     ] {
         let output = run(words, name, value);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{name}: {error}");
-        assert!(error.contains(told), "{name}: {error}");
+        assert!(error.contains(expected), "{name}: {error}");
     }
 }

@@ -6,19 +6,19 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, KEY, Server, clean, gated};
+use crate::harness::{Client, KEY, Server, clear_env, gated};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 const HALF_REQUEST: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
 
-/// Starts a server that may open so many files.
+/// Starts a server with a limit of open files.
 fn start_with_files(files: u32, more: &[&str]) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::launch(&folder.path().join("data"), more, |command| {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
         shell.arg(command.get_program()).args(command.get_args());
-        clean(&mut shell).stdout(Stdio::piped()).stderr(Stdio::null());
+        clear_env(&mut shell).stdout(Stdio::piped()).stderr(Stdio::null());
         *command = shell;
         command
     });
@@ -31,7 +31,7 @@ fn start(more: &[&str]) -> Server {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     stream
 }
 
@@ -51,7 +51,7 @@ fn open_stream(server: &Server, run: &str) -> TcpStream {
     stream
 }
 
-/// Waits until the server has closed the connection, whatever it sends before.
+/// Waits until the server has closed the connection. Ignores the bytes that it sends before.
 fn assert_closed(mut stream: TcpStream) {
     let mut rest = [0; 4096];
     loop {
@@ -76,9 +76,9 @@ fn is_open(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Asks over a connection of its own.
+/// Asserts that the server responds on a new connection.
 fn assert_alive(server: &Server) {
-    let client = Client::patient(&server.url, Some(KEY), Duration::from_secs(20));
+    let client = Client::with_timeout(&server.url, Some(KEY), Duration::from_secs(20));
     assert_eq!(client.get("/healthz").status, 200);
 }
 
@@ -138,7 +138,7 @@ fn an_address_with_all_its_connections_busy_gets_503_and_another_address_is_serv
     other.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     drop(streams);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_LIMIT;
     while server.client.try_send("GET", "/healthz", None).is_ok_and(|answer| answer.status != 200) {
         assert!(Instant::now() < until, "the connections of closed streams are free again");
     }
@@ -153,7 +153,7 @@ fn connect_from(address: &str, server: &Server) -> TcpStream {
         socket.connect(to).await.unwrap().into_std().unwrap()
     });
     stream.set_nonblocking(false).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     stream
 }
 
@@ -181,7 +181,7 @@ fn a_client_that_does_not_read_is_disconnected() {
     let server = start(&["--write-timeout", "1s"]);
     let mut stream = connect(&server);
     stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_LIMIT;
     // The server stops reading when its responses are not taken, and resets the connection when it closes it.
     loop {
         match stream.write(b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n") {

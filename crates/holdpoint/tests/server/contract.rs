@@ -1,4 +1,4 @@
-//! The server's own OpenAPI document, as something that answers are held against.
+//! Checks responses against the OpenAPI document of the server.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -13,10 +13,10 @@ pub(crate) struct Contract {
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub id: String,
-    /// In upper case.
+    /// The HTTP method in upper case.
     pub method: String,
     pub path: String,
-    /// Alternatives, each with the scopes that are needed together. Empty when no key is needed.
+    /// Alternatives, each a set of scopes that are required together. Empty if the route requires no key.
     pub scopes: Vec<Vec<String>>,
     described: Value,
 }
@@ -47,7 +47,7 @@ impl Contract {
         operations
     }
 
-    /// Panics when the document does not tell of an answer like this.
+    /// Panics if the document does not describe this response.
     pub(crate) fn check(&self, operation: &Operation, answer: &ureq::http::Response<String>) {
         let status = answer.status().as_u16().to_string();
         let shown = format!("{} {} {status}: {}", operation.id, operation.path, answer.body());
@@ -69,7 +69,7 @@ impl Contract {
             let body: Value = serde_json::from_str(answer.body()).unwrap();
             let flaws: Vec<String> =
                 self.validator(&content["schema"]).iter_errors(&body).map(|flaw| flaw.to_string()).collect();
-            assert!(flaws.is_empty(), "{shown} does not fit: {flaws:?}");
+            assert!(flaws.is_empty(), "{shown} does not match the schema: {flaws:?}");
         }
     }
 

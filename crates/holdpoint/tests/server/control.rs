@@ -1,8 +1,8 @@
-//! Taking hold of runs: pause, resume, cancel, many at once; and what ends by itself.
+//! Control of runs: pause, resume, cancel, bulk cancel, and limits that end a run.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated, line};
+use crate::harness::{Client, Server, accept, gated, linear};
 
 fn server() -> Server {
     let server = Server::start();
@@ -10,7 +10,7 @@ fn server() -> Server {
     server
 }
 
-fn post(client: &Client, run: &str, verb: &str, body: &Value) -> crate::harness::Answer {
+fn post(client: &Client, run: &str, verb: &str, body: &Value) -> crate::harness::Response {
     client.post(&format!("/v1/runs/{run}{verb}"), body)
 }
 
@@ -19,7 +19,7 @@ fn of_kind<'l>(log: &'l [Value], kind: &str) -> Vec<&'l Value> {
 }
 
 #[test]
-fn a_paused_run_takes_answers_and_stands_still_until_it_is_resumed() {
+fn a_paused_run_accepts_answers_and_continues_when_resumed() {
     let server = server();
     let client = &server.client;
     let run = client.start_run("gated");
@@ -36,10 +36,10 @@ fn a_paused_run_takes_answers_and_stands_still_until_it_is_resumed() {
     assert_eq!(again.body["details"]["runStatus"], "paused");
     let answered = client.answer(&run, "gate", &accept());
     assert_eq!((answered.status, &answered.body["status"]), (200, &json!("paused")));
-    assert!(of_kind(&client.events(&run), "node.completed").len() == 1, "nothing goes on");
+    assert!(of_kind(&client.events(&run), "node.completed").len() == 1, "the run does not continue");
     let resumed = post(client, &run, ":resume", &json!({}));
     assert_eq!((resumed.status, &resumed.body["status"]), (202, &json!("running")));
-    let log = client.ended(&run);
+    let log = client.wait_for_end(&run);
     assert_eq!(log.last().unwrap()["type"], "run.completed");
     assert_eq!(of_kind(&log, "run.paused")[0]["reason"], "lunch");
     assert_eq!(of_kind(&log, "run.resumed").len(), 1);
@@ -50,7 +50,7 @@ fn a_paused_run_takes_answers_and_stands_still_until_it_is_resumed() {
 }
 
 #[test]
-fn the_drain_policy_is_one_of_two_and_is_kept() {
+fn the_drain_policy_is_validated_and_stored() {
     let server = server();
     let client = &server.client;
     for policy in ["immediate", "drain-current-node"] {
@@ -66,29 +66,29 @@ fn the_drain_policy_is_one_of_two_and_is_kept() {
     }
     let run = client.start_run("gated");
     post(client, &run, ":pause", &json!({"drainPolicy": "never"})).assert_envelope(400, "validation_error");
-    post(client, "nobody", ":pause", &json!({})).assert_envelope(404, "not_found");
-    post(client, "nobody", ":resume", &json!({})).assert_envelope(404, "not_found");
+    post(client, "unknown", ":pause", &json!({})).assert_envelope(404, "not_found");
+    post(client, "unknown", ":resume", &json!({})).assert_envelope(404, "not_found");
     assert_eq!(client.status(&run), "waiting-approval");
 }
 
 #[test]
-fn what_sleeps_while_paused_goes_on_after_the_resume() {
+fn a_delay_that_ends_during_a_pause_continues_after_the_resume() {
     let server = Server::start();
     let client = &server.client;
     let nap = [("nap", "core.delay", json!({"ms": 300})), ("after", "core.noop", json!({}))];
-    client.put("/v1/workflows/nap", &line("nap", &nap));
+    client.put("/v1/workflows/nap", &linear("nap", &nap));
     let run = client.start_run("nap");
-    // It may have ended before; then there is nothing to see.
+    // The run may have ended before the pause.
     if post(client, &run, ":pause", &json!({"drainPolicy": "immediate"})).status == 202 {
-        client.until(&run, |event| event["type"] == "holdpoint.sleep.ended");
+        client.wait_for_event(&run, |event| event["type"] == "holdpoint.sleep.ended");
         assert_eq!(client.status(&run), "paused");
         assert_eq!(post(client, &run, ":resume", &json!({})).status, 202);
     }
-    assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
+    assert_eq!(client.wait_for_end(&run).last().unwrap()["type"], "run.completed");
 }
 
 #[test]
-fn a_cancel_that_comes_again_changes_nothing() {
+fn a_repeated_cancel_has_no_effect() {
     let server = server();
     let client = &server.client;
     let run = client.start_run("gated");
@@ -100,23 +100,23 @@ fn a_cancel_that_comes_again_changes_nothing() {
     let done = client.start_run("gated");
     client.answer(&done, "gate", &accept());
     assert_eq!(post(client, &done, "/cancel", &json!({})).body["status"], "completed");
-    post(client, "nobody", "/cancel", &json!({})).assert_envelope(404, "not_found");
+    post(client, "unknown", "/cancel", &json!({})).assert_envelope(404, "not_found");
     let paused = client.start_run("gated");
     post(client, &paused, ":pause", &json!({}));
     assert_eq!(post(client, &paused, "/cancel", &json!({})).body["status"], "cancelled");
-    client.put("/v1/workflows/nap", &line("nap", &[("nap", "core.delay", json!({"ms": 3_600_000}))]));
+    client.put("/v1/workflows/nap", &linear("nap", &[("nap", "core.delay", json!({"ms": 3_600_000}))]));
     let asleep = client.start_run("nap");
     assert_eq!(post(client, &asleep, "/cancel", &json!({})).body["status"], "cancelled");
-    assert_eq!(client.ended(&asleep).last().unwrap()["type"], "run.cancelled");
+    assert_eq!(client.wait_for_end(&asleep).last().unwrap()["type"], "run.cancelled");
 }
 
 #[test]
-fn many_runs_are_cancelled_in_the_order_asked_for_and_one_failure_stops_none() {
+fn bulk_cancel_keeps_the_order_and_continues_after_a_failure() {
     let server = server();
     let client = &server.client;
     let (a, b, done) = (client.start_run("gated"), client.start_run("gated"), client.start_run("gated"));
     client.answer(&done, "gate", &accept());
-    let asked = json!({"runIds": [b, "nobody", done, a, b, ""], "reason": "all of them"});
+    let asked = json!({"runIds": [b, "unknown", done, a, b, ""], "reason": "all of them"});
     let answer = client.post("/v1/runs:bulk-cancel", &asked);
     assert_eq!(answer.status, 200);
     let results = answer.body["results"].as_array().unwrap();
@@ -141,7 +141,7 @@ fn many_runs_are_cancelled_in_the_order_asked_for_and_one_failure_stops_none() {
 }
 
 #[test]
-fn runs_of_another_tenant_are_not_found_among_many_either() {
+fn bulk_cancel_does_not_find_runs_of_another_tenant() {
     let server = server();
     let made = server.client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
     let elsewhere = server.client.with_key(made["key"].as_str());
@@ -151,7 +151,7 @@ fn runs_of_another_tenant_are_not_found_among_many_either() {
     assert_eq!(server.client.status(&ours), "waiting-approval");
 }
 
-/// The kinds and payloads of the last two events.
+/// Returns the types and payloads of the last two events: the exceeded limit and the failure.
 fn end(log: &[Value]) -> [(&str, &Value); 2] {
     let shown = |event: &'_ Value| event["type"].as_str().unwrap().to_owned();
     assert_eq!(shown(&log[log.len() - 2]), "cap.breached", "{log:?}");
@@ -160,11 +160,11 @@ fn end(log: &[Value]) -> [(&str, &Value); 2] {
 }
 
 #[test]
-fn a_limit_is_told_of_before_the_run_fails_of_it() {
+fn an_exceeded_limit_is_recorded_before_the_run_fails() {
     let server = server();
     let client = &server.client;
     let noop = |id| (id, "core.noop", json!({}));
-    client.put("/v1/workflows/three", &line("three", &[noop("a"), noop("b"), noop("c")]));
+    client.put("/v1/workflows/three", &linear("three", &[noop("a"), noop("b"), noop("c")]));
     let made =
         client.post("/v1/runs", &json!({"workflowId": "three", "configurable": {"recursionLimit": 2}}));
     assert_eq!(made.body["status"], "failed");
@@ -180,7 +180,7 @@ fn a_limit_is_told_of_before_the_run_fails_of_it() {
 
     let made = client.post("/v1/runs", &json!({"workflowId": "gated", "configurable": {"runTimeoutMs": 20}}));
     let run = made.body["runId"].as_str().unwrap();
-    let log = client.ended(run);
+    let log = client.wait_for_end(run);
     let [(_, cap), (_, failed)] = end(&log);
     assert_eq!((&cap["kind"], &cap["limit"]), (&json!("run-duration"), &json!(20)));
     assert_eq!(failed["error"]["code"], "run_timeout");
@@ -188,17 +188,17 @@ fn a_limit_is_told_of_before_the_run_fails_of_it() {
 }
 
 #[test]
-fn a_loop_that_comes_round_too_often_ends_its_run() {
+fn a_loop_beyond_its_limit_fails_the_run() {
     let server = Server::start();
     let client = &server.client;
-    let mut flow = line("round", &[("a", "core.noop", json!({})), ("b", "core.noop", json!({}))]);
+    let mut flow = linear("round", &[("a", "core.noop", json!({})), ("b", "core.noop", json!({}))]);
     let back = json!({"id": "back", "sourceNodeId": "b", "targetNodeId": "b"});
     flow["edges"].as_array_mut().unwrap().push(back);
     flow["settings"] = json!({"maxLoopbackIterations": 3});
     let registered = client.put("/v1/workflows/round", &flow);
     assert_eq!(registered.status, 201, "{registered:?}");
     let run = client.start_run("round");
-    let log = client.ended(&run);
+    let log = client.wait_for_end(&run);
     let [(_, cap), (_, failed)] = end(&log);
     assert_eq!((&cap["kind"], &cap["limit"]), (&json!("loop-iterations"), &json!(3)));
     assert_eq!(failed["error"]["code"], "loop_limit_exceeded");

@@ -1,18 +1,18 @@
-//! Conversations over HTTP: one name in two runs, and a server that has them switched off.
+//! Conversations over HTTP: one conversation name in two runs, and servers with `--no-conversations`.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, line};
+use crate::harness::{Client, Response, Server, accept, gated, linear};
 
 fn talk(id: &str) -> Value {
-    line(id, &[("talk", "core.conversationGate", json!({"prompt": "Colour?", "turnCount": 1}))])
+    linear(id, &[("talk", "core.conversationGate", json!({"prompt": "Colour?", "turnCount": 1}))])
 }
 
-/// Opens a conversation under a name of the workflow's own.
+/// Returns a workflow that opens a conversation with an id of its own.
 fn named(id: &str) -> Value {
     let open = json!({"kind": "conversation.start", "data": {"conversationId": "support"}});
     let turn = json!({"kind": "conversation.exchange", "data": {"conversationId": "support", "prompt": "?"}});
-    line(id, &[("open", "core.interrupt", open), ("turn", "core.interrupt", turn)])
+    linear(id, &[("open", "core.interrupt", open), ("turn", "core.interrupt", turn)])
 }
 
 fn opened(client: &Client, run: &str) -> String {
@@ -33,7 +33,7 @@ fn two_conversations_of_a_tenant_never_share_an_id() {
         (client.status(&one), client.status(&other)),
         ("waiting-approval".into(), "waiting-approval".into())
     );
-    // Each is answered by itself.
+    // Each conversation is answered separately.
     assert_eq!(client.answer(&one, "turn", &json!("red")).status, 200);
     let log = client.events(&one);
     let turn = log.iter().find(|event| event["type"] == "conversation.exchanged").unwrap();
@@ -41,7 +41,7 @@ fn two_conversations_of_a_tenant_never_share_an_id() {
     assert_eq!(client.status(&other), "waiting-approval");
 }
 
-fn assert_refused(answer: &Answer, node: &str) {
+fn assert_refused(answer: &Response, node: &str) {
     answer.assert_envelope(400, "capability_required");
     let details = &answer.body["details"];
     assert_eq!(
@@ -51,13 +51,13 @@ fn assert_refused(answer: &Answer, node: &str) {
 }
 
 #[test]
-fn a_server_without_conversations_says_so_and_refuses_workflows_that_hold_them() {
+fn a_server_without_conversations_reports_it_and_rejects_their_workflows() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut before = Server::start_in(&data, &[]);
     assert_eq!(before.client.get("/.well-known/openwop").body["conversationPrimitive"], true);
     assert_eq!(before.client.put("/v1/workflows/old", &talk("old")).status, 201);
-    let calling = line("calling", &[("call", "core.subWorkflow", json!({"workflowId": "old"}))]);
+    let calling = linear("calling", &[("call", "core.subWorkflow", json!({"workflowId": "old"}))]);
     assert_eq!(before.client.put("/v1/workflows/calling", &calling).status, 201);
     before.kill();
 
@@ -67,19 +67,19 @@ fn a_server_without_conversations_says_so_and_refuses_workflows_that_hold_them()
     assert_refused(&client.put("/v1/workflows/new", &talk("new")), "talk");
     assert_refused(&client.put("/v1/workflows/named", &named("named")), "open");
     client.get("/v1/workflows/new").assert_envelope(404, "not_found");
-    // One that was registered before is refused when it is to be started, by whomever.
+    // A workflow that was registered before is rejected at the start, also as a child run.
     assert_refused(&client.post("/v1/runs", &json!({"workflowId": "old"})), "talk");
-    let log = client.ended(&client.start_run("calling"));
+    let log = client.wait_for_end(&client.start_run("calling"));
     let failed = log.iter().find(|event| event["type"] == "node.failed").unwrap();
     assert!(failed["payload"]["error"]["message"].as_str().unwrap().contains("conversations"), "{failed}");
-    // Everything else goes on.
+    // Other workflows still work.
     assert_eq!(client.put("/v1/workflows/gated", &gated("gated")).status, 201);
     let run = client.start_run("gated");
     assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
 }
 
 #[test]
-fn a_conversation_that_was_under_way_ends_with_a_clear_word() {
+fn an_open_conversation_fails_with_a_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut before = Server::start_in(&data, &[]);
@@ -89,7 +89,7 @@ fn a_conversation_that_was_under_way_ends_with_a_clear_word() {
     let after = Server::launch(&data, &[], |command| {
         command.env("HOLDPOINT_NO_CONVERSATIONS", "true").stderr(std::process::Stdio::null())
     });
-    assert_eq!(after.client.status(&run), "waiting-approval", "what was asked can be answered");
+    assert_eq!(after.client.status(&run), "waiting-approval", "the open interrupt can be answered");
     assert_eq!(after.client.answer(&run, "talk", &json!("red")).status, 200);
     let shown = after.client.get(&format!("/v1/runs/{run}")).body;
     assert_eq!(

@@ -1,8 +1,8 @@
-//! Forks over HTTP: replays tell the same again, branches go their own way, and what makes no sense is refused.
+//! Forks over HTTP: replays repeat the log, branches continue independently, and invalid forks are rejected.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, keyed, line};
+use crate::harness::{Client, Response, Server, accept, client_with_key, gated, linear};
 
 fn server() -> Server {
     let server = Server::start();
@@ -10,19 +10,19 @@ fn server() -> Server {
     server
 }
 
-fn fork(client: &Client, run: &str, body: &Value) -> Answer {
+fn fork(client: &Client, run: &str, body: &Value) -> Response {
     client.post(&format!("/v1/runs/{run}:fork"), body)
 }
 
-fn answered(client: &Client) -> String {
+fn start_and_answer(client: &Client) -> String {
     let run = client.start_run("gated");
     assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
     run
 }
 
-/// What happened, without the names of runs.
-fn told(client: &Client, run: &str, source: &str) -> Vec<(Value, Value, String)> {
-    let log = client.ended(run);
+/// Returns the events of a run without run ids.
+fn normalized_log(client: &Client, run: &str, source: &str) -> Vec<(Value, Value, String)> {
+    let log = client.wait_for_end(run);
     let plain = |payload: &Value| payload.to_string().replace(run, "RUN").replace(source, "RUN");
     log.iter()
         .map(|event| (event["type"].clone(), event["nodeId"].clone(), plain(&event["payload"])))
@@ -30,11 +30,11 @@ fn told(client: &Client, run: &str, source: &str) -> Vec<(Value, Value, String)>
 }
 
 #[test]
-fn replays_of_every_place_of_a_log_tell_the_same() {
+fn a_replay_from_any_event_has_the_same_log() {
     let server = server();
     let client = &server.client;
-    let run = answered(client);
-    let expected = told(client, &run, &run);
+    let run = start_and_answer(client);
+    let expected = normalized_log(client, &run, &run);
     let source = client.get(&format!("/v1/runs/{run}")).body;
     for from in 0..=expected.len() {
         let made = fork(client, &run, &json!({"mode": "replay", "fromSeq": from}));
@@ -43,30 +43,30 @@ fn replays_of_every_place_of_a_log_tell_the_same() {
         assert_eq!((&made.body["sourceRunId"], &made.body["fromSeq"]), (&json!(run), &json!(from)));
         assert_eq!((&made.body["mode"], &made.body["status"]), (&json!("replay"), &json!("completed")));
         assert_eq!(made.body["eventsUrl"], format!("/v1/runs/{copy}/events"));
-        assert_eq!(told(client, copy, &run), expected, "from {from}");
+        assert_eq!(normalized_log(client, copy, &run), expected, "from {from}");
         client.answer(copy, "gate", &accept()).assert_envelope(409, "interrupt_already_resolved");
         let shown = client.get(&format!("/v1/runs/{copy}")).body;
         assert_eq!((&shown["sourceRunId"], &shown["forkMode"]), (&json!(run), &json!("replay")));
         assert_eq!(shown["owner"]["tenant"], "default");
         assert_eq!(shown["startedAt"], source["startedAt"]);
     }
-    assert_eq!(client.get("/v1/interrupts").body["interrupts"], json!([]), "nothing is asked again");
+    assert_eq!(client.get("/v1/interrupts").body["interrupts"], json!([]), "no interrupt is open");
 }
 
 #[test]
-fn a_replay_begins_at_the_beginning_where_nothing_is_said() {
+fn a_replay_starts_at_event_0_by_default() {
     let server = server();
     let client = &server.client;
-    let run = answered(client);
+    let run = start_and_answer(client);
     let made = fork(client, &run, &json!({"mode": "replay"}));
     assert_eq!((made.status, &made.body["fromSeq"]), (201, &json!(0)));
 }
 
 #[test]
-fn a_branch_goes_its_own_way() {
+fn a_branch_continues_independently_of_its_source() {
     let server = server();
     let client = &server.client;
-    let run = answered(client);
+    let run = start_and_answer(client);
     let log = client.events(&run);
     let asked = log.iter().position(|event| event["type"] == "interrupt.resolved").unwrap();
     let overlay = json!({"configurable": {"temperature": 1}, "tags": ["second try"], "metadata": {"n": 2}});
@@ -78,19 +78,22 @@ fn a_branch_goes_its_own_way() {
     assert_eq!((&shown["tags"], &shown["metadata"]), (&json!(["second try"]), &json!({"n": 2})));
     assert_eq!(shown["configurable"], json!({"temperature": 1}));
     let ended = client.get(&format!("/v1/runs/{run}")).body["completedAt"].clone();
-    assert!(shown["startedAt"].as_str() >= ended.as_str(), "it begins with the fork: {shown}, {ended}");
+    assert!(
+        shown["startedAt"].as_str() >= ended.as_str(),
+        "the branch starts at the time of the fork: {shown}, {ended}"
+    );
     let rejected = client.answer(copy, "gate", &json!({"action": "reject"}));
     assert_eq!(rejected.status, 200);
     assert_eq!((client.status(&run), client.status(copy)), ("completed".to_owned(), "failed".to_owned()));
-    assert_eq!(client.events(&run), log, "the source stays as it was");
+    assert_eq!(client.events(&run), log, "the source is unchanged");
 }
 
 fn person(maker: &Client, name: &str) -> Client {
-    keyed(maker, &json!({"principal": name}))
+    client_with_key(maker, &json!({"principal": name}))
 }
 
 #[test]
-fn nobody_grants_a_run_that_they_have_forked_where_the_gate_says_so() {
+fn a_forker_cannot_approve_the_fork_if_the_gate_excludes_requesters() {
     let server = Server::start();
     let admin = &server.client;
     let mut flow = gated("gated");
@@ -105,7 +108,7 @@ fn nobody_grants_a_run_that_they_have_forked_where_the_gate_says_so() {
         made.body["runId"].as_str().unwrap().to_owned()
     };
     let copy = branch(&ann, &run);
-    // And a copy of the copy, which is everybody's wish.
+    // A fork of the fork has both forkers and the owner as requesters.
     let again = branch(&carol, &copy);
     let waits_for = |client: &Client, run: &str| {
         let listed = client.get("/v1/interrupts?assignee=me").body;
@@ -120,34 +123,34 @@ fn nobody_grants_a_run_that_they_have_forked_where_the_gate_says_so() {
     assert_eq!(forkers(&again), json!(["ann", "carol"]));
     assert!(waits_for(&carol, &copy));
     assert_eq!(carol.answer(&copy, "gate", &accept()).status, 200);
-    assert_eq!(ann.answer(&run, "gate", &accept()).status, 200, "the source is not hers");
+    assert_eq!(ann.answer(&run, "gate", &accept()).status, 200, "she is not a requester of the source");
 }
 
 #[test]
-fn a_run_that_a_copy_starts_is_the_wish_of_whoever_made_the_copy() {
+fn a_forker_cannot_approve_child_runs_of_the_fork() {
     let server = Server::start();
     let admin = &server.client;
     let mut flow = gated("gated");
     flow["nodes"][1]["config"]["requesterMayNotApprove"] = json!(true);
     assert_eq!(admin.put("/v1/workflows/gated", &flow).status, 201);
-    let above = line("above", &[("call", "core.subWorkflow", json!({"workflowId": "gated"}))]);
+    let above = linear("above", &[("call", "core.subWorkflow", json!({"workflowId": "gated"}))]);
     assert_eq!(admin.put("/v1/workflows/above", &above).status, 201);
     let [ann, bob] = ["ann", "bob"].map(|name| person(admin, name));
     let run = bob.start_run("above");
     let made = fork(&ann, &run, &json!({"mode": "branch", "fromSeq": 0}));
     let copy = made.body["runId"].as_str().unwrap();
-    admin.until(copy, |event| event["payload"]["childRunId"].is_string());
+    admin.wait_for_event(copy, |event| event["payload"]["childRunId"].is_string());
     let child = admin.snapshot(copy)["childRuns"][0]["runId"].as_str().unwrap().to_owned();
-    admin.until(&child, |event| event["type"] == "approval.requested");
+    admin.wait_for_event(&child, |event| event["type"] == "approval.requested");
     ann.answer(&child, "gate", &accept()).assert_envelope(403, "forbidden");
     assert_eq!(admin.answer(&child, "gate", &accept()).status, 200);
 }
 
 #[test]
-fn a_fork_that_makes_no_sense_is_refused() {
+fn an_invalid_fork_is_rejected() {
     let server = server();
     let client = &server.client;
-    let run = answered(client);
+    let run = start_and_answer(client);
     let length = client.events(&run).len();
     let overlay = json!({"tags": ["x"]});
     for wrong in [
@@ -169,7 +172,7 @@ fn a_fork_that_makes_no_sense_is_refused() {
         let beyond = fork(client, &run, &json!({"mode": mode, "fromSeq": length + 1}));
         beyond.assert_envelope(422, "beyond_log");
         assert_eq!(beyond.body["details"]["events"], length);
-        fork(client, "nobody", &json!({"mode": mode, "fromSeq": 0})).assert_envelope(404, "not_found");
+        fork(client, "unknown", &json!({"mode": mode, "fromSeq": 0})).assert_envelope(404, "not_found");
     }
     let made = client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
     let elsewhere = client.with_key(made["key"].as_str());

@@ -1,10 +1,10 @@
-//! Governed gates over HTTP: who gets in, what is answered to the others, and what the log says of all of them.
+//! Governed gates over HTTP: required roles and scopes, denials, overrides and their records.
 
 use std::sync::Barrier;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, keyed as key, line, made_key};
+use crate::harness::{Client, Response, Server, client_with_key as key, create_key, linear};
 
 const TYPE: &str = "core.openwop.governance.approvalGate";
 
@@ -12,15 +12,15 @@ fn holder(maker: &Client, name: &str, role: &str) -> Client {
     key(maker, &json!({"principal": name, "roles": [role]}))
 }
 
-/// A run that stands at such a gate.
+/// Starts a run that waits at a governed gate.
 fn waiting(client: &Client, config: Value) -> String {
-    let flow = line("governed", &[("gate", TYPE, config), ("after", "core.noop", json!({}))]);
+    let flow = linear("governed", &[("gate", TYPE, config), ("after", "core.noop", json!({}))]);
     let put = client.put("/v1/workflows/governed", &flow);
     assert!([200, 201].contains(&put.status), "{put:?}");
     client.start_run("governed")
 }
 
-fn says(client: &Client, run: &str, decision: &str) -> Answer {
+fn decide(client: &Client, run: &str, decision: &str) -> Response {
     client.answer(run, "gate", &json!({"decision": decision, "reason": "so"}))
 }
 
@@ -30,15 +30,15 @@ fn payloads(client: &Client, run: &str, kind: &str) -> Vec<Value> {
 }
 
 #[test]
-fn whoever_lacks_the_role_gets_403_and_the_log_says_so() {
+fn a_principal_without_the_role_gets_403_and_the_denial_is_recorded() {
     let server = Server::start();
     let admin = &server.client;
     let (eve, ann) = (holder(admin, "eve", "intern"), holder(admin, "ann", "release"));
     let bob = holder(admin, "bob", "release");
     let run = waiting(admin, json!({"requiredRole": "release", "quorum": 2}));
-    says(&eve, &run, "granted").assert_envelope(403, "forbidden");
-    // The first key there is has every scope, and no role.
-    says(admin, &run, "granted").assert_envelope(403, "forbidden");
+    decide(&eve, &run, "granted").assert_envelope(403, "forbidden");
+    // The bootstrap key has every scope and no role.
+    decide(admin, &run, "granted").assert_envelope(403, "forbidden");
     assert_eq!(admin.status(&run), "waiting-approval");
     let denied = payloads(admin, &run, "authorization.decided");
     assert_eq!(denied.len(), 2);
@@ -46,17 +46,17 @@ fn whoever_lacks_the_role_gets_403_and_the_log_says_so() {
         denied[0],
         json!({
             "principal": "eve", "action": "approvals:respond", "resource": format!("{run}:i1"), "allowed": false,
-            "reason": "eve may not decide here, which takes the role \"release\"",
+            "reason": "eve may not decide this interrupt: it requires the role \"release\"",
         })
     );
-    assert_eq!(says(&ann, &run, "granted").body["status"], "waiting-approval");
-    assert_eq!(says(&bob, &run, "granted").body["status"], "completed");
+    assert_eq!(decide(&ann, &run, "granted").body["status"], "waiting-approval");
+    assert_eq!(decide(&bob, &run, "granted").body["status"], "completed");
     let granted = payloads(admin, &run, "approval.granted");
-    let said = |name: &str, granted: u64| {
+    let vote = |name: &str, granted: u64| {
         let progress = json!({"granted": granted, "required": 2});
         json!({"gateId": "gate", "principal": name, "quorumProgress": progress})
     };
-    assert_eq!(granted, [said("ann", 1), said("bob", 2)]);
+    assert_eq!(granted, [vote("ann", 1), vote("bob", 2)]);
     let resolved = &payloads(admin, &run, "interrupt.resolved")[0];
     assert_eq!((&resolved["action"], &resolved["decision"]), (&json!("accept"), &json!("granted")));
     for older in ["approval.requested", "approval.received"] {
@@ -68,7 +68,7 @@ fn whoever_lacks_the_role_gets_403_and_the_log_says_so() {
 }
 
 #[test]
-fn the_request_shows_what_the_gate_takes() {
+fn the_request_shows_the_required_scope() {
     let server = Server::start();
     let admin = &server.client;
     let config = json!({"requiredScope": "keys:manage", "title": "Publish?", "timeoutSec": 60});
@@ -79,14 +79,14 @@ fn the_request_shows_what_the_gate_takes() {
     assert_eq!(asked["data"]["title"], "Publish?");
     assert_eq!(payloads(admin, &run, "interrupt.requested")[0]["timeoutMs"], 60_000);
     let clerk = key(admin, &json!({"principal": "clerk"}));
-    says(&clerk, &run, "granted").assert_envelope(403, "forbidden");
-    assert_eq!(says(admin, &run, "granted").body["status"], "completed");
+    decide(&clerk, &run, "granted").assert_envelope(403, "forbidden");
+    assert_eq!(decide(admin, &run, "granted").body["status"], "completed");
     let found = admin.with_key(None).get("/.well-known/openwop").body;
     assert_eq!(found["authorization"], json!({"supported": true, "failClosed": true}));
 }
 
 #[test]
-fn a_request_with_a_key_that_was_turned_away_is_not_answered_as_done() {
+fn a_denied_request_is_not_replayed_as_a_success() {
     let server = Server::start();
     let admin = &server.client;
     let eve = holder(admin, "eve", "intern");
@@ -109,7 +109,7 @@ fn a_request_with_a_key_that_was_turned_away_is_not_answered_as_done() {
 }
 
 #[test]
-fn an_override_is_on_record_in_the_run_and_in_the_servers_log() {
+fn an_override_is_recorded_in_the_run_and_in_the_server_log() {
     let (server, log) = Server::start_logging(&[], "info");
     let admin = &server.client;
     let (olga, eve) = (holder(admin, "olga", "owner"), holder(admin, "eve", "intern"));
@@ -120,7 +120,7 @@ fn an_override_is_on_record_in_the_run_and_in_the_servers_log() {
             "overrideBypassesQuorum": true,
         }),
     );
-    says(&eve, &run, "overridden").assert_envelope(403, "forbidden");
+    decide(&eve, &run, "overridden").assert_envelope(403, "forbidden");
     olga.answer(&run, "gate", &json!({"decision": "overridden"})).assert_envelope(400, "validation_error");
     assert_eq!(payloads(admin, &run, "authorization.decided")[0]["action"], "approvals:override");
     let past = json!({"decision": "overridden", "reason": "the site is down"});
@@ -139,11 +139,11 @@ fn an_override_is_on_record_in_the_run_and_in_the_servers_log() {
         log.lines().any(|line| line.contains(event) && line.contains(name) && line.contains(&run))
     };
     assert!(entry("approval.overridden", "olga") && entry("authorization.decided", "eve"), "{log}");
-    assert!(!log.contains("the site is down"), "what people write is theirs");
+    assert!(!log.contains("the site is down"), "the server log must not contain the reason");
 }
 
 #[test]
-fn what_makes_no_sense_gets_400_and_the_gate_stays_open() {
+fn an_invalid_decision_gets_400_and_the_gate_stays_open() {
     let server = Server::start();
     let ann = holder(&server.client, "ann", "release");
     let run = waiting(&server.client, json!({"requiredRole": "release"}));
@@ -162,7 +162,7 @@ fn what_makes_no_sense_gets_400_and_the_gate_stays_open() {
 }
 
 #[test]
-fn of_sixteen_at_once_three_are_counted_and_one_decides() {
+fn of_sixteen_concurrent_votes_three_are_counted_and_one_decides() {
     let server = Server::start();
     let admin = &server.client;
     let clients: Vec<Client> = (0..16).map(|n| holder(admin, &format!("p{n}"), "release")).collect();
@@ -172,7 +172,7 @@ fn of_sixteen_at_once_three_are_counted_and_one_decides() {
         let answers = std::thread::scope(|scope| {
             let grant = |client: &Client| {
                 start.wait();
-                says(client, &run, "granted")
+                decide(client, &run, "granted")
             };
             let threads: Vec<_> = clients.iter().map(|client| scope.spawn(move || grant(client))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
@@ -188,9 +188,9 @@ fn of_sixteen_at_once_three_are_counted_and_one_decides() {
 }
 
 #[test]
-fn the_command_line_answers_a_governed_gate_in_its_usual_words() {
+fn the_command_line_answers_a_governed_gate() {
     let server = Server::start();
-    let made = made_key(&server.client, &json!({"principal": "ann", "roles": ["release", "owner"]}));
+    let made = create_key(&server.client, &json!({"principal": "ann", "roles": ["release", "owner"]}));
     let key = made["key"].as_str().unwrap();
     let config = json!({"requiredRole": "release", "override": {"requiredRole": "owner"}});
     for (action, status, told) in [

@@ -1,4 +1,4 @@
-//! One server process in a temporary folder, and a client that shows every answer as it is.
+//! A server process in a temporary folder, and an HTTP client that returns responses unchanged.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_holdpoint");
 pub(crate) const KEY: &str = "a-key-for-tests-only";
 
-/// A running server. Dropped, it is killed.
+/// A running server. Dropping it kills the process.
 pub(crate) struct Server {
     child: Child,
     pub url: String,
@@ -31,12 +31,12 @@ impl Server {
         server
     }
 
-    /// Starts on a free port and waits until it has said that it is ready.
+    /// Starts a server on a free port and waits until it reports that it is ready.
     pub(crate) fn start_in(data: &Path, more: &[&str]) -> Self {
         Self::launch(data, more, |command| command.stderr(Stdio::null()))
     }
 
-    /// Starts on a free port, with flags of one's own and the log in a file of the data folder's.
+    /// Starts a server on a free port with more flags. Returns the path of its log file too.
     pub(crate) fn start_logging(more: &[&str], level: &str) -> (Self, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -48,7 +48,7 @@ impl Server {
         (server, log)
     }
 
-    /// Starts on a free port, as the caller finishes the command.
+    /// Starts a server on a free port. `finish` can change the command before it is executed.
     pub(crate) fn launch(
         data: &Path,
         more: &[&str],
@@ -66,7 +66,7 @@ impl Server {
         Self::spawn(Command::new(PROGRAM), listen, data, more, finish)
     }
 
-    /// Starts a program that runs the server with the arguments it gets.
+    /// Starts a command that executes the server with the arguments that are appended to it.
     pub(crate) fn spawn(
         mut command: Command,
         listen: &str,
@@ -75,11 +75,11 @@ impl Server {
         finish: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Self {
         command.args(["serve", "--listen", listen, "--bootstrap-key", KEY, "--data"]).arg(data).args(more);
-        let mut child = finish(clean(&mut command).stdout(Stdio::piped())).spawn().unwrap();
+        let mut child = finish(clear_env(&mut command).stdout(Stdio::piped())).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines.next().expect("the server says that it is ready").unwrap();
+        let ready = lines.next().expect("a line that reports that the server is ready").unwrap();
         let url = ready.rsplit(' ').next().unwrap().to_owned();
-        // What it says later must not fill the pipe.
+        // Later output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, client: Client::new(&url, Some(KEY)), url, folder: None, data: data.to_owned() }
     }
@@ -93,7 +93,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Kills the server with -9 and starts another on the same folder.
+    /// Kills the server with -9 and starts another one on the same folder.
     pub(crate) fn kill_and_restart(mut self) -> Self {
         self.kill();
         let mut next = Self::start_in(&self.data.clone(), &[]);
@@ -101,8 +101,8 @@ impl Server {
         next
     }
 
-    /// Starts another server on the folder of one that is dead, at an address of one's choice.
-    pub(crate) fn restarted_at(mut dead: Self, listen: &str) -> Self {
+    /// Starts a server at an address on the folder of a server that was killed.
+    pub(crate) fn restart_at(mut dead: Self, listen: &str) -> Self {
         let mut next =
             Self::launch_at(listen, &dead.data.clone(), &[], |command| command.stderr(Stdio::null()));
         next.folder = dead.folder.take();
@@ -113,13 +113,13 @@ impl Server {
         self.child.id()
     }
 
-    /// Asks the server to go down.
+    /// Sends SIGTERM to the server.
     pub(crate) fn terminate(&self) {
         let sent = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
         assert!(sent.unwrap().success());
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits until the process ends by itself.
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()
     }
@@ -134,17 +134,17 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already dead is dead enough.
+        // The process may have ended before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The environment variable that lets the system choose the port of a server, whose default port may be taken.
+/// The environment variable that lets the system choose the port of a server. The default port may be in use.
 pub(crate) const ANY_PORT: (&str, &str) = ("HOLDPOINT_LISTEN", "127.0.0.1:0");
 
-/// Tests must not depend on what the developer's shell has set.
-pub(crate) fn clean(command: &mut Command) -> &mut Command {
+/// Removes variables that change the program: tests must not depend on the developer's shell.
+pub(crate) fn clear_env(command: &mut Command) -> &mut Command {
     let ours = |name: &str| {
         name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_") || name == "CLAUDE_PROJECT_DIR"
     };
@@ -162,17 +162,17 @@ pub(crate) struct Client {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub status: u16,
     pub body: Value,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn code(&self) -> &str {
         self.body["error"].as_str().unwrap_or("")
     }
 
-    /// Exactly `{error, message, details?}`.
+    /// Asserts that the body is exactly `{error, message, details?}` with this status and code.
     pub(crate) fn assert_envelope(&self, status: u16, code: &str) {
         assert_eq!((self.status, self.code()), (status, code), "{self:?}");
         let members = self.body.as_object().unwrap();
@@ -187,13 +187,13 @@ impl Answer {
 
 impl Client {
     pub(crate) fn new(url: &str, key: Option<&str>) -> Self {
-        Self::patient(url, key, Duration::from_secs(60))
+        Self::with_timeout(url, key, Duration::from_secs(60))
     }
 
-    /// Waits this long for an answer, and no longer.
-    pub(crate) fn patient(url: &str, key: Option<&str>, patience: Duration) -> Self {
+    /// Returns a client that waits at most this long for a response.
+    pub(crate) fn with_timeout(url: &str, key: Option<&str>, timeout: Duration) -> Self {
         let config = ureq::Agent::config_builder().http_status_as_error(false);
-        let agent = config.timeout_global(Some(patience)).build().new_agent();
+        let agent = config.timeout_global(Some(timeout)).build().new_agent();
         Self { agent, url: url.to_owned(), key: key.map(str::to_owned) }
     }
 
@@ -201,21 +201,21 @@ impl Client {
         Self { key: key.map(str::to_owned), ..self.clone() }
     }
 
-    /// Sends bytes as they are. An error is the network's, not the server's.
+    /// Sends bytes unchanged. An `Err` is a network error, never a response of the server.
     pub(crate) fn try_send(
         &self,
         method: &str,
         path: &str,
         body: Option<&[u8]>,
-    ) -> Result<Answer, ureq::Error> {
+    ) -> Result<Response, ureq::Error> {
         let headers: &[_] = if body.is_some() { &[("content-type", "application/json")] } else { &[] };
         let response = self.try_exchange(method, path, body, headers)?;
         let (status, text) = (response.status().as_u16(), response.into_body());
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Ok(Answer { status, body })
+        Ok(Response { status, body })
     }
 
-    /// Sends JSON and returns what came back, headers included.
+    /// Sends a request with more headers and returns the response with its headers.
     pub(crate) fn exchange(
         &self,
         method: &str,
@@ -226,7 +226,7 @@ impl Client {
         self.try_exchange(method, path, body, headers).unwrap()
     }
 
-    /// The same, where the network may fail.
+    /// Does the same as `exchange` and returns network errors.
     pub(crate) fn try_exchange(
         &self,
         method: &str,
@@ -251,19 +251,19 @@ impl Client {
         Ok(ureq::http::Response::from_parts(parts, text))
     }
 
-    pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Response {
         self.try_send(method, path, body).unwrap()
     }
 
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Response {
         self.send("GET", path, None)
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Response {
         self.send("POST", path, Some(body.to_string().as_bytes()))
     }
 
-    pub(crate) fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Response {
         self.send("PUT", path, Some(body.to_string().as_bytes()))
     }
 
@@ -284,7 +284,7 @@ impl Client {
         self.api(|client| client.runs().create(&run)).unwrap().run_id.to_string()
     }
 
-    /// The run as everybody sees it who may read it: without the link, which is another one each time.
+    /// Returns the snapshot of a run without the signed link, which differs on every read.
     pub(crate) fn snapshot(&self, run: &str) -> Value {
         let mut shown = self.get(&format!("/v1/runs/{run}")).body;
         if let Some(interrupt) = shown.get_mut("interrupt").and_then(Value::as_object_mut) {
@@ -297,35 +297,35 @@ impl Client {
         self.api(|client| client.runs().get(run)).map_or("none", |run| run.status.as_str()).to_owned()
     }
 
-    pub(crate) fn answer(&self, run: &str, node: &str, value: &Value) -> Answer {
+    pub(crate) fn answer(&self, run: &str, node: &str, value: &Value) -> Response {
         self.post(&format!("/v1/runs/{run}/interrupts/{node}"), &json!({"resumeValue": value}))
     }
 
-    /// Waits until the log of a run has ended, and returns it.
-    pub(crate) fn ended(&self, run: &str) -> Vec<Value> {
-        self.until(run, |_| false)
+    /// Waits until the run has ended and returns its log.
+    pub(crate) fn wait_for_end(&self, run: &str) -> Vec<Value> {
+        self.wait_for_event(run, |_| false)
     }
 
-    /// Waits until the log of a run has such an event, or has ended, and returns it.
-    pub(crate) fn until(&self, run: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
+    /// Waits until the log of a run has a matching event or the run has ended. Returns the log.
+    pub(crate) fn wait_for_event(&self, run: &str, matches: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut log: Vec<Value> = Vec::new();
         loop {
             let last = log.len() as i64 - 1;
             let page = self.get(&format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout=30"));
             log.extend(page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone());
-            if page.body["isComplete"] == true || log.iter().any(&is_it) {
+            if page.body["isComplete"] == true || log.iter().any(&matches) {
                 return log;
             }
         }
     }
 
-    /// The whole log, as poll shows it.
+    /// Returns the whole log of a run, as the poll route shows it.
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
         let page = self.get(&format!("/v1/runs/{run}/events/poll?timeout=1"));
         page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone()
     }
 
-    /// A stream of events, frame by frame as `(id, event, data)`, until the server closes it.
+    /// Reads an event stream until the server closes it. Returns its frames as `(id, event, data)`.
     pub(crate) fn stream(&self, path: &str, last: Option<&str>) -> Vec<(String, String, Value)> {
         let mut request = self.agent.get(format!("{}{path}", self.url));
         if let Some(key) = &self.key {
@@ -353,8 +353,8 @@ impl Client {
     }
 }
 
-/// Creates a key with these members and returns it with its secret. It may answer, unless the members name its scopes.
-pub(crate) fn made_key(maker: &Client, members: &Value) -> Value {
+/// Creates a key with these members and returns it with its secret. Without `scopes`, the key may answer interrupts.
+pub(crate) fn create_key(maker: &Client, members: &Value) -> Value {
     let mut members = members.clone();
     if members["scopes"].is_null() {
         members["addScopes"] = json!(["approvals:respond"]);
@@ -364,12 +364,12 @@ pub(crate) fn made_key(maker: &Client, members: &Value) -> Value {
     made.body
 }
 
-/// A client with such a key.
-pub(crate) fn keyed(maker: &Client, members: &Value) -> Client {
-    maker.with_key(made_key(maker, members)["key"].as_str())
+/// Creates a key and returns a client that uses it.
+pub(crate) fn client_with_key(maker: &Client, members: &Value) -> Client {
+    maker.with_key(create_key(maker, members)["key"].as_str())
 }
 
-/// One step, a gate, one step.
+/// Returns a workflow with a node, an approval gate and another node.
 pub(crate) fn gated(id: &str) -> Value {
     let node = |id: &str, type_id: &str, config: Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});
     let gate = json!({"title": "Go on?", "actions": ["accept", "reject"]});
@@ -385,8 +385,8 @@ pub(crate) fn gated(id: &str) -> Value {
     })
 }
 
-/// Nodes one after the other: id, type and config of each.
-pub(crate) fn line(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
+/// Returns a workflow whose nodes (id, type and config) follow each other.
+pub(crate) fn linear(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
     let shown = nodes.iter().map(|(id, type_id, config)| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}}));
     let edges = nodes.windows(2).map(|two| json!({"id": format!("{}-{}", two[0].0, two[1].0), "sourceNodeId": two[0].0, "targetNodeId": two[1].0}));
     json!({

@@ -1,15 +1,15 @@
-//! Holds: a question without a workflow, and everything that is true of questions.
+//! Holds over HTTP: creation, answers, outcomes, approvers and reserved names.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated, keyed};
-use crate::place::{Place, on_both};
+use crate::harness::{Client, Server, accept, client_with_key, gated};
+use crate::test_database::{TestDatabase, on_both};
 
 on_both! {
-    a_hold_is_answered_like_everything_else,
-    whoever_waits_for_a_hold_hears_of_its_end_at_once,
-    what_becomes_of_a_hold_is_its_status,
-    members_keep_the_order_in_which_their_author_wrote_them,
+    a_hold_is_answered_like_any_interrupt,
+    a_long_poll_on_a_hold_returns_at_once_when_the_hold_ends,
+    the_status_of_a_hold_shows_its_outcome,
+    json_members_keep_their_order,
 }
 
 pub(crate) fn hold(client: &Client, body: &Value) -> String {
@@ -22,10 +22,10 @@ fn shown(client: &Client, id: &str) -> Value {
     client.get(&format!("/v1/holds/{id}")).body
 }
 
-fn a_hold_is_answered_like_everything_else(place: &Place) {
-    let server = place.start(&[]);
+fn a_hold_is_answered_like_any_interrupt(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let id = hold(
         client,
         &json!({"title": "Deploy v2?", "description": "Now.", "data": "# Changes", "tags": ["ops"]}),
@@ -56,8 +56,8 @@ fn a_hold_is_answered_like_everything_else(place: &Place) {
     assert_eq!(used.body["details"]["answeredBy"], hold["answeredBy"]);
 }
 
-fn members_keep_the_order_in_which_their_author_wrote_them(place: &Place) {
-    let server = place.start(&[]);
+fn json_members_keep_their_order(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
     let data: Value =
         serde_json::from_str(r#"{"zeta": 1, "alpha": {"y": [], "x": null}, "mid": true}"#).unwrap();
@@ -76,10 +76,10 @@ fn members_keep_the_order_in_which_their_author_wrote_them(place: &Place) {
     assert_eq!(members[..2], ["action", "feedback"], "{answer}");
 }
 
-fn what_becomes_of_a_hold_is_its_status(place: &Place) {
-    let server = place.start(&[]);
+fn the_status_of_a_hold_shows_its_outcome(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let choice = hold(client, &json!({"title": "Where?", "choices": ["eu", "us"]}));
     let wrong = ann.answer(&choice, "hold", &json!({"answers": {"answer": "mars"}}));
     assert_eq!(wrong.status, 400, "{wrong:?}");
@@ -107,13 +107,13 @@ fn what_becomes_of_a_hold_is_its_status(place: &Place) {
     assert_eq!(client.send("DELETE", &path, None).body["status"], "cancelled");
     assert_eq!(shown(client, &back)["status"], "cancelled");
     let answered = client.send("DELETE", &format!("/v1/holds/{no}"), None);
-    assert_eq!(answered.body["status"], "rejected", "what was answered stays answered");
+    assert_eq!(answered.body["status"], "rejected", "an answered hold cannot be cancelled");
 }
 
-fn whoever_waits_for_a_hold_hears_of_its_end_at_once(place: &Place) {
-    let server = place.start(&[]);
+fn a_long_poll_on_a_hold_returns_at_once_when_the_hold_ends(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let id = hold(client, &json!({"title": "Go on?"}));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| client.get(&format!("/v1/holds/{id}?wait=60")).body);
@@ -124,15 +124,15 @@ fn whoever_waits_for_a_hold_hears_of_its_end_at_once(place: &Place) {
 }
 
 #[test]
-fn only_those_who_are_named_may_answer() {
+fn only_named_approvers_may_answer_a_hold() {
     let server = Server::start();
     let client = &server.client;
-    let of = |name: &str| keyed(client, &json!({"principal": name}));
+    let of = |name: &str| client_with_key(client, &json!({"principal": name}));
     let id = hold(client, &json!({"title": "Pay?", "approvers": ["ann"]}));
     assert_eq!(of("bob").answer(&id, "hold", &accept()).status, 403);
     assert_eq!(of("ann").answer(&id, "hold", &accept()).status, 200);
     assert_eq!(shown(client, &id)["answeredBy"], "ann");
-    // A question is no different: it is listed for them, and nobody else's answer counts, over a link neither.
+    // The same applies to questions: only the assignee sees it in the list and may answer, also over a link.
     for more in [json!({"choices": ["eu", "us"]}), json!({"schema": {"type": "string"}})] {
         let mut body = json!({"title": "Where?", "approvers": ["ann"]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -154,7 +154,7 @@ fn only_those_who_are_named_may_answer() {
         assert_eq!(of("ann").answer(&id, "hold", &answer).status, 200);
         assert_eq!(shown(client, &id)["answeredBy"], "ann");
         assert!(!lists("ann"));
-        // Who speaks in their name is written down.
+        // The principal that answers for another one is recorded.
         body["requesterMayNotApprove"] = json!(false);
         let id = hold(client, &body);
         let made = json!({"for": "ann"});
@@ -172,12 +172,12 @@ fn only_those_who_are_named_may_answer() {
 }
 
 #[test]
-fn what_is_no_hold_is_not_found_and_nobody_takes_their_name() {
+fn other_runs_are_not_holds_and_the_hold_workflow_name_is_reserved() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let run = client.start_run("gated");
-    for id in [run.as_str(), "nobody", "%00"] {
+    for id in [run.as_str(), "unknown", "%00"] {
         client.get(&format!("/v1/holds/{id}")).assert_envelope(404, "not_found");
         assert_eq!(client.send("DELETE", &format!("/v1/holds/{id}"), None).status, 404, "{id}");
     }

@@ -1,15 +1,19 @@
-//! The options of `holdpoint ask`: what is shown, tags, keys, links, the address of the page, and signals.
+//! Options of `holdpoint ask`: shown data, tags, idempotency keys, links, the page URL, and signals.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, keyed};
+use crate::harness::{Client, KEY, PROGRAM, Server, accept, clear_env, client_with_key};
 
 fn ask(server: &Server, key: &str, words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    clean(&mut command).arg("ask").args(words).env("HOLDPOINT_SERVER", &server.url).env("HOLDPOINT_KEY", key);
+    clear_env(&mut command)
+        .arg("ask")
+        .args(words)
+        .env("HOLDPOINT_SERVER", &server.url)
+        .env("HOLDPOINT_KEY", key);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -21,12 +25,12 @@ fn output(mut child: Child, input: &str) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// Asks without waiting. Returns the hold and what was told on standard error.
-fn detached(server: &Server, words: &[&str], input: &str) -> (String, String) {
+/// Creates a hold with `--detach`. Returns its id and the text on standard error.
+fn ask_detached(server: &Server, words: &[&str], input: &str) -> (String, String) {
     let words: Vec<&str> = words.iter().copied().chain(["--detach"]).collect();
-    let (code, out, told) = output(ask(server, KEY, &words).spawn().unwrap(), input);
-    assert_eq!(code, Some(0), "{told}");
-    (out.trim().to_owned(), told)
+    let (code, out, stderr) = output(ask(server, KEY, &words).spawn().unwrap(), input);
+    assert_eq!(code, Some(0), "{stderr}");
+    (out.trim().to_owned(), stderr)
 }
 
 fn data(client: &Client, id: &str) -> Value {
@@ -50,7 +54,7 @@ fn text_and_files_are_shown_with_their_lines_and_json_as_json() {
         ("-", "{\"a\": 1}", json!({"a": 1}), "application/json"),
         ("{\"a\": 1}", "", json!({"a": 1}), "application/json"),
     ] {
-        let (id, _) = detached(&server, &["Go?", "--show", show], input);
+        let (id, _) = ask_detached(&server, &["Go?", "--show", show], input);
         let shown = data(&server.client, &id);
         assert_eq!(
             (&shown["artifactData"], &shown["artifactType"]),
@@ -61,22 +65,23 @@ fn text_and_files_are_shown_with_their_lines_and_json_as_json() {
 }
 
 #[test]
-fn approvers_without_a_key_are_warned_of_and_tags_and_keys_are_sent() {
+fn ask_warns_about_approvers_without_a_key_and_sends_tags_and_idempotency_keys() {
     let server = Server::start();
-    let (id, told) = detached(&server, &["Go?", "--approvers", "anm", "--tag", "ci", "--tag", "eu"], "");
-    assert!(told.contains("warning: ") && told.contains("anm"), "{told}");
+    let (id, stderr) =
+        ask_detached(&server, &["Go?", "--approvers", "anm", "--tag", "ci", "--tag", "eu"], "");
+    assert!(stderr.contains("warning: ") && stderr.contains("anm"), "{stderr}");
     let tagged = server.client.get("/v1/interrupts?tag=eu").body;
     assert_eq!(tagged["interrupts"][0]["runId"], id.as_str());
-    let (first, _) = detached(&server, &["Pay?", "--idempotency-key", "invoice-17"], "");
-    let (second, _) = detached(&server, &["Pay?", "--idempotency-key", "invoice-17"], "");
-    assert_eq!(first, second, "the same question");
+    let (first, _) = ask_detached(&server, &["Pay?", "--idempotency-key", "invoice-17"], "");
+    let (second, _) = ask_detached(&server, &["Pay?", "--idempotency-key", "invoice-17"], "");
+    assert_eq!(first, second, "the same hold");
     let words = ["Pay twice?", "--idempotency-key", "invoice-17", "--detach"];
     let (code, ..) = output(ask(&server, KEY, &words).spawn().unwrap(), "");
-    assert_eq!(code, Some(65), "the key is for another question");
+    assert_eq!(code, Some(65), "the key belongs to another hold");
 }
 
 #[test]
-fn the_page_of_a_question_is_named_with_the_public_url_if_there_is_one() {
+fn the_page_url_of_a_hold_uses_the_public_url() {
     let folder = tempfile::tempdir().unwrap();
     let public = Server::start_in(folder.path(), &["--public-url", "https://hold.example/base/"]);
     let plain = Server::start();
@@ -91,25 +96,25 @@ fn the_page_of_a_question_is_named_with_the_public_url_if_there_is_one() {
         assert_eq!(row["links"]["page"], format!("{base}/inbox/pauses/{id}/hold?interrupt={interrupt}"));
         let mut child = ask(server, KEY, &["Where?"]).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let told: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
-        let id = told[0].strip_prefix("asked as ").unwrap();
+        let stderr: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
+        let id = stderr[0].strip_prefix("created hold ").unwrap();
         let base = if base.is_empty() { &server.url } else { base };
-        assert!(told[1].contains(&format!("{base}/inbox/pauses/{id}/hold;")), "{told:?}");
+        assert!(stderr[1].contains(&format!("{base}/inbox/pauses/{id}/hold;")), "{stderr:?}");
         server.client.send("DELETE", &format!("/v1/holds/{id}"), None);
-        assert_eq!(lines.last().unwrap().unwrap(), "the question was cancelled");
+        assert_eq!(lines.last().unwrap().unwrap(), "the hold was cancelled");
         assert_eq!(child.wait().unwrap().code(), Some(3));
     }
     let path = plain.client.get("/v1/interrupts").body["interrupts"][0]["links"]["page"].clone();
-    assert_eq!(plain.client.get(path.as_str().unwrap()).status, 200, "it is a page");
+    assert_eq!(plain.client.get(path.as_str().unwrap()).status, 200, "the page exists");
 }
 
 #[test]
-fn a_link_says_how_long_it_is_valid_and_answers_in_the_name_of_a_person() {
+fn a_link_shows_its_expiry_and_answers_for_its_principal() {
     let server = Server::start();
     let words = ["Go?", "--allow-self", "--link", "ann", "--link-expires", "2h"];
-    let (id, told) = detached(&server, &words, "");
-    let mut lines = told.lines().skip_while(|line| !line.starts_with("link for ann, valid until "));
-    let head = lines.next().unwrap_or_else(|| panic!("{told}"));
+    let (id, stderr) = ask_detached(&server, &words, "");
+    let mut lines = stderr.lines().skip_while(|line| !line.starts_with("link for ann, valid until "));
+    let head = lines.next().unwrap_or_else(|| panic!("{stderr}"));
     assert!(head.ends_with("(2h):"), "{head}");
     let url = lines.next().unwrap().strip_prefix(&server.url).unwrap();
     let visitor = server.client.with_key(None);
@@ -120,39 +125,39 @@ fn a_link_says_how_long_it_is_valid_and_answers_in_the_name_of_a_person() {
 }
 
 #[test]
-fn a_link_needs_the_consent_of_the_requester_and_the_right_to_make_it() {
+fn a_link_requires_allow_self_and_the_act_as_scope() {
     let server = Server::start();
     let (code, ..) = output(ask(&server, KEY, &["Go?", "--link", "ann"]).spawn().unwrap(), "");
-    assert_eq!(code, Some(64), "without --allow-self nobody could use it");
+    assert_eq!(code, Some(64), "without --allow-self the link could not be used");
     let members = json!({"principal": "ci", "scopes": ["runs:create", "runs:read", "runs:cancel", "approvals:respond"]});
-    let made = crate::harness::made_key(&server.client, &members);
+    let made = crate::harness::create_key(&server.client, &members);
     let weak = made["key"].as_str().unwrap();
-    let (code, _, told) =
+    let (code, _, stderr) =
         output(ask(&server, weak, &["Go?", "--allow-self", "--link", "ann"]).spawn().unwrap(), "");
-    assert_eq!(code, Some(77), "{told}");
-    assert!(told.contains("the question was cancelled") && told.contains("approvals:act-as"), "{told}");
-    assert_eq!(server.client.get("/v1/interrupts").body["interrupts"], json!([]), "no question is left");
+    assert_eq!(code, Some(77), "{stderr}");
+    assert!(stderr.contains("the hold was cancelled") && stderr.contains("approvals:act-as"), "{stderr}");
+    assert_eq!(server.client.get("/v1/interrupts").body["interrupts"], json!([]), "no hold is open");
 }
 
 #[test]
-fn a_signal_cancels_the_question_only_if_that_is_wished() {
+fn a_signal_cancels_the_hold_only_with_cancel_on_exit() {
     let server = Server::start();
-    let ann = keyed(&server.client, &json!({"principal": "ann"}));
+    let ann = client_with_key(&server.client, &json!({"principal": "ann"}));
     let ended_by = |signal: &str, words: &[&str]| {
         let mut child = ask(&server, KEY, words).spawn().unwrap();
-        let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let id = told.next().unwrap().strip_prefix("asked as ").unwrap().to_owned();
-        assert!(told.any(|line| line.starts_with("waiting; Ctrl-C ")));
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let id = stderr.next().unwrap().strip_prefix("created hold ").unwrap().to_owned();
+        assert!(stderr.any(|line| line.starts_with("waiting; Ctrl-C ")));
         let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        let last = told.last().unwrap_or_default();
+        let last = stderr.last().unwrap_or_default();
         let hold = server.client.get(&format!("/v1/holds/{id}")).body;
         (child.wait().unwrap().code(), hold["status"].clone(), last, id)
     };
     for signal in ["-INT", "-TERM", "-HUP"] {
         let (code, status, last, id) = ended_by(signal, &["Go?", "--cancel-on-exit"]);
         assert_eq!((code, status), (Some(3), json!("cancelled")), "{signal}: {last}");
-        assert_eq!(ann.answer(&id, "hold", &accept()).status, 422, "a late approval is refused");
+        assert_eq!(ann.answer(&id, "hold", &accept()).status, 422, "a late approval is rejected");
     }
     let (code, status, ..) = ended_by("-TERM", &["Go?"]);
     assert_eq!((code, status), (None, json!("waiting")), "the signal itself ended it");

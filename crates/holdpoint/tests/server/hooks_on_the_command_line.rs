@@ -1,5 +1,5 @@
-//! `holdpoint ask` as a hook of an agent program: everything but an approval must block. The program itself is in
-//! `providers/real_claude_hooks.rs`.
+//! `holdpoint ask` as a hook of an agent program: every outcome except an approval must block the call.
+//! `providers/real_claude_hooks.rs` tests it with the real agent program.
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, keyed};
+use crate::harness::{Client, KEY, PROGRAM, Server, accept, clear_env, client_with_key};
 
 fn tool_call() -> Value {
     json!({
@@ -16,14 +16,14 @@ fn tool_call() -> Value {
     })
 }
 
-/// Nothing listens there.
+/// A server address that does not resolve.
 const NO_SERVER: &str = "http://holdpoint.invalid";
-/// Ends a test whose hook would read its input for ever.
+/// Time limit of a hook that would read its input without end.
 const READ_LIMIT: Duration = Duration::from_secs(60);
 
 fn hook_command(url: &str, words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    clean(&mut command).args(["ask", "--hook", "claude-code"]).args(words);
+    clear_env(&mut command).args(["ask", "--hook", "claude-code"]).args(words);
     command.env("HOLDPOINT_SERVER", url).env("HOLDPOINT_KEY", KEY);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -31,16 +31,16 @@ fn hook_command(url: &str, words: &[&str]) -> Command {
 
 fn hook(url: &str, words: &[&str], input: &str) -> Child {
     let mut child = hook_command(url, words).spawn().unwrap();
-    // A command line that is wrong is refused before standard input is read.
+    // A wrong command line is rejected before standard input is read.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child
 }
 
-/// Starts a hook whose input does not end, lets `act` do something while the hook reads, and returns its decision.
+/// Starts a hook whose input does not end and calls `act` while the hook reads. Returns the decision.
 fn decision_while_reading(words: &[&str], act: impl FnOnce(&Child)) -> (Option<i32>, Value, String) {
     let mut child = hook_command(NO_SERVER, words).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // More than a pipe holds: the hook has begun to read when this is written.
+    // More bytes than the buffer of a pipe: the hook has started to read when this returns.
     stdin.write_all(&vec![b' '; 1 << 20]).unwrap();
     act(&child);
     let (ended, end) = std::sync::mpsc::channel::<()>();
@@ -54,7 +54,7 @@ fn decision_while_reading(words: &[&str], act: impl FnOnce(&Child)) -> (Option<i
     decided
 }
 
-/// Standard error that cannot be written to: the command panics when it has something to say there.
+/// Returns a broken standard error: the command panics when it writes to it.
 fn broken_stderr() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -66,7 +66,7 @@ fn send_signal(signal: &str, child: &Child) {
     assert!(sent.success());
 }
 
-/// Exit code, decision and reason.
+/// Returns exit code, decision and reason.
 fn decision(child: Child) -> (Option<i32>, Value, String) {
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let told: Value = serde_json::from_slice(&stdout).unwrap_or_default();
@@ -79,8 +79,8 @@ fn decision(child: Child) -> (Option<i32>, Value, String) {
     (status.code(), decided["permissionDecision"].clone(), words)
 }
 
-/// Waits until a hold waits, and returns it.
-fn waiting(client: &Client) -> Value {
+/// Waits until a hold is pending and returns its row.
+fn wait_for_pending(client: &Client) -> Value {
     loop {
         let found = client.get("/v1/interrupts?order=newest").body;
         if !found["interrupts"][0].is_null() {
@@ -93,11 +93,11 @@ fn waiting(client: &Client) -> Value {
 fn a_hook_allows_an_approved_call_and_denies_every_other() {
     let server = Server::start();
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let input = tool_call().to_string();
     let asked = |act: &dyn Fn(&str)| {
         let child = hook(&server.url, &["--approvers", "ann"], &input);
-        act(waiting(client)["runId"].as_str().unwrap());
+        act(wait_for_pending(client)["runId"].as_str().unwrap());
         decision(child)
     };
     let (code, decided, reason) = asked(&|id| {
@@ -135,7 +135,7 @@ fn a_hook_denies_when_it_cannot_ask() {
         (&[], "no JSON"),
         (&[], "{}"),
         (&[], other_event.as_str()),
-        (&["--key", "hp_nobody"], &good),
+        (&["--key", "hp_unknown"], &good),
         (&["--server", "nowhere"], &good),
         (&["--approvals", "1000000"], &good),
     ];
@@ -143,13 +143,13 @@ fn a_hook_denies_when_it_cannot_ask() {
         let (code, decided, reason) = decision(hook(&server.url, words, input));
         assert_eq!((code, decided), (Some(2), json!("deny")), "{words:?} {input}: {reason}");
     }
-    // Wrong usage is found before standard input is read: the exit code alone blocks.
+    // Wrong usage is detected before standard input is read: the exit code alone blocks the call.
     for words in [&["--no-such-flag"][..], &["--timeout", "soon"], &["--detach"]] {
         let (code, _, reason) = decision(hook(&server.url, words, &good));
         assert_eq!(code, Some(2), "{words:?}: {reason}");
     }
     let runs = server.client.get("/v1/runs?workflowId=holdpoint-hold").body;
-    assert_eq!(runs["runs"], json!([]), "nothing was asked");
+    assert_eq!(runs["runs"], json!([]), "no hold was created");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_hook_that_a_signal_ends_denies_and_cancels_its_question() {
     let server = Server::start();
     for signal in ["-TERM", "-INT", "-HUP"] {
         let child = hook(&server.url, &[], &tool_call().to_string());
-        let id = waiting(&server.client)["runId"].as_str().unwrap().to_owned();
+        let id = wait_for_pending(&server.client)["runId"].as_str().unwrap().to_owned();
         send_signal(signal, &child);
         let (code, decided, reason) = decision(child);
         assert_eq!((code, decided), (Some(2), json!("deny")), "{signal}: {reason}");
@@ -194,9 +194,9 @@ fn a_panic_in_a_hook_blocks_the_call() {
 
 #[test]
 fn a_panic_of_plain_ask_or_wait_in_a_hook_blocks_the_call() {
-    for words in [&["ask", " "][..], &["wait", "nobody"]] {
+    for words in [&["ask", " "][..], &["wait", "unknown"]] {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(words).env("HOLDPOINT_SERVER", NO_SERVER).env("HOLDPOINT_KEY", KEY);
+        clear_env(&mut command).args(words).env("HOLDPOINT_SERVER", NO_SERVER).env("HOLDPOINT_KEY", KEY);
         command.env("CLAUDE_PROJECT_DIR", "/project").stderr(broken_stderr());
         assert_eq!(command.status().unwrap().code(), Some(2), "{words:?}");
     }
@@ -206,16 +206,16 @@ fn a_panic_of_plain_ask_or_wait_in_a_hook_blocks_the_call() {
 fn in_a_hook_plain_ask_and_wait_exit_with_2_unless_approved() {
     let server = Server::start();
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let run = |words: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(words).env("HOLDPOINT_SERVER", &server.url).env("HOLDPOINT_KEY", KEY);
+        clear_env(&mut command).args(words).env("HOLDPOINT_SERVER", &server.url).env("HOLDPOINT_KEY", KEY);
         command.env("CLAUDE_PROJECT_DIR", "/project").stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let answered = |answer: Value| {
         let child = run(&["ask", "Run it?"]);
-        ann.answer(waiting(client)["runId"].as_str().unwrap(), "hold", &answer);
+        ann.answer(wait_for_pending(client)["runId"].as_str().unwrap(), "hold", &answer);
         child.wait_with_output().unwrap()
     };
     assert_eq!(answered(accept()).status.code(), Some(0));
@@ -223,15 +223,15 @@ fn in_a_hook_plain_ask_and_wait_exit_with_2_unless_approved() {
     assert_eq!(rejected.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&rejected.stderr).contains("rejected by ann"), "{rejected:?}");
     for words in
-        [&["ask"][..], &["ask", " "], &["ask", "Go?", "--key", "hp_nobody"], &["wait", "nobody"], &["wait"]]
+        [&["ask"][..], &["ask", " "], &["ask", "Go?", "--key", "hp_unknown"], &["wait", "unknown"], &["wait"]]
     {
         let code = run(words).wait_with_output().unwrap().status.code();
         assert_eq!(code, Some(2), "{words:?}");
     }
     let child = run(&["ask", "Run it?"]);
-    let id = waiting(client)["runId"].as_str().unwrap().to_owned();
+    let id = wait_for_pending(client)["runId"].as_str().unwrap().to_owned();
     send_signal("-TERM", &child);
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2), "a signal blocks, too");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2), "a signal blocks the call too");
     let hold = client.get(&format!("/v1/holds/{id}")).body;
     assert_eq!(hold["status"], "waiting", "only --cancel-on-exit and --hook cancel");
 }

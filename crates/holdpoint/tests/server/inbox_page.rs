@@ -1,4 +1,4 @@
-//! The pages: how they are served, what they may, and that a signed link opened in a browser is one.
+//! The inbox pages: assets, cache and security headers, and signed links that are opened in a browser.
 
 use serde_json::json;
 use ureq::http::Response;
@@ -13,7 +13,7 @@ fn header<'a>(answer: &'a Response<String>, name: &str) -> &'a str {
     answer.headers().get(name).map_or("", |value| value.to_str().unwrap())
 }
 
-fn assert_dressed(answer: &Response<String>, what: &str) {
+fn assert_security_headers(answer: &Response<String>, what: &str) {
     for (name, value) in [
         ("content-security-policy", CSP),
         ("x-frame-options", "DENY"),
@@ -30,12 +30,12 @@ fn assert_dressed(answer: &Response<String>, what: &str) {
     );
 }
 
-/// Everything that a page and its modules name, from the page on.
-fn named(client: &Client, page: &str, text: &str) -> Vec<String> {
+/// Returns the paths of all assets that a page and its modules load.
+fn assets_of(client: &Client, page: &str, text: &str) -> Vec<String> {
     let top = |relative: &str| format!("/{}", relative.trim_start_matches("../"));
     let mut found: Vec<String> =
         text.split('"').filter(|part| part.contains("inbox/assets/")).map(top).collect();
-    assert!(!found.is_empty(), "{page} names nothing");
+    assert!(!found.is_empty(), "{page} loads no asset");
     let mut at = 0;
     while at < found.len() {
         let folder = found[at].rsplit_once('/').unwrap().0.to_owned();
@@ -66,7 +66,7 @@ fn resolved(folder: &str, relative: &str) -> String {
 }
 
 #[test]
-fn the_page_and_all_it_loads_is_served_with_its_headers_and_may_be_kept() {
+fn the_page_and_its_assets_have_security_and_cache_headers() {
     let server = Server::start();
     let client = server.client.with_key(None);
     for path in ["/inbox", "/inbox/", "/inbox/runs/r1"] {
@@ -76,26 +76,26 @@ fn the_page_and_all_it_loads_is_served_with_its_headers_and_may_be_kept() {
             (200, "text/html; charset=utf-8")
         );
         assert_eq!(header(&page, "cache-control"), "no-cache");
-        assert_dressed(&page, path);
+        assert_security_headers(&page, path);
         let again = client.exchange("GET", path, None, &[("if-none-match", header(&page, "etag"))]);
         assert_eq!((again.status().as_u16(), again.body().as_str()), (304, ""));
-        assert_dressed(&again, path);
-        for asset in named(&client, path, page.body()) {
+        assert_security_headers(&again, path);
+        for asset in assets_of(&client, path, page.body()) {
             let found = client.exchange("GET", &asset, None, &[]);
             assert_eq!(found.status(), 200, "{asset}");
-            assert_dressed(&found, &asset);
+            assert_security_headers(&found, &asset);
             assert_eq!(header(&found, "cache-control"), "public, max-age=31536000, immutable", "{asset}");
             let media = if asset.ends_with(".js") { "text/javascript" } else { "text/css" };
             assert!(header(&found, "content-type").starts_with(media), "{asset}");
             let old = client.exchange("GET", &asset.replacen("/assets/", "/assets/0", 1), None, &[]);
             assert_eq!((old.status().as_u16(), header(&old, "cache-control")), (404, "no-store"), "{asset}");
-            assert_dressed(&old, &asset);
+            assert_security_headers(&old, &asset);
         }
     }
     let page = client.exchange("GET", "/inbox", None, &[BROWSER]);
-    let place = page.body().split('"').find(|part| part.starts_with("inbox/assets/")).unwrap().to_owned();
-    let hash = place.split('/').nth(2).unwrap();
-    for odd in ["", "nothing.js", "../index.html", "..%2Findex.html", "%2e%2e/app.js", "app.js/"] {
+    let asset = page.body().split('"').find(|part| part.starts_with("inbox/assets/")).unwrap().to_owned();
+    let hash = asset.split('/').nth(2).unwrap();
+    for odd in ["", "unknown.js", "../index.html", "..%2Findex.html", "%2e%2e/app.js", "app.js/"] {
         let answer = client.exchange("GET", &format!("/inbox/assets/{hash}/{odd}"), None, &[]);
         assert_eq!(answer.status(), 404, "{odd}");
     }
@@ -103,7 +103,7 @@ fn the_page_and_all_it_loads_is_served_with_its_headers_and_may_be_kept() {
 }
 
 #[test]
-fn browsers_that_come_to_the_front_door_are_led_to_the_inbox() {
+fn browsers_are_redirected_from_the_root_to_the_inbox() {
     let server = Server::start();
     let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
     let agent = config.build().new_agent();
@@ -114,7 +114,7 @@ fn browsers_that_come_to_the_front_door_are_led_to_the_inbox() {
 }
 
 #[test]
-fn a_link_opened_in_a_browser_is_a_page_and_decides_nothing() {
+fn opening_a_signed_link_in_a_browser_shows_a_page_and_does_not_decide() {
     let (server, log) = Server::start_logging(&[], "trace");
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let run = server.client.start_run("gated");
@@ -129,9 +129,9 @@ fn a_link_opened_in_a_browser_is_a_page_and_decides_nothing() {
             (200, "text/html; charset=utf-8")
         );
         assert_eq!(header(&page, "cache-control"), "no-store");
-        assert_dressed(&page, path);
+        assert_security_headers(&page, path);
         assert!(!page.body().contains(token));
-        for asset in named(&client, path, page.body()) {
+        for asset in assets_of(&client, path, page.body()) {
             assert_eq!(client.get(&asset).status, 200, "{asset}");
         }
     }
@@ -144,5 +144,5 @@ fn a_link_opened_in_a_browser_is_a_page_and_decides_nothing() {
     assert_eq!(server.client.status(&run), "waiting-approval");
     let used = client.post(&path, &json!({"resumeValue": {"action": "accept"}}));
     assert_eq!(used.status, 200);
-    assert!(!std::fs::read_to_string(log).unwrap().contains(token), "no log has a token");
+    assert!(!std::fs::read_to_string(log).unwrap().contains(token), "the log contains no token");
 }

@@ -1,11 +1,10 @@
-//! The interrupt profiles of the protocol, as a client meets them: several approvers, silence, refusals that lead on or
-//! back, better versions, edited ones, events from outside.
+//! The interrupt profiles of the protocol: quorums, timeouts, routed rejections, refinements, edits, external events.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, keyed, line};
+use crate::harness::{Client, Response, Server, accept, client_with_key, gated, linear};
 
-/// One gate with this config, and something after it.
+/// Returns a workflow whose gate has this config.
 fn flow(config: &Value) -> Value {
     let mut flow = gated("flow");
     flow["nodes"][1]["config"] = config.clone();
@@ -20,7 +19,7 @@ fn server(flow: &Value) -> Server {
 }
 
 fn person(admin: &Client, name: &str) -> Client {
-    keyed(admin, &json!({"principal": name}))
+    client_with_key(admin, &json!({"principal": name}))
 }
 
 fn action(name: &str) -> Value {
@@ -34,12 +33,12 @@ fn count(log: &[Value], kind: &str) -> usize {
 fn only<'a>(log: &'a [Value], kind: &str) -> &'a Value {
     let mut found = log.iter().filter(|event| event["type"] == kind);
     let event = found.next().unwrap_or_else(|| panic!("no {kind}: {log:?}"));
-    assert!(found.next().is_none(), "{kind} was told twice: {log:?}");
+    assert!(found.next().is_none(), "{kind} occurs twice: {log:?}");
     &event["payload"]
 }
 
-/// Outcome, status of the run, and how many have voted.
-fn came_of(answer: &Answer) -> (&str, &str, usize) {
+/// Returns the outcome, the status of the run and the number of votes.
+fn outcome(answer: &Response) -> (&str, &str, usize) {
     assert_eq!(answer.status, 200, "{answer:?}");
     let text = |name: &str| answer.body[name].as_str().unwrap_or_default();
     (text("outcome"), text("status"), answer.body["votes"].as_array().map_or(0, Vec::len))
@@ -51,25 +50,25 @@ fn majority_of_three() -> Value {
 }
 
 #[test]
-fn three_people_must_agree_and_everybody_hears_what_came_of_it() {
+fn three_approvals_decide_and_each_answer_returns_the_votes() {
     let server = server(&flow(&majority_of_three()));
     let admin = &server.client;
     let [ann, bob, carol, dave] = ["ann", "bob", "carol", "dave"].map(|name| person(admin, name));
     let run = admin.start_run("flow");
-    assert_eq!(came_of(&ann.answer(&run, "gate", &accept())), ("voted", "waiting-approval", 1));
-    assert_eq!(came_of(&ann.answer(&run, "gate", &accept())), ("repeated", "waiting-approval", 1));
+    assert_eq!(outcome(&ann.answer(&run, "gate", &accept())), ("voted", "waiting-approval", 1));
+    assert_eq!(outcome(&ann.answer(&run, "gate", &accept())), ("repeated", "waiting-approval", 1));
     ann.answer(&run, "gate", &action("reject")).assert_envelope(409, "already_voted");
     let voted = bob.answer(&run, "gate", &json!({"action": "reject", "feedback": "too early"}));
-    assert_eq!(came_of(&voted), ("voted", "waiting-approval", 2));
+    assert_eq!(outcome(&voted), ("voted", "waiting-approval", 2));
     assert_eq!(voted.body["requiredApprovals"], 3);
-    let voice = &voted.body["votes"][1];
-    assert_eq!((&voice["decidedBy"], &voice["action"]), (&json!("bob"), &json!("reject")));
+    let vote = &voted.body["votes"][1];
+    assert_eq!((&vote["decidedBy"], &vote["action"]), (&json!("bob"), &json!("reject")));
     let asked = carol.answer(&run, "gate", &json!({"action": "ask", "question": "Why now?"}));
-    assert_eq!((came_of(&asked), &asked.body["askId"]), (("asked", "waiting-approval", 2), &json!(1)));
-    assert_eq!(came_of(&carol.answer(&run, "gate", &accept())), ("voted", "waiting-approval", 3));
-    assert_eq!(count(&admin.events(&run), "interrupt.resolved"), 0, "nobody has decided yet");
+    assert_eq!((outcome(&asked), &asked.body["askId"]), (("asked", "waiting-approval", 2), &json!(1)));
+    assert_eq!(outcome(&carol.answer(&run, "gate", &accept())), ("voted", "waiting-approval", 3));
+    assert_eq!(count(&admin.events(&run), "interrupt.resolved"), 0, "the interrupt is not decided yet");
     let last = dave.answer(&run, "gate", &accept());
-    assert_eq!(came_of(&last), ("resolved", "completed", 4));
+    assert_eq!(outcome(&last), ("resolved", "completed", 4));
     let log = admin.events(&run);
     assert_eq!((count(&log, "holdpoint.vote.cast"), count(&log, "holdpoint.vote.repeated")), (3, 1));
     let resolved = only(&log, "interrupt.resolved");
@@ -82,31 +81,32 @@ fn three_people_must_agree_and_everybody_hears_what_came_of_it() {
 }
 
 #[test]
-fn most_of_three_refuse_and_one_is_enough_where_each_has_a_veto() {
+fn a_majority_rejects_and_with_single_veto_one_vote_rejects() {
     let server = server(&flow(&majority_of_three()));
     let admin = &server.client;
     let [ann, bob] = ["ann", "bob"].map(|name| person(admin, name));
     let run = admin.start_run("flow");
-    assert_eq!(came_of(&ann.answer(&run, "gate", &action("reject"))), ("voted", "waiting-approval", 1));
-    assert_eq!(came_of(&bob.answer(&run, "gate", &action("reject"))), ("resolved", "failed", 2));
+    assert_eq!(outcome(&ann.answer(&run, "gate", &action("reject"))), ("voted", "waiting-approval", 1));
+    assert_eq!(outcome(&bob.answer(&run, "gate", &action("reject"))), ("resolved", "failed", 2));
     assert_eq!(only(&admin.events(&run), "run.failed")["error"]["code"], "approval_rejected");
     let mut veto = majority_of_three();
     veto["rejectionPolicy"] = json!("single-veto");
     admin.put("/v1/workflows/flow", &flow(&veto));
     let run = admin.start_run("flow");
-    assert_eq!(came_of(&bob.answer(&run, "gate", &action("reject"))), ("resolved", "failed", 1));
+    assert_eq!(outcome(&bob.answer(&run, "gate", &action("reject"))), ("resolved", "failed", 1));
 }
 
 #[test]
-fn one_key_that_may_act_for_others_carries_several_voices() {
+fn a_key_that_may_act_for_others_casts_several_votes() {
     let server = server(&flow(&majority_of_three()));
     let run = server.client.start_run("flow");
-    let tell = |name: &str| server.client.answer(&run, "gate", &json!({"action": "accept", "voter": name}));
-    assert_eq!(came_of(&tell("ann")), ("voted", "waiting-approval", 1));
-    assert_eq!(came_of(&tell("ann")), ("repeated", "waiting-approval", 1));
-    assert_eq!(came_of(&tell("bob")), ("voted", "waiting-approval", 2));
-    let last = tell("carol");
-    assert_eq!(came_of(&last), ("resolved", "completed", 3));
+    let vote_as =
+        |name: &str| server.client.answer(&run, "gate", &json!({"action": "accept", "voter": name}));
+    assert_eq!(outcome(&vote_as("ann")), ("voted", "waiting-approval", 1));
+    assert_eq!(outcome(&vote_as("ann")), ("repeated", "waiting-approval", 1));
+    assert_eq!(outcome(&vote_as("bob")), ("voted", "waiting-approval", 2));
+    let last = vote_as("carol");
+    assert_eq!(outcome(&last), ("resolved", "completed", 3));
     assert!(
         last.body["votes"].as_array().unwrap().iter().all(|vote| vote["actedBy"] == "bootstrap"),
         "{last:?}"
@@ -116,8 +116,8 @@ fn one_key_that_may_act_for_others_carries_several_voices() {
     assert!(cast.into_iter().all(|event| event["payload"]["actedBy"] == "bootstrap"), "{log:?}");
 }
 
-/// Nobody spoke, and nothing says that somebody did.
-fn assert_silence(client: &Client, run: &str, log: &[Value]) {
+/// Asserts that the interrupt expired without an answer and that no event claims an answer.
+fn assert_expired(client: &Client, run: &str, log: &[Value]) {
     let resolved = only(log, "interrupt.resolved");
     let told = ["action", "decision", "outcome", "reason", "resolvedBy"].map(|name| resolved[name].clone());
     assert_eq!(told, ["timeout", "rejected", "rejected", "timeout", "system:timeout"]);
@@ -132,21 +132,21 @@ fn assert_silence(client: &Client, run: &str, log: &[Value]) {
 }
 
 #[test]
-fn silence_is_its_own_outcome_whatever_the_definition_hopes_for() {
+fn a_timeout_is_a_rejection_even_with_on_timeout_approve() {
     let config = json!({"title": "Go on?", "timeoutMs": 300, "onTimeout": "approve"});
     let server = server(&flow(&config));
     let run = server.client.start_run("flow");
-    // One request that was there before the deadline, and hears of it.
-    assert_silence(&server.client, &run, &server.client.ended(&run));
+    // This request starts before the deadline and returns after it.
+    assert_expired(&server.client, &run, &server.client.wait_for_end(&run));
 }
 
 #[test]
-fn silence_goes_on_while_the_server_is_away() {
+fn a_deadline_passes_while_the_server_is_down() {
     let server = server(&flow(&json!({"title": "Go on?", "timeoutMs": 2000, "requiredApprovals": 2})));
     let run = server.client.start_run("flow");
     assert_eq!(server.client.answer(&run, "gate", &accept()).body["outcome"], "voted");
     let server = server.kill_and_restart();
-    assert_silence(&server.client, &run, &server.client.ended(&run));
+    assert_expired(&server.client, &run, &server.client.wait_for_end(&run));
 }
 
 fn edge(from: &str, to: &str, rule: Option<&str>) -> Value {
@@ -158,19 +158,19 @@ fn edge(from: &str, to: &str, rule: Option<&str>) -> Value {
 }
 
 #[test]
-fn a_refusal_takes_the_way_that_is_there_for_it() {
+fn a_rejection_follows_the_any_failed_edge() {
     let gate = json!({"title": "Go on?"});
     let nodes = [
         ("gate", "core.approvalGate", gate),
         ("after", "core.noop", json!({})),
         ("sorry", "core.noop", json!({})),
     ];
-    let mut routed = line("flow", &nodes);
+    let mut routed = linear("flow", &nodes);
     routed["edges"] = json!([edge("gate", "after", None), edge("gate", "sorry", Some("any_failed"))]);
     let server = server(&routed);
     let run = server.client.start_run("flow");
     let told = server.client.answer(&run, "gate", &json!({"action": "reject", "feedback": "no"}));
-    assert_eq!(came_of(&told), ("resolved", "completed", 0));
+    assert_eq!(outcome(&told), ("resolved", "completed", 0));
     let log = server.client.events(&run);
     let began =
         |node: &str| log.iter().any(|event| event["type"] == "node.started" && event["nodeId"] == node);
@@ -181,16 +181,20 @@ fn a_refusal_takes_the_way_that_is_there_for_it() {
 }
 
 #[test]
-fn a_refusal_that_leads_back_asks_again_under_another_key() {
+fn a_rejection_with_an_edge_back_opens_a_new_interrupt() {
     let mut again = flow(&json!({"title": "Go on?"}));
     again["edges"].as_array_mut().unwrap().push(edge("gate", "gate", Some("any_failed")));
     let server = server(&again);
     let client = &server.client;
     let run = client.start_run("flow");
     let first = client.answer(&run, "gate", &action("reject"));
-    assert_eq!(came_of(&first), ("resolved", "waiting-approval", 0), "this one is decided, another is open");
+    assert_eq!(
+        outcome(&first),
+        ("resolved", "waiting-approval", 0),
+        "the first interrupt is decided, the second one is open"
+    );
     let second = client.answer(&run, "gate", &accept());
-    assert_eq!(came_of(&second), ("resolved", "completed", 0));
+    assert_eq!(outcome(&second), ("resolved", "completed", 0));
     assert_ne!(first.body["interruptId"], second.body["interruptId"]);
     let log = client.events(&run);
     let asked: Vec<&Value> = log.iter().filter(|event| event["type"] == "interrupt.requested").collect();
@@ -200,7 +204,7 @@ fn a_refusal_that_leads_back_asks_again_under_another_key() {
 }
 
 #[test]
-fn a_better_version_is_asked_for_in_so_many_words() {
+fn a_refinement_requires_valid_feedback() {
     let server = server(&flow(&json!({"title": "Go on?", "actions": ["accept", "refine"]})));
     let client = &server.client;
     let run = client.start_run("flow");
@@ -219,14 +223,14 @@ fn a_better_version_is_asked_for_in_so_many_words() {
     assert_eq!(client.status(&run), "waiting-approval");
     let feedback = json!({"scope": "items", "itemIds": ["a"], "tags": ["tone"], "text": "kinder"});
     assert_eq!(
-        came_of(&client.answer(&run, "gate", &refine(feedback.clone()))),
+        outcome(&client.answer(&run, "gate", &refine(feedback.clone()))),
         ("resolved", "completed", 0)
     );
     let log = client.events(&run);
     let resolved = only(&log, "interrupt.resolved");
     assert_eq!((&resolved["action"], &resolved["refineFeedback"]), (&json!("refine"), &feedback));
     assert_eq!(resolved.get("decision"), None, "neither granted nor rejected");
-    // The older words for it.
+    // The older form of a refinement.
     let run = client.start_run("flow");
     client.answer(&run, "gate", &json!({"decision": "rejected", "feedback": "kinder"}));
     let log = client.events(&run);
@@ -237,7 +241,7 @@ fn a_better_version_is_asked_for_in_so_many_words() {
 }
 
 #[test]
-fn an_edited_version_is_granted_as_it_was_edited() {
+fn an_edited_artifact_is_granted_with_its_edits() {
     for offer in ["edit", "edit-accept"] {
         let server = server(&flow(&json!({"title": "Go on?", "actions": ["accept", offer]})));
         let client = &server.client;
@@ -245,7 +249,7 @@ fn an_edited_version_is_granted_as_it_was_edited() {
         client.answer(&run, "gate", &action("edit-accept")).assert_envelope(400, "validation_error");
         client.answer(&run, "gate", &action("edit")).assert_envelope(400, "validation_error");
         let edit = json!({"action": "edit-accept", "editedArtifactData": {"text": "better"}});
-        assert_eq!(came_of(&client.answer(&run, "gate", &edit)), ("resolved", "completed", 0));
+        assert_eq!(outcome(&client.answer(&run, "gate", &edit)), ("resolved", "completed", 0));
         let log = client.events(&run);
         let resolved = only(&log, "interrupt.resolved");
         assert_eq!((&resolved["action"], &resolved["decision"]), (&json!("edit-accept"), &json!("granted")));
@@ -254,12 +258,12 @@ fn an_edited_version_is_granted_as_it_was_edited() {
 }
 
 #[test]
-fn an_event_from_outside_must_be_the_one_that_is_waited_for() {
+fn an_external_event_must_match_the_correlation() {
     let waits = json!({
         "kind": "external-event",
         "data": {"eventType": "order", "correlation": {"orderId": "o-1", "status": "paid"}},
     });
-    let server = server(&line("flow", &[("gate", "core.interrupt", waits)]));
+    let server = server(&linear("flow", &[("gate", "core.interrupt", waits)]));
     let client = &server.client;
     for right in [
         json!({"orderId": "o-1", "status": "paid", "sum": 3}),
@@ -274,7 +278,7 @@ fn an_event_from_outside_must_be_the_one_that_is_waited_for() {
             client.answer(&run, "gate", &wrong).assert_envelope(422, "correlation_mismatch");
         }
         assert_eq!(client.status(&run), "waiting-external");
-        assert_eq!(came_of(&client.answer(&run, "gate", &right)), ("resolved", "completed", 0));
+        assert_eq!(outcome(&client.answer(&run, "gate", &right)), ("resolved", "completed", 0));
     }
 }
 
@@ -282,7 +286,7 @@ fn an_event_from_outside_must_be_the_one_that_is_waited_for() {
 fn every_refusal_has_its_status_and_its_code() {
     let schema = json!({"type": "object", "required": ["size"]});
     let custom = json!({"kind": "custom", "data": {"customKind": "size"}, "resumeSchema": schema});
-    let server = server(&line("flow", &[("gate", "core.interrupt", custom)]));
+    let server = server(&linear("flow", &[("gate", "core.interrupt", custom)]));
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let (run, approval) = (client.start_run("flow"), client.start_run("gated"));
@@ -297,7 +301,7 @@ fn every_refusal_has_its_status_and_its_code() {
         .with_key(made["key"].as_str())
         .answer(&run, "gate", &json!({"size": 1}))
         .assert_envelope(403, "forbidden");
-    client.answer("nobody", "gate", &accept()).assert_envelope(404, "not_found");
+    client.answer("unknown", "gate", &accept()).assert_envelope(404, "not_found");
     client.answer(&approval, "after", &accept()).assert_envelope(404, "interrupt_not_found");
     assert_eq!(
         (client.status(&run), client.status(&approval)),
@@ -307,11 +311,11 @@ fn every_refusal_has_its_status_and_its_code() {
     client.answer(&run, "gate", &json!({"size": 1})).assert_envelope(409, "interrupt_already_resolved");
     client.post(&format!("/v1/runs/{approval}/cancel"), &json!({}));
     client.answer(&approval, "gate", &accept()).assert_envelope(422, "interrupt_cancelled");
-    // What went with the run that started it is gone.
-    let calling = line("calling", &[("call", "core.subWorkflow", json!({"workflowId": "gated"}))]);
+    // An interrupt of a run that was cancelled with its parent is gone.
+    let calling = linear("calling", &[("call", "core.subWorkflow", json!({"workflowId": "gated"}))]);
     client.put("/v1/workflows/calling", &calling);
     let parent = client.start_run("calling");
-    client.until(&parent, |event| event["payload"]["status"] == "waiting-approval");
+    client.wait_for_event(&parent, |event| event["payload"]["status"] == "waiting-approval");
     let shown = client.get(&format!("/v1/runs/{parent}")).body;
     let child = shown["childRuns"][0]["runId"].as_str().unwrap();
     client.post(&format!("/v1/runs/{parent}/cancel"), &json!({}));
@@ -319,7 +323,7 @@ fn every_refusal_has_its_status_and_its_code() {
 }
 
 #[test]
-fn discovery_names_the_profiles_that_hold_here() {
+fn discovery_names_the_supported_profiles() {
     let server = Server::start();
     let found = server.client.with_key(None).get("/.well-known/openwop").body;
     let profiles = found["extensions"]["interrupts"]["profiles"].as_array().unwrap();

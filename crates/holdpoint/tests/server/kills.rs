@@ -1,5 +1,6 @@
-//! kill -9 at random instants while clients start and answer runs: what was acknowledged is there, nothing is asked
-//! or answered twice, nothing is stuck. `HOLDPOINT_TEST_KILLS` sets how many kills; `scripts/kill-loop` sets many.
+//! kill -9 at random instants while clients start and answer runs: every acknowledged request is recorded, no interrupt
+//! is opened or answered twice, and no run is stuck. `HOLDPOINT_TEST_KILLS` sets the number of kills;
+//! `scripts/kill-loop` sets a large number.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +14,11 @@ use crate::harness::{Client, KEY, Server, accept, gated};
 const CLIENTS: usize = 4;
 const KILLS_DEFAULT: usize = 10;
 
-/// What the clients know for certain: run id → whether its answer was acknowledged.
+/// The acknowledged runs by id; true if the answer was acknowledged too.
 type Acknowledged = Mutex<BTreeMap<String, bool>>;
 
 #[test]
-fn what_was_acknowledged_survives_kill_9_at_any_instant() {
+fn acknowledged_starts_and_answers_survive_kill_9_at_random_instants() {
     let kills =
         std::env::var("HOLDPOINT_TEST_KILLS").ok().map_or(KILLS_DEFAULT, |text| text.parse().unwrap());
     let first = Server::start();
@@ -29,7 +30,7 @@ fn what_was_acknowledged_survives_kill_9_at_any_instant() {
             scope.spawn(|| busy_client(&url, &acknowledged, &over));
         }
         let last = (0..kills).fold(first, |server, _| {
-            // The instant is what is random here; nothing waits for anything.
+            // A random instant; no condition is awaited.
             std::thread::sleep(Duration::from_millis(random(150)));
             let next = server.kill_and_restart();
             url.write().unwrap().clone_from(&next.url);
@@ -46,10 +47,10 @@ fn what_was_acknowledged_survives_kill_9_at_any_instant() {
         "{kills} kills: {total} runs, {} acknowledged starts, {answered} acknowledged answers",
         acknowledged.len()
     );
-    assert!(answered > 0, "the clients got something done");
+    assert!(answered > 0, "the clients completed no request");
 }
 
-/// A gate, then a short sleep, so that timers are in flight too.
+/// A gate, then a short delay, so that timers are in flight too.
 fn slow() -> Value {
     let mut flow = gated("slow");
     flow["nodes"][2]["typeId"] = json!("core.delay");
@@ -63,7 +64,7 @@ fn random(below: u64) -> u64 {
     u64::from_le_bytes(bytes) % below
 }
 
-/// Starts and answers runs. An error of the network means: perhaps. It tries again until it knows.
+/// Starts and answers runs. After a network error the outcome is unknown, so it repeats the request.
 fn busy_client(url: &RwLock<String>, acknowledged: &Acknowledged, over: &AtomicBool) {
     let client = || Client::new(&url.read().unwrap(), Some(KEY));
     while !over.load(Ordering::SeqCst) {
@@ -77,7 +78,7 @@ fn busy_client(url: &RwLock<String>, acknowledged: &Acknowledged, over: &AtomicB
         let body = json!({"resumeValue": accept()}).to_string();
         while !over.load(Ordering::SeqCst) {
             match client().try_send("POST", &path, Some(body.as_bytes())) {
-                // A conflict: an earlier try had counted although its answer was lost.
+                // A conflict: an earlier attempt succeeded although its response was lost.
                 Ok(answer) if answer.status == 200 || answer.status == 409 => {
                     acknowledged.lock().unwrap().insert(run.clone(), true);
                     break;
@@ -89,11 +90,11 @@ fn busy_client(url: &RwLock<String>, acknowledged: &Acknowledged, over: &AtomicB
     }
 }
 
-/// Holds every run against what must be true of it; returns how many there are.
+/// Checks every run. Returns their number.
 fn check(client: &Client, acknowledged: &BTreeMap<String, bool>) -> usize {
     let runs = all_runs(client);
     for (run, answered) in acknowledged {
-        assert!(runs.contains(run), "{run} was acknowledged and is gone");
+        assert!(runs.contains(run), "{run} was acknowledged and is missing");
         if *answered {
             client.answer(run, "gate", &accept()).assert_envelope(409, "interrupt_already_resolved");
         }

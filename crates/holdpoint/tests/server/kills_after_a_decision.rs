@@ -1,25 +1,25 @@
-//! kill -9 between a decision and what follows from it: whoever was told that it counts can rely on it, and what follows
-//! is done once. The other side is told by an idempotency key when a call in flight is repeated.
+//! kill -9 between a decision and its effects: an acknowledged decision survives, and its effects happen once. A call
+//! in flight may be repeated with the same idempotency key.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::collector::{Collector, Sent};
-use crate::harness::{Client, KEY, Server, accept, line};
-use crate::place::{Place, on_both};
+use crate::collector::{Collector, RawRequest};
+use crate::harness::{Client, KEY, Server, accept, linear};
 use crate::races::count;
+use crate::test_database::{TestDatabase, on_both};
 
 const KILLS: usize = 12;
 const ORDERS: usize = 6;
 const FLAGS: [&str; 1] = ["--outgoing-allow-loopback"];
 
-on_both!(a_decision_that_was_acknowledged_is_carried_out_once_after_kill_9);
+on_both!(an_acknowledged_decision_is_executed_once_after_kill_9);
 
-/// A gate, a while, and a payment of which the bank is told the run.
+/// A gate, a delay, and a payment that sends the order to the bank.
 fn paying(url: &str, delay_ms: u64) -> Value {
-    let mut flow = line(
+    let mut flow = linear(
         "pay",
         &[
             ("gate", "core.approvalGate", json!({"title": "Pay?"})),
@@ -37,80 +37,81 @@ fn start(client: &Client, order: usize) -> String {
     made.body["runId"].as_str().unwrap().to_owned()
 }
 
-/// What the bank was asked to pay for an order.
-fn payments(heard: &[Sent], order: usize) -> Vec<&Sent> {
-    let is_it =
-        |sent: &&Sent| serde_json::from_slice::<Value>(&sent.body).is_ok_and(|body| body["number"] == order);
-    heard.iter().filter(is_it).collect()
+/// Returns the payment requests for an order.
+fn payments(requests: &[RawRequest], order: usize) -> Vec<&RawRequest> {
+    let is_it = |sent: &&RawRequest| {
+        serde_json::from_slice::<Value>(&sent.body).is_ok_and(|body| body["number"] == order)
+    };
+    requests.iter().filter(is_it).collect()
 }
 
 fn assert_paid_once(client: &Client, bank: &Collector, run: &str, order: usize, calls_max: usize) -> usize {
-    let log = client.ended(run);
+    let log = client.wait_for_end(run);
     assert_eq!(log.last().unwrap()["type"], "run.completed", "{log:?}");
     for once in ["interrupt.resolved", "approval.received", "node.resumed", "holdpoint.step.recorded"] {
         assert_eq!(count(&log, once), 1, "{once} of {run}: {log:?}");
     }
     client.answer(run, "gate", &accept()).assert_envelope(409, "interrupt_already_resolved");
-    let heard = bank.wait("the payment", |heard| !payments(heard, order).is_empty());
-    let calls = payments(&heard, order);
+    let requests = bank.wait("the payment", |requests| !payments(requests, order).is_empty());
+    let calls = payments(&requests, order);
     let keys: BTreeSet<&str> = calls.iter().map(|sent| sent.headers["idempotency-key"].as_str()).collect();
-    assert_eq!(keys.len(), 1, "one payment, whatever was repeated: {calls:?}");
+    assert_eq!(keys.len(), 1, "repeated calls have one key: {calls:?}");
     assert!(calls.len() <= calls_max, "{calls:?}");
     calls.len()
 }
 
-fn a_decision_that_was_acknowledged_is_carried_out_once_after_kill_9(place: &Place) {
+fn an_acknowledged_decision_is_executed_once_after_kill_9(database: &TestDatabase) {
     let bank = Collector::start();
-    let mut server = place.start(&FLAGS);
+    let mut server = database.start(&FLAGS);
     assert_eq!(server.client.put("/v1/workflows/pay", &paying(&bank.url, 3_000)).status, 201);
     let runs: Vec<String> = (0..ORDERS).map(|order| start(&server.client, order)).collect();
     for run in &runs {
         assert_eq!(server.client.answer(run, "gate", &accept()).status, 200);
     }
-    // The decisions are on disk, and what follows is to come.
+    // The decisions are stored; their effects have not started.
     server.kill();
-    assert_eq!(bank.wait("nothing", |_| true).len(), 0);
-    let server = place.start(&FLAGS);
+    assert_eq!(bank.wait("no payment", |_| true).len(), 0);
+    let server = database.start(&FLAGS);
     for (order, run) in runs.iter().enumerate() {
         assert_eq!(assert_paid_once(&server.client, &bank, run, order, 1), 1);
     }
 }
 
-// A call that was under way on PostgreSQL is repeated when its lease is over, after half a minute; killing in the middle of
-// calls there is what the tests of several nodes do.
+// SQLite only: on PostgreSQL a call in flight is repeated after its lease of half a minute. The tests of several nodes
+// kill processes during calls there.
 #[test]
-fn a_decision_that_was_acknowledged_is_one_payment_whenever_the_server_is_killed() {
-    let (place, bank) = (Place::sqlite(), Collector::start());
-    let mut server = place.start(&FLAGS);
+fn an_acknowledged_decision_causes_one_payment_after_kill_9_at_any_instant() {
+    let (database, bank) = (TestDatabase::sqlite(), Collector::start());
+    let mut server = database.start(&FLAGS);
     assert_eq!(server.client.put("/v1/workflows/pay", &paying(&bank.url, 0)).status, 201);
     let mut repeated = 0;
     for order in 0..KILLS {
         let run = start(&server.client, order);
         assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200);
-        // The instant is what is tried here; nothing waits for anything.
+        // The kill comes at different instants; no condition is awaited.
         std::thread::sleep(Duration::from_millis(order as u64 * 2));
         server.kill();
-        server = place.start(&FLAGS);
-        // Only a call that was under way is repeated, and only once for one kill.
+        server = database.start(&FLAGS);
+        // Only a call in flight is repeated, once for each kill.
         repeated += assert_paid_once(&server.client, &bank, &run, order, 2) - 1;
     }
     println!("{KILLS} kills, {repeated} calls repeated under their key");
 }
 
-/// The answer itself may be lost on its way: then it counts or it does not, and asking again tells which.
+/// If the response is lost, the answer counts or it does not, and a repeated request shows which.
 #[test]
-fn a_decision_that_is_under_way_when_the_server_is_killed_counts_once_or_not_at_all() {
-    let (place, bank) = (Place::sqlite(), Collector::start());
-    let mut server = place.start(&FLAGS);
+fn a_decision_in_flight_during_kill_9_counts_once_or_not_at_all() {
+    let (database, bank) = (TestDatabase::sqlite(), Collector::start());
+    let mut server = database.start(&FLAGS);
     assert_eq!(server.client.put("/v1/workflows/pay", &paying(&bank.url, 0)).status, 201);
     let mut counted = 0;
     for order in 0..KILLS {
         let run = start(&server.client, order);
-        let acknowledged = answer_while_it_dies(&mut server, &run, order as u64);
-        server = place.start(&FLAGS);
+        let acknowledged = answer_during_kill(&mut server, &run, order as u64);
+        server = database.start(&FLAGS);
         let again = Client::new(&server.url, Some(KEY)).answer(&run, "gate", &accept());
         match again.status {
-            200 => assert!(!acknowledged, "{run} was answered, and the answer is gone"),
+            200 => assert!(!acknowledged, "{run} was answered, and the answer is lost"),
             _ => again.assert_envelope(409, "interrupt_already_resolved"),
         }
         counted += usize::from(again.status != 200);
@@ -119,8 +120,8 @@ fn a_decision_that_is_under_way_when_the_server_is_killed_counts_once_or_not_at_
     println!("{counted} of {KILLS} answers counted before the kill");
 }
 
-/// Whether the answer was acknowledged before the end.
-fn answer_while_it_dies(server: &mut Server, run: &str, after_ms: u64) -> bool {
+/// Sends an answer and kills the server after `after_ms`. Returns true if the answer was acknowledged.
+fn answer_during_kill(server: &mut Server, run: &str, after_ms: u64) -> bool {
     let client = Client::new(&server.url, Some(KEY));
     let path = format!("/v1/runs/{run}/interrupts/gate");
     let body = json!({"resumeValue": accept()}).to_string();

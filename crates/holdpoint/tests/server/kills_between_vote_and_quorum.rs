@@ -1,47 +1,50 @@
-//! kill -9 after votes and before there are enough of them: a vote that was acknowledged counts afterwards, and none counts
-//! twice, however often it is sent.
+//! kill -9 after votes and before the quorum: an acknowledged vote counts after the restart, and a repeated vote counts
+//! once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, Server, accept, made_key};
-use crate::place::{Place, on_both};
+use crate::harness::{Client, KEY, Server, accept, create_key};
 use crate::races::{assert_ended, count, server};
-use crate::races_of_votes::two_of_three;
+use crate::races_between_votes::two_of_three;
+use crate::test_database::{TestDatabase, on_both};
 
-on_both!(a_vote_that_was_acknowledged_counts_after_kill_9_and_counts_once);
+on_both!(an_acknowledged_vote_counts_once_after_kill_9);
 
 const KILLS: usize = 8;
 const RUNS: usize = 12;
 
-fn a_vote_that_was_acknowledged_counts_after_kill_9_and_counts_once(place: &Place) {
-    let mut server = server(place, &two_of_three());
+fn an_acknowledged_vote_counts_once_after_kill_9(database: &TestDatabase) {
+    let mut server = server(database, &two_of_three());
     let keys = ["ann", "bob"].map(|name| {
-        made_key(&server.client, &json!({"principal": name}))["key"].as_str().unwrap().to_owned()
+        create_key(&server.client, &json!({"principal": name}))["key"].as_str().unwrap().to_owned()
     });
-    let (mut kept, mut doubtful) = (0, 0);
+    let (mut acknowledged_count, mut unknown) = (0, 0);
     for kill in 0..KILLS {
         let runs: Vec<String> = (0..RUNS).map(|_| server.client.start_run("gated")).collect();
-        let votes = vote_while_it_dies(&mut server, &keys[0], &runs, kill as u64);
-        server = place.start(&[]);
+        let votes = vote_during_kill(&mut server, &keys[0], &runs, kill as u64);
+        server = database.start(&[]);
         let admin = Client::new(&server.url, Some(KEY));
         for run in &runs {
             let acknowledged = votes.get(run).copied();
             let [ann, bob] = keys.each_ref().map(|key| admin.with_key(Some(key)));
             check(&admin, &ann, &bob, run, acknowledged);
         }
-        kept += votes.values().filter(|acknowledged| **acknowledged).count();
-        doubtful += votes.values().filter(|acknowledged| !**acknowledged).count();
+        acknowledged_count += votes.values().filter(|acknowledged| **acknowledged).count();
+        unknown += votes.values().filter(|acknowledged| !**acknowledged).count();
     }
-    println!("{}: {kept} votes acknowledged before {KILLS} kills, {doubtful} in doubt", place.engine());
-    assert!(kept >= KILLS, "each kill comes after a vote");
+    println!(
+        "{}: {acknowledged_count} votes acknowledged before {KILLS} kills, {unknown} unknown",
+        database.engine()
+    );
+    assert!(acknowledged_count >= KILLS, "each kill comes after a vote");
 }
 
-/// Votes on one run after the other until the server is gone. Returns each vote that was sent, and whether it was
+/// Votes on one run after the other until the server is killed. Returns the runs it voted on, true if the vote was
 /// acknowledged.
-fn vote_while_it_dies(server: &mut Server, key: &str, runs: &[String], round: u64) -> BTreeMap<String, bool> {
+fn vote_during_kill(server: &mut Server, key: &str, runs: &[String], round: u64) -> BTreeMap<String, bool> {
     let voter = Client::new(&server.url, Some(key));
     let body = json!({"resumeValue": accept()}).to_string();
     let vote = |run: &String| {
@@ -64,7 +67,7 @@ fn vote_while_it_dies(server: &mut Server, key: &str, runs: &[String], round: u6
             }
             votes
         });
-        // The instant is what is tried here; nothing waits for anything.
+        // The kill comes at different instants; no condition is awaited.
         std::thread::sleep(Duration::from_millis(round * 3));
         server.kill();
         votes.extend(voting.join().unwrap());
@@ -72,19 +75,19 @@ fn vote_while_it_dies(server: &mut Server, key: &str, runs: &[String], round: u6
     votes
 }
 
-/// `acknowledged` is none where nothing was sent.
+/// Checks one run. `acknowledged` is `None` if no vote was sent.
 fn check(admin: &Client, ann: &Client, bob: &Client, run: &str, acknowledged: Option<bool>) {
     let cast = |log: &[Value]| count(log, "holdpoint.vote.cast");
     let before = cast(&admin.events(run));
     match acknowledged {
         Some(true) => assert_eq!(before, 1, "{run} has lost a vote"),
         Some(false) => assert!(before <= 1, "{run} has too many votes"),
-        None => assert_eq!(before, 0, "nobody has voted on {run}"),
+        None => assert_eq!(before, 0, "no vote was sent for {run}"),
     }
     let again = ann.answer(run, "gate", &accept());
     let outcome = if before == 1 { "repeated" } else { "voted" };
     assert_eq!((again.status, &again.body["outcome"]), (200, &json!(outcome)), "{again:?}");
-    assert_eq!(again.body["votes"].as_array().unwrap().len(), 1, "one person is one vote: {again:?}");
+    assert_eq!(again.body["votes"].as_array().unwrap().len(), 1, "one principal has one vote: {again:?}");
     assert_eq!(admin.status(run), "waiting-approval");
     assert_eq!(bob.answer(run, "gate", &accept()).body["outcome"], "resolved");
     assert_ended(admin, run, "completed", 1);

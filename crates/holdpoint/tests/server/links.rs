@@ -1,14 +1,14 @@
-//! Signed links: who may make them, what they show, what they can do, and when they end.
+//! Signed links: minting, what they show, answering, expiry.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, line};
+use crate::harness::{Client, Response, Server, accept, gated, linear};
 
-/// A link to what a node asks.
+/// A signed link to the interrupt of a node.
 pub(crate) struct Link {
     pub token: String,
     pub minted: Value,
-    anybody: Client,
+    anonymous: Client,
 }
 
 impl Link {
@@ -16,29 +16,29 @@ impl Link {
         let minted = mint(client, run, node, wanted);
         assert_eq!(minted.status, 201, "{minted:?}");
         let token = minted.body["token"].as_str().unwrap().to_owned();
-        Self { token, minted: minted.body, anybody: client.with_key(None) }
+        Self { token, minted: minted.body, anonymous: client.with_key(None) }
     }
 
     fn path(&self) -> String {
         format!("/v1/interrupts/{}", self.token)
     }
 
-    pub(crate) fn open(&self) -> Answer {
-        self.anybody.get(&self.path())
+    pub(crate) fn open(&self) -> Response {
+        self.anonymous.get(&self.path())
     }
 
-    pub(crate) fn answer(&self, value: &Value) -> Answer {
-        self.anybody.post(&self.path(), &json!({"resumeValue": value}))
+    pub(crate) fn answer(&self, value: &Value) -> Response {
+        self.anonymous.post(&self.path(), &json!({"resumeValue": value}))
     }
 
-    /// Looking and answering are both refused like this.
-    pub(crate) fn assert_over(&self, status: u16, code: &str) {
+    /// Asserts that reading and answering are refused with this status and code.
+    pub(crate) fn assert_refused(&self, status: u16, code: &str) {
         self.open().assert_envelope(status, code);
         self.answer(&accept()).assert_envelope(status, code);
     }
 }
 
-pub(crate) fn mint(client: &Client, run: &str, node: &str, wanted: &Value) -> Answer {
+pub(crate) fn mint(client: &Client, run: &str, node: &str, wanted: &Value) -> Response {
     client.post(&format!("/v1/runs/{run}/interrupts/{node}/tokens"), wanted)
 }
 
@@ -54,7 +54,7 @@ fn gate_with(config: &Value) -> Value {
 }
 
 #[test]
-fn a_link_shows_what_is_asked_and_answers_it_without_a_key() {
+fn a_link_shows_an_interrupt_and_answers_it_without_a_key() {
     let server = Server::start();
     let run = started(&server);
     let link = Link::mint(&server.client, &run, "gate", &json!({}));
@@ -74,23 +74,23 @@ fn a_link_shows_what_is_asked_and_answers_it_without_a_key() {
     let answered = link.answer(&accept());
     assert_eq!(answered.status, 200, "{answered:?}");
     assert_eq!(answered.body["interruptId"], link.minted["interruptId"]);
-    let log = server.client.ended(&run);
+    let log = server.client.wait_for_end(&run);
     let resolved = log.iter().find(|event| event["type"] == "interrupt.resolved").unwrap();
     assert_eq!(resolved["payload"]["resolvedBy"], link.minted["for"]);
     assert_eq!(server.client.status(&run), "completed");
-    link.assert_over(409, "interrupt_already_resolved");
+    link.assert_refused(409, "interrupt_already_resolved");
 }
 
 #[test]
-fn opening_a_link_decides_nothing_and_leaves_no_trace() {
+fn opening_a_link_does_not_answer_and_records_no_event() {
     let server = Server::start();
     let run = started(&server);
     let link = Link::mint(&server.client, &run, "gate", &json!({}));
     let before = server.client.events(&run).len();
     for method in ["GET", "HEAD", "GET", "HEAD"] {
-        let anybody = server.client.with_key(None);
+        let anonymous = server.client.with_key(None);
         let answer =
-            anybody.exchange(method, &format!("/v1/interrupts/{}?action=accept", link.token), None, &[]);
+            anonymous.exchange(method, &format!("/v1/interrupts/{}?action=accept", link.token), None, &[]);
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["cache-control"], "no-store");
         assert_eq!(answer.headers()["referrer-policy"], "no-referrer");
@@ -102,7 +102,7 @@ fn opening_a_link_decides_nothing_and_leaves_no_trace() {
 }
 
 #[test]
-fn whatever_was_not_signed_here_gets_one_answer_before_its_body_is_read() {
+fn every_invalid_token_gets_the_same_404_before_the_body_is_read() {
     let server = Server::start();
     let run = started(&server);
     let token = Link::mint(&server.client, &run, "gate", &json!({})).token;
@@ -147,35 +147,35 @@ fn whatever_was_not_signed_here_gets_one_answer_before_its_body_is_read() {
         let names = |answer: &ureq::http::Response<String>| -> Vec<String> {
             answer.headers().keys().map(ToString::to_string).collect()
         };
-        assert_eq!(names(answer), names(&answers[0]), "the headers tell nothing either");
+        assert_eq!(names(answer), names(&answers[0]), "the headers are the same too");
     }
     assert_eq!(server.client.status(&run), "waiting-approval");
 }
 
 #[test]
-fn an_invalid_answer_is_refused_and_the_question_stays_open() {
+fn an_invalid_answer_is_refused_and_the_interrupt_stays_open() {
     let server = Server::start();
     let run = started(&server);
     let link = Link::mint(&server.client, &run, "gate", &json!({}));
     link.answer(&json!({"action": "explode"})).assert_envelope(400, "validation_error");
     for body in [&b"{"[..], b"{}", b"[]", br#"{"resumeValue":{"a":1,"a":2}}"#] {
-        link.anybody.send("POST", &link.path(), Some(body)).assert_envelope(400, "validation_error");
+        link.anonymous.send("POST", &link.path(), Some(body)).assert_envelope(400, "validation_error");
     }
     let mismatch = json!({"resumeValue": accept(), "digest": "sha256:0000"});
-    link.anybody.post(&link.path(), &mismatch).assert_envelope(409, "payload_mismatch");
+    link.anonymous.post(&link.path(), &mismatch).assert_envelope(409, "payload_mismatch");
     assert_eq!(server.client.status(&run), "waiting-approval");
     let right = json!({"resumeValue": accept(), "digest": link.open().body["digest"]});
-    assert_eq!(link.anybody.post(&link.path(), &right).status, 200);
+    assert_eq!(link.anonymous.post(&link.path(), &right).status, 200);
 }
 
 #[test]
-fn a_link_for_looking_cannot_answer() {
+fn an_inspect_link_cannot_answer() {
     let server = Server::start();
     let run = started(&server);
     let link = Link::mint(&server.client, &run, "gate", &json!({"intent": "inspect"}));
     assert_eq!(link.open().body["intent"], "inspect");
     link.answer(&accept()).assert_envelope(403, "forbidden");
-    link.anybody.send("POST", &link.path(), Some(b"{")).assert_envelope(403, "forbidden");
+    link.anonymous.send("POST", &link.path(), Some(b"{")).assert_envelope(403, "forbidden");
     assert_eq!(server.client.status(&run), "waiting-approval");
     assert_eq!(link.open().status, 200);
 }
@@ -187,40 +187,40 @@ fn a_link_ends_with_its_run() {
     let run = started(&server);
     let cancelled = Link::mint(client, &run, "gate", &json!({}));
     client.send("POST", &format!("/v1/runs/{run}/cancel"), None);
-    cancelled.assert_over(409, "interrupt_already_resolved");
-    // A run that another one started ends with it.
+    cancelled.assert_refused(409, "interrupt_already_resolved");
+    // A child run is cancelled with its parent.
     let call = json!({"workflowId": "gated", "waitForCompletion": true});
-    client.put("/v1/workflows/parent", &line("parent", &[("call", "core.subWorkflow", call)]));
+    client.put("/v1/workflows/parent", &linear("parent", &[("call", "core.subWorkflow", call)]));
     let parent = client.start_run("parent");
-    client.until(&parent, |event| event["type"] == "node.dispatched");
+    client.wait_for_event(&parent, |event| event["type"] == "node.dispatched");
     let child = client.get(&format!("/v1/runs/{parent}")).body["childRuns"][0]["runId"].clone();
     let child = child.as_str().unwrap();
-    client.until(child, |event| event["type"] == "interrupt.requested");
+    client.wait_for_event(child, |event| event["type"] == "interrupt.requested");
     let link = Link::mint(client, child, "gate", &json!({}));
     client.send("POST", &format!("/v1/runs/{parent}/cancel"), None);
-    client.ended(child);
-    link.assert_over(409, "interrupt_already_resolved");
-    // Answered with a key, it is answered.
+    client.wait_for_end(child);
+    link.assert_refused(409, "interrupt_already_resolved");
+    // A link is closed by an answer with a key.
     let run = client.start_run("gated");
     let link = Link::mint(client, &run, "gate", &json!({}));
     assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
-    link.assert_over(409, "interrupt_already_resolved");
+    link.assert_refused(409, "interrupt_already_resolved");
 }
 
 #[test]
-fn a_link_expires_when_it_was_told_to_and_the_question_stays() {
+fn a_link_expires_at_its_time_and_the_interrupt_stays_open() {
     let server = Server::start();
     let run = started(&server);
     let link = Link::mint(&server.client, &run, "gate", &json!({"expiresInSeconds": 1}));
-    // Nothing comes within this second, so that the link has lived its own when the answer is here.
+    // The poll takes one second without an event; then the link has expired.
     server.client.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=1"));
-    link.assert_over(410, "interrupt_expired");
+    link.assert_refused(410, "interrupt_expired");
     assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200);
-    link.assert_over(410, "interrupt_expired");
+    link.assert_refused(410, "interrupt_expired");
 }
 
 #[test]
-fn a_link_never_outlives_the_question_and_a_deadline_is_told_as_one() {
+fn a_link_expires_with_its_interrupt_at_the_latest() {
     let server = Server::start();
     let client = &server.client;
     client.put("/v1/workflows/gated", &gate_with(&json!({"timeoutMs": 1500})));
@@ -228,9 +228,9 @@ fn a_link_never_outlives_the_question_and_a_deadline_is_told_as_one() {
     let link = Link::mint(client, &run, "gate", &json!({"expiresInSeconds": 3600}));
     let shown = link.open().body;
     assert_eq!((&shown["timeoutMs"], &shown["expiresAt"]), (&json!(1500), &shown["interruptExpiresAt"]));
-    let log = client.until(&run, |event| event["type"] == "interrupt.resolved");
+    let log = client.wait_for_event(&run, |event| event["type"] == "interrupt.resolved");
     assert!(log.iter().any(|event| event["payload"]["action"] == "timeout"), "{log:?}");
-    link.assert_over(410, "interrupt_expired");
+    link.assert_refused(410, "interrupt_expired");
     mint(client, &run, "gate", &json!({})).assert_envelope(409, "interrupt_already_resolved");
 }
 
@@ -251,26 +251,26 @@ fn a_link_is_for_one_visit_of_a_node_and_no_other() {
     let run = client.start_run("gated");
     let first = Link::mint(client, &run, "gate", &json!({}));
     assert_eq!(first.answer(&json!({"action": "reject"})).status, 200);
-    client.until(&run, |event| {
+    client.wait_for_event(&run, |event| {
         event["type"] == "interrupt.requested"
             && event["payload"]["interruptId"] != first.minted["interruptId"]
     });
-    first.assert_over(409, "interrupt_already_resolved");
+    first.assert_refused(409, "interrupt_already_resolved");
     assert_eq!(client.status(&run), "waiting-approval", "the second visit still asks");
     let second = Link::mint(client, &run, "gate", &json!({}));
     assert_ne!(second.minted["interruptId"], first.minted["interruptId"]);
     assert_eq!(second.answer(&accept()).status, 200);
-    assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
+    assert_eq!(client.wait_for_end(&run).last().unwrap()["type"], "run.completed");
 }
 
 #[test]
-fn minting_says_what_answering_would_say() {
+fn minting_a_link_is_refused_for_the_same_reasons_as_answering() {
     let server = Server::start();
     let client = &server.client;
     let run = started(&server);
-    mint(client, "nobody", "gate", &json!({})).assert_envelope(404, "not_found");
+    mint(client, "unknown", "gate", &json!({})).assert_envelope(404, "not_found");
     mint(client, &run, "before", &json!({})).assert_envelope(404, "interrupt_not_found");
-    mint(client, &run, "nowhere", &json!({})).assert_envelope(404, "interrupt_not_found");
+    mint(client, &run, "unknown", &json!({})).assert_envelope(404, "interrupt_not_found");
     for bad in [
         json!({"intent": "decide"}),
         json!({"expiresInSeconds": 0}),

@@ -1,4 +1,4 @@
-//! `holdpoint links` and `holdpoint secrets`, as people use them.
+//! `holdpoint links` and `holdpoint secrets`.
 
 use std::process::Output;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{Server, gated};
 
-fn said(output: &Output) -> String {
+fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
@@ -16,7 +16,7 @@ fn a_link_is_printed_alone_and_works() {
     let server = Server::start();
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let run = server.client.start_run("gated");
-    let shown = said(&server.run(&["links", "mint", "latest", "gate", "--for", "bob", "--expires", "2h"]));
+    let shown = stdout(&server.run(&["links", "mint", "latest", "gate", "--for", "bob", "--expires", "2h"]));
     let url = shown.strip_suffix('\n').unwrap();
     let path = url.strip_prefix(&server.url).unwrap();
     let seen = server.client.with_key(None).get(path);
@@ -24,25 +24,26 @@ fn a_link_is_printed_alone_and_works() {
         (seen.status, &seen.body["for"], &seen.body["runId"]),
         (200, &"bob".into(), &run.as_str().into())
     );
-    let shown = said(&server.run(&["links", "mint", &run, "gate", "--inspect", "--json"]));
+    let shown = stdout(&server.run(&["links", "mint", &run, "gate", "--inspect", "--json"]));
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["intent"], shown["token"].is_string()), (&"inspect".into(), true));
-    let refused = server.run(&["links", "mint", &run, "nowhere"]);
+    let refused = server.run(&["links", "mint", &run, "unknown"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("interrupt"), "{refused:?}");
 }
 
 #[test]
-fn secrets_are_listed_and_rotated_and_never_shown() {
+fn secrets_are_listed_and_rotated_without_their_values() {
     let server = Server::start();
-    assert!(said(&server.run(&["secrets", "list"])).contains("no secrets yet"));
-    assert!(said(&server.run(&["secrets", "rotate"])).contains("older links stay valid"));
-    assert!(said(&server.run(&["secrets", "rotate"])).contains("links are now signed with"));
-    let list = said(&server.run(&["secrets", "list"]));
+    assert!(stdout(&server.run(&["secrets", "list"])).contains("no secrets"));
+    assert!(stdout(&server.run(&["secrets", "rotate"])).contains("older links stay valid"));
+    assert!(stdout(&server.run(&["secrets", "rotate"])).contains("links are now signed with"));
+    let list = stdout(&server.run(&["secrets", "list"]));
     assert!(list.contains("signs") && list.contains("verifies"), "{list}");
     assert!(
-        said(&server.run(&["secrets", "rotate", "--revoke-old"])).contains("older links are no longer valid")
+        stdout(&server.run(&["secrets", "rotate", "--revoke-old"]))
+            .contains("older links are no longer valid")
     );
-    let list = said(&server.run(&["secrets", "list"]));
+    let list = stdout(&server.run(&["secrets", "list"]));
     assert!(list.contains("signs") && !list.contains("verifies"), "{list}");
 }

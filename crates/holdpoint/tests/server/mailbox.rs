@@ -1,10 +1,10 @@
-//! The queues behind the runs, over HTTP and on the command line.
+//! The dispatch queue, over HTTP and on the command line.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Server, accept, gated};
+use crate::harness::{Response, Server, accept, gated};
 
-fn list(server: &Server, thread: &str, query: &str) -> Answer {
+fn list(server: &Server, thread: &str, query: &str) -> Response {
     server.client.get(&format!("/v1/threads/{thread}/dispatches{query}"))
 }
 
@@ -17,7 +17,7 @@ fn id(dispatch: &Value) -> &str {
     dispatch["dispatchId"].as_str().unwrap()
 }
 
-/// A run that paused and went on: two activations.
+/// Starts and answers a run, which has two activations.
 fn answered_run(server: &Server) -> String {
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let run = server.client.start_run("gated");
@@ -26,24 +26,34 @@ fn answered_run(server: &Server) -> String {
 }
 
 #[test]
-fn every_activation_is_on_record_with_both_tracks() {
+fn every_activation_is_recorded_with_dispatch_and_run_status() {
     let server = Server::start();
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let run = server.client.start_run("gated");
-    let paused = dispatches(&server, &run);
-    assert_eq!(paused.len(), 1, "{paused:?}");
-    assert_eq!((&paused[0]["threadId"], &paused[0]["runId"]), (&json!(run), &json!(run)));
-    assert_eq!(paused[0]["status"], "acked", "the activation was delivered");
-    assert_eq!(paused[0]["run"]["status"], "waiting-approval", "the run has not ended");
-    assert_eq!(paused[0]["projection"]["runStatus"], "waiting");
-    assert_eq!(paused[0]["projection"]["termination"]["type"], "suspended");
-    assert!(paused[0]["projection"]["completedAt"].is_string(), "{paused:?}");
+    let suspended = dispatches(&server, &run);
+    assert_eq!(suspended.len(), 1, "{suspended:?}");
+    assert_eq!((&suspended[0]["threadId"], &suspended[0]["runId"]), (&json!(run), &json!(run)));
+    assert_eq!(suspended[0]["status"], "acked", "the activation was delivered");
+    assert_eq!(suspended[0]["run"]["status"], "waiting-approval", "the run has not ended");
+    assert_eq!(suspended[0]["projection"]["runStatus"], "waiting");
+    assert_eq!(suspended[0]["projection"]["termination"]["type"], "suspended");
+    assert!(suspended[0]["projection"]["completedAt"].is_string(), "{suspended:?}");
 
     assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200);
     let done = dispatches(&server, &run);
-    assert_eq!((done.len(), id(&done[0])), (2, id(&paused[0])), "in the order of claiming: {done:?}");
-    assert!(done.iter().all(|one| one["run"]["status"] == "completed"), "the run as it is now: {done:?}");
-    assert_eq!(done[0]["projection"], paused[0]["projection"], "what was reported then stays");
+    assert_eq!(
+        (done.len(), id(&done[0])),
+        (2, id(&suspended[0])),
+        "dispatches are in the order of claims: {done:?}"
+    );
+    assert!(
+        done.iter().all(|one| one["run"]["status"] == "completed"),
+        "all dispatches show the current status of the run: {done:?}"
+    );
+    assert_eq!(
+        done[0]["projection"], suspended[0]["projection"],
+        "the projection of the first activation does not change"
+    );
     assert_eq!(done[1]["projection"]["runStatus"], "done");
     assert_eq!(done[1]["projection"]["termination"], json!({"type": "natural_end"}));
     for one in &done {
@@ -53,7 +63,7 @@ fn every_activation_is_on_record_with_both_tracks() {
 }
 
 #[test]
-fn lists_come_in_pages_and_by_status() {
+fn dispatches_are_listed_in_pages_and_by_status() {
     let server = Server::start();
     let run = answered_run(&server);
     let all = dispatches(&server, &run);
@@ -61,7 +71,7 @@ fn lists_come_in_pages_and_by_status() {
     assert_eq!(first["dispatches"], json!([all[0]]));
     let cursor = first["nextCursor"].as_str().unwrap();
     let second = list(&server, &run, &format!("?limit=1&cursor={cursor}")).body;
-    assert_eq!(second, json!({"dispatches": [all[1]]}), "the last page names no next one");
+    assert_eq!(second, json!({"dispatches": [all[1]]}), "the last page has no cursor");
     assert_eq!(list(&server, &run, "?status=acked,queued").body["dispatches"], json!(all));
     assert_eq!(list(&server, &run, "?status=queued,dead_letter").body, json!({"dispatches": []}));
     assert_eq!(list(&server, "no-such-thread", "").body, json!({"dispatches": []}));
@@ -71,7 +81,7 @@ fn lists_come_in_pages_and_by_status() {
 }
 
 #[test]
-fn what_has_ended_is_neither_cancelled_nor_put_back() {
+fn an_ended_dispatch_is_neither_cancelled_nor_requeued() {
     let server = Server::start();
     let run = answered_run(&server);
     let before = dispatches(&server, &run);
@@ -90,7 +100,7 @@ fn what_has_ended_is_neither_cancelled_nor_put_back() {
 }
 
 #[test]
-fn the_counts_are_those_of_the_tenant() {
+fn mailbox_counts_are_per_tenant() {
     let server = Server::start();
     answered_run(&server);
     let stats = server.client.get("/v1/mailbox/stats").body;
@@ -125,19 +135,19 @@ fn the_command_line_shows_the_queues() {
     let run = answered_run(&server);
     let known = dispatches(&server, &run);
     let first = id(&known[0]);
-    let said = |arguments: &[&str]| {
-        let output = server.run(arguments);
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    let output = |arguments: &[&str]| {
+        let ran = server.run(arguments);
+        let text = [ran.stdout, ran.stderr].concat();
+        (ran.status.code().unwrap(), String::from_utf8(text).unwrap())
     };
-    let (code, table) = said(&["mailbox", "list", "latest"]);
+    let (code, table) = output(&["mailbox", "list", "latest"]);
     assert_eq!((code, table.lines().count()), (0, 3), "{table}");
     assert!(table.contains(first) && table.contains("acked") && table.contains("completed"), "{table}");
-    let (code, shown) = said(&["mailbox", "show", first]);
+    let (code, shown) = output(&["mailbox", "show", first]);
     assert!(code == 0 && shown.contains("termination") && shown.contains("suspended"), "{shown}");
-    let (_, json) = said(&["mailbox", "list", &run, "--status", "acked", "--json"]);
+    let (_, json) = output(&["mailbox", "list", &run, "--status", "acked", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["dispatches"], json!(known));
-    let (code, stats) = said(&["mailbox", "stats"]);
+    let (code, stats) = output(&["mailbox", "stats"]);
     assert!(code == 0 && stats.contains("dead_letter  0"), "{stats}");
     let table: [(&[&str], i32, &str); 5] = [
         (&["mailbox", "cancel", first], 1, "mailbox show"),
@@ -147,7 +157,7 @@ fn the_command_line_shows_the_queues() {
         (&["mailbox", "--help"], 0, "holdpoint mailbox requeue ID"),
     ];
     for (arguments, code, message) in table {
-        let (found, text) = said(arguments);
+        let (found, text) = output(arguments);
         assert!(found == code && text.contains(message), "{arguments:?}: {found}: {text}");
     }
 }

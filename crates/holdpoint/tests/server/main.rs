@@ -1,6 +1,6 @@
-//! The real program over real HTTP: started, spoken to, killed, started again.
+//! Tests of the compiled program over HTTP: they start it, send requests, kill it and start it again.
 
-// What a test cannot do without, it may demand.
+// A test panics if a precondition does not hold.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../holdpoint-engine/tests/postgres/certificates.rs"]
@@ -25,17 +25,14 @@ mod agui_edits;
 mod agui_steering;
 mod agui_threads;
 mod agui_workflows;
+mod answer_variables;
 mod answers_on_the_command_line;
-mod arrivals;
-mod arrivals_killed;
 mod bad_input;
 mod bad_requests;
-mod canaries;
 mod cancelling_modes;
 mod check_script;
-mod children;
+mod child_runs;
 mod client;
-mod closed_answers;
 mod collector;
 mod command_line;
 mod command_line_check;
@@ -46,10 +43,14 @@ mod connections;
 mod contract;
 mod control;
 mod conversations;
-// The dice of the tests with several nodes.
-#[allow(dead_code)]
-#[path = "../nodes/dice.rs"]
-mod dice;
+mod external_events;
+mod external_events_killed;
+mod secret_leaks;
+// The random numbers of the tests with several nodes.
+mod approvers;
+mod approvers_of_all_kinds;
+mod artifacts;
+mod decision_credentials;
 mod forks;
 mod governed_gates;
 mod harness;
@@ -57,76 +58,75 @@ mod holds;
 mod holds_on_the_command_line;
 mod holds_options;
 mod hooks_on_the_command_line;
+mod idempotency;
+mod idempotency_concurrent;
+mod idempotency_killed;
 mod inbox_page;
-mod interop;
 mod interrupt_profiles;
 mod interrupts_on_the_wire;
 mod kills;
 mod kills_after_a_decision;
 mod kills_before_a_deadline;
 mod kills_between_vote_and_quorum;
-mod limits;
 mod links;
-mod links_at_once;
-mod links_kept;
+mod links_concurrent;
 mod links_on_the_command_line;
-mod links_people;
-mod lists;
-mod made;
+mod links_principals;
+mod links_secrets;
 mod mailbox;
-mod once;
-mod once_at_once;
-mod once_killed;
 mod openapi;
-mod options;
-mod origin;
+mod openwop_clients;
 mod packaging;
 mod pending;
-mod pending_asks;
-mod pending_streamed;
-mod people;
-mod people_of_kinds;
-mod place;
+mod pending_stream;
 mod principals;
 mod private_files;
 mod providers;
 mod quotas;
 mod races;
-mod races_of_votes;
-mod races_with_silence;
-mod reading;
+mod races_between_votes;
+mod races_with_expiry;
+#[allow(dead_code)]
+#[path = "../nodes/random.rs"]
+mod random;
+mod rate_limits;
 mod readme;
 mod receiver;
 mod request_log;
 mod requesters;
 mod response_headers;
 mod routes;
+mod run_lists;
+mod run_options;
 mod schemas;
+mod server_start;
 mod sessions;
-mod start;
+mod side_questions;
+mod stream_parameters;
 mod streams;
-mod streams_asked;
+mod streams_and_polls;
 mod streams_revoked;
 mod telemetry;
-mod telemetry_losses;
 mod telemetry_metrics;
-mod threads_events;
+mod telemetry_outages;
+mod test_database;
+mod thread_events;
 mod tls;
 mod tls_receiver;
-// The order that clients of AG-UI insist on.
+// The order of events that AG-UI clients require.
+mod response_documents;
+mod tool_server;
 #[path = "../../src/agui/verifier.rs"]
 mod verifier;
-mod versions;
 mod webhooks;
 mod webhooks_callback;
-mod webhooks_delivered;
+mod webhooks_deliveries;
 mod webhooks_durable;
 mod webhooks_hostile;
-mod webhooks_kept_secret;
 mod webhooks_killed;
 mod webhooks_on_the_command_line;
-mod webhooks_owned;
+mod webhooks_owners;
 mod webhooks_recipes;
+mod webhooks_secrets;
 mod webhooks_two_nodes;
-mod wire;
-mod workshop;
+mod workflow_versions;

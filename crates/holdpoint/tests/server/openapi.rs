@@ -1,4 +1,4 @@
-//! The OpenAPI document: what is committed, what is printed and what is served are one.
+//! The OpenAPI document: the committed, the printed and the served document are equal.
 
 use std::process::Command;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::harness::{PROGRAM, Server};
 
 #[test]
-fn the_committed_document_is_the_one_that_this_build_serves() {
+fn the_committed_openapi_document_is_the_one_that_this_build_serves() {
     let printed = Command::new(PROGRAM).arg("openapi").output().unwrap();
     assert!(printed.status.success());
     let printed = String::from_utf8(printed.stdout).unwrap();
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let committed = std::fs::read_to_string(committed).unwrap_or_default();
-    assert!(printed == committed, "renew it: cargo run -- openapi > docs/openapi.json");
+    assert!(printed == committed, "update it: cargo run -- openapi > docs/openapi.json");
     let server = Server::start();
     let served = server.client.with_key(None).exchange("GET", "/v1/openapi.json", None, &[]);
     assert_eq!(served.headers()["content-type"], "application/json");
@@ -24,7 +24,7 @@ fn the_committed_document_is_the_one_that_this_build_serves() {
 }
 
 #[test]
-fn the_envelope_has_no_further_members() {
+fn the_error_envelope_has_no_other_members() {
     let server = Server::start();
     let document = server.client.get("/v1/openapi.json").body;
     let envelope = &document["components"]["schemas"]["Error"];

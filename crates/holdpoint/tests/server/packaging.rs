@@ -1,4 +1,4 @@
-//! The systemd unit: it starts a program that accepts its flags, and it restricts the service.
+//! The systemd unit: its flags are valid, and it restricts the service.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::harness::PROGRAM;
 
 const UNIT: &str = include_str!("../../../../packaging/holdpoint.service");
 
-/// The value of a directive that the unit has exactly once.
+/// Returns the value of a directive that the unit has exactly once.
 fn directive(name: &str) -> &'static str {
     let lines = UNIT.lines().filter(|line| !line.starts_with('#'));
     let found: Vec<&str> = lines
@@ -42,7 +42,7 @@ fn the_unit_starts_the_server_with_flags_that_it_accepts() {
         );
     }
     let data = words.skip_while(|word| *word != "--data").nth(1).unwrap();
-    assert_eq!(data, format!("/var/lib/{}", directive("StateDirectory")), "the folder that systemd makes");
+    assert_eq!(data, format!("/var/lib/{}", directive("StateDirectory")), "the folder that systemd creates");
 }
 
 #[test]

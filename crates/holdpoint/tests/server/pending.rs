@@ -1,17 +1,18 @@
-//! The pending view over HTTP: filters, pages, counts, and what a run tells of everything it has asked.
+//! Pending interrupts over HTTP: filters, pages, counts, and the interrupts of a run.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, keyed, line};
+use crate::harness::{Client, Server, accept, client_with_key, linear};
 
 fn gate(client: &Client, id: &str, config: Value) {
-    let put = client.put(&format!("/v1/workflows/{id}"), &line(id, &[("gate", "core.approvalGate", config)]));
+    let put =
+        client.put(&format!("/v1/workflows/{id}"), &linear(id, &[("gate", "core.approvalGate", config)]));
     assert!(put.status < 300, "{put:?}");
 }
 
-/// A key of somebody with roles, and the client that uses it.
-fn somebody(admin: &Client, name: &str, roles: &[&str]) -> Client {
-    keyed(admin, &json!({"principal": name, "roles": roles}))
+/// Creates a key for a principal with roles and returns a client with it.
+fn client_of(admin: &Client, name: &str, roles: &[&str]) -> Client {
+    client_with_key(admin, &json!({"principal": name, "roles": roles}))
 }
 
 fn workflows(client: &Client, query: &str) -> Vec<String> {
@@ -25,24 +26,24 @@ fn start(client: &Client, workflow: &str, tags: &[&str]) -> String {
     client.post("/v1/runs", &body).body["runId"].as_str().unwrap().to_owned()
 }
 
-/// What is open, what is for leads, what two of three must agree to, a question.
-fn world(client: &Client) -> Vec<String> {
+/// Starts four runs: a gate for all principals, a gate for leads, a gate with a quorum, a clarification.
+fn start_runs(client: &Client) -> Vec<String> {
     gate(client, "open", json!({"title": "Ship?", "timeoutMs": 3_000_000}));
     gate(client, "leads", json!({"approversList": ["role:lead"]}));
     gate(client, "two", json!({"requiredApprovals": 2, "approversList": ["ann", "bob", "role:lead"]}));
     let asks = json!({"questions": [{"id": "q", "question": "Which?"}]});
-    client.put("/v1/workflows/asking", &line("asking", &[("gate", "core.clarificationGate", asks)]));
+    client.put("/v1/workflows/asking", &linear("asking", &[("gate", "core.clarificationGate", asks)]));
     [("open", &["blue"][..]), ("leads", &["blue"]), ("two", &[]), ("asking", &[])]
         .map(|(workflow, tags)| start(client, workflow, tags))
         .into()
 }
 
 #[test]
-fn what_waits_is_found_by_what_people_look_for() {
+fn pending_interrupts_are_filtered_and_ordered() {
     let server = Server::start();
     let client = &server.client;
-    world(client);
-    let (ann, lead) = (somebody(client, "ann", &[]), somebody(client, "cid", &["lead"]));
+    start_runs(client);
+    let (ann, lead) = (client_of(client, "ann", &[]), client_of(client, "cid", &["lead"]));
     for (query, expected) in [
         ("", vec!["open", "leads", "two", "asking"]),
         ("order=newest", vec!["asking", "two", "leads", "open"]),
@@ -67,7 +68,7 @@ fn what_waits_is_found_by_what_people_look_for() {
 }
 
 #[test]
-fn what_cannot_be_looked_for_is_told_what_can() {
+fn an_invalid_filter_is_refused_with_the_allowed_values() {
     let server = Server::start();
     for (query, words) in [
         ("kind=approvals", "low-confidence"),
@@ -90,11 +91,11 @@ fn what_cannot_be_looked_for_is_told_what_can() {
 }
 
 #[test]
-fn a_row_says_who_may_decide_and_how_far_it_is() {
+fn a_pending_interrupt_shows_its_assignees_and_votes() {
     let server = Server::start();
     let client = &server.client;
-    let runs = world(client);
-    let ann = somebody(client, "ann", &[]);
+    let runs = start_runs(client);
+    let ann = client_of(client, "ann", &[]);
     ann.answer(&runs[2], "gate", &accept());
     let rows = client.get("/v1/interrupts").body["interrupts"].clone();
     let (open, two) = (&rows[0], &rows[2]);
@@ -107,16 +108,20 @@ fn a_row_says_who_may_decide_and_how_far_it_is() {
     assert_eq!(two["assignees"], json!(["ann", "bob", "role:lead"]));
     assert_eq!(two["requiredApprovals"], 2);
     assert_eq!(two["votes"], json!({"approvals": 1, "rejections": 0, "voters": ["ann"]}));
-    assert_eq!(workflows(&ann, "assignee=me"), ["open", "asking"], "they have voted");
-    // The links lead where they say.
+    assert_eq!(
+        workflows(&ann, "assignee=me"),
+        ["open", "asking"],
+        "an interrupt is no longer listed for a principal that has voted"
+    );
+    // The links of a row are valid paths.
     let (run, resolve) = (two["links"]["run"].as_str().unwrap(), two["links"]["resolve"].as_str().unwrap());
     assert_eq!(client.get(run).body["runId"], two["runId"]);
-    let bob = somebody(client, "bob", &[]);
+    let bob = client_of(client, "bob", &[]);
     assert_eq!(bob.post(resolve, &json!({"resumeValue": accept()})).body["status"], "completed");
 }
 
 #[test]
-fn pages_of_every_order_neither_skip_nor_repeat() {
+fn pages_of_pending_interrupts_neither_skip_nor_repeat_in_any_order() {
     let server = Server::start();
     let client = &server.client;
     gate(client, "timed", json!({"timeoutMs": 3_000_000}));
@@ -140,10 +145,10 @@ fn pages_of_every_order_neither_skip_nor_repeat() {
 }
 
 #[test]
-fn counts_take_the_same_filters() {
+fn counts_of_pending_interrupts_take_the_same_filters() {
     let server = Server::start();
     let client = &server.client;
-    world(client);
+    start_runs(client);
     let counts = client.get("/v1/interrupts:counts").body;
     assert_eq!(
         (&counts["total"], &counts["isComplete"], &counts["dueSoon"]),
@@ -160,7 +165,7 @@ fn counts_take_the_same_filters() {
 }
 
 #[test]
-fn a_run_tells_everything_it_has_asked() {
+fn a_run_lists_all_its_interrupts() {
     let server = Server::start();
     let client = &server.client;
     let asks = json!({"questions": [{"id": "q", "question": "Which?"}]});
@@ -170,12 +175,12 @@ fn a_run_tells_everything_it_has_asked() {
         ("gate", "core.approvalGate", two),
         ("last", "core.approvalGate", json!({})),
     ];
-    client.put("/v1/workflows/long", &line("long", &nodes));
+    client.put("/v1/workflows/long", &linear("long", &nodes));
     let run = client.start_run("long");
     let history = || client.get(&format!("/v1/runs/{run}/interrupts")).body["interrupts"].clone();
     assert_eq!(history()[0]["status"], "open");
     client.answer(&run, "ask", &json!({"answers": {"q": "blue"}}));
-    let (ann, bob) = (somebody(client, "ann", &[]), somebody(client, "bob", &[]));
+    let (ann, bob) = (client_of(client, "ann", &[]), client_of(client, "bob", &[]));
     let asked = ann.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"})).body;
     assert_eq!((&asked["askId"], &asked["status"]), (&json!(1), &json!("waiting-approval")));
     ann.answer(&run, "gate", &accept());
@@ -202,5 +207,5 @@ fn a_run_tells_everything_it_has_asked() {
         (rest["interrupts"][0]["nodeId"].clone(), rest["nextCursor"].clone()),
         (json!("last"), Value::Null)
     );
-    client.get("/v1/runs/nobody/interrupts").assert_envelope(404, "not_found");
+    client.get("/v1/runs/unknown/interrupts").assert_envelope(404, "not_found");
 }

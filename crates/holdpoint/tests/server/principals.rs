@@ -1,20 +1,20 @@
-//! Names of principals: one spelling, no characters that cannot be seen, no mix of scripts.
+//! Names of principals: one normal form, no invisible characters, no mix of scripts.
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, accept, gated, keyed};
-use crate::place::{Place, on_both};
+use crate::harness::{Client, accept, client_with_key, gated};
+use crate::test_database::{TestDatabase, on_both};
 
 on_both!(
-    a_new_principal_has_one_spelling_and_looks_like_no_other,
+    the_name_of_a_new_principal_is_normalized_and_has_no_invisible_or_mixed_characters,
     a_name_in_an_approver_list_is_compared_in_its_normal_form,
-    names_that_no_principal_could_have_are_refused_in_lists_answers_and_links,
+    invalid_principal_names_are_refused_in_lists_answers_and_links,
 );
 
 const LOOK_ALIKES: [(&str, &str); 4] =
     [("ann\u{200b}", "U+200B"), ("a\u{202e}nn", "U+202E"), ("\u{430}nn", "U+006E"), ("ann\n", "U+000A")];
 
-fn assert_refused(answer: &crate::harness::Answer, character: &str) {
+fn assert_refused(answer: &crate::harness::Response, character: &str) {
     answer.assert_envelope(400, "validation_error");
     assert!(answer.body["message"].as_str().unwrap().contains(character), "{answer:?}");
 }
@@ -25,8 +25,10 @@ fn with_approvers(id: &str, approvers: &[&str]) -> Value {
     flow
 }
 
-fn a_new_principal_has_one_spelling_and_looks_like_no_other(place: &Place) {
-    let server = place.start(&[]);
+fn the_name_of_a_new_principal_is_normalized_and_has_no_invisible_or_mixed_characters(
+    database: &TestDatabase,
+) {
+    let server = database.start(&[]);
     for (name, character) in LOOK_ALIKES {
         for member in [json!({"principal": name}), json!({"roles": [name]}), json!({"groups": [name]})] {
             assert_refused(&server.client.post("/v1/keys", &member), character);
@@ -38,24 +40,24 @@ fn a_new_principal_has_one_spelling_and_looks_like_no_other(place: &Place) {
     host.assert_envelope(400, "validation_error");
 }
 
-fn a_name_in_an_approver_list_is_compared_in_its_normal_form(place: &Place) {
-    let server = place.start(&[]);
+fn a_name_in_an_approver_list_is_compared_in_its_normal_form(database: &TestDatabase) {
+    let server = database.start(&[]);
     let flow = with_approvers("wide", &["\u{ff41}nn", "role:\u{ff4c}ead", "role:\u{43b}\u{438}\u{434}"]);
     assert_eq!(server.client.put("/v1/workflows/wide", &flow).status, 201);
-    let ann = keyed(&server.client, &json!({"principal": "ann"}));
-    let lead = keyed(&server.client, &json!({"principal": "bob", "roles": ["lead"]}));
-    let eve = keyed(&server.client, &json!({"principal": "eve"}));
+    let ann = client_with_key(&server.client, &json!({"principal": "ann"}));
+    let lead = client_with_key(&server.client, &json!({"principal": "bob", "roles": ["lead"]}));
+    let eve = client_with_key(&server.client, &json!({"principal": "eve"}));
     for who in [&ann, &lead] {
         let run = server.client.start_run("wide");
         let mine = who.get("/v1/interrupts?assignee=me").body.to_string();
-        assert!(mine.contains(&run), "it is on their list: {mine}");
+        assert!(mine.contains(&run), "the interrupt is listed for the approver: {mine}");
         eve.answer(&run, "gate", &accept()).assert_envelope(403, "forbidden");
         assert_eq!(who.answer(&run, "gate", &accept()).status, 200);
     }
 }
 
-fn names_that_no_principal_could_have_are_refused_in_lists_answers_and_links(place: &Place) {
-    let server = place.start(&[]);
+fn invalid_principal_names_are_refused_in_lists_answers_and_links(database: &TestDatabase) {
+    let server = database.start(&[]);
     let admin: &Client = &server.client;
     admin.put("/v1/workflows/gated", &gated("gated"));
     let run = admin.start_run("gated");

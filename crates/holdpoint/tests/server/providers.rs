@@ -1,19 +1,19 @@
-//! One contract over all providers: the same stories, told by the same requests, of our own graph and of the real
-//! LangGraph server and the real Claude program. What goes wrong with providers is told in the tests of the engine.
+//! One contract for all providers: the same tests with the native graph, the published LangGraph server and the
+//! published Claude program. Faults of providers are tested in the engine.
 
+mod answer_routes;
 mod contract;
-mod doors;
+#[allow(dead_code)]
+#[path = "../../../holdpoint-engine/tests/claude/fake_model_api.rs"]
+mod fake_model_api;
 mod kills;
 mod native;
 mod nodes;
+mod provider_case;
 mod real_claude;
 mod real_claude_hooks;
 mod real_langgraph;
 #[allow(dead_code)]
 #[path = "../../../holdpoint-engine/tests/langgraph/real_server.rs"]
 mod real_server;
-mod side;
-#[allow(dead_code)]
-#[path = "../../../holdpoint-engine/tests/claude/stand_in.rs"]
-mod stand_in;
-mod talk;
+mod recorded_server;

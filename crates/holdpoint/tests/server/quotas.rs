@@ -1,4 +1,4 @@
-//! Quotas over HTTP: the error names the quota, nothing is written, and the usage can be read.
+//! Quotas over HTTP: the error names the quota, no data is written, and the usage can be read.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -31,7 +31,7 @@ fn a_start_over_the_quota_is_rejected_and_the_usage_shows_why() {
     assert!(message.contains("--quota-open-runs"), "{message}");
     assert_eq!(client.get("/v1/runs").body["runs"].as_array().unwrap().len(), 1);
     assert_eq!(client.get("/v1/usage").body["openRuns"]["used"], 1);
-    // Holds are runs, and a rejected request may be sent again under its key.
+    // A hold is a run, so it counts toward the quota.
     let hold = client.post("/v1/holds", &json!({"title": "Go?"}));
     hold.assert_envelope(429, "quota_exceeded");
     let run = first.body["runId"].as_str().unwrap();
@@ -57,7 +57,7 @@ fn lists_of_large_definitions_are_small() {
     assert_eq!(one["revision"], 3);
 }
 
-/// Opens a stream of what waits and reads its beginning.
+/// Opens a stream of pending interrupts and reads its status line.
 fn open_stream(server: &Server) -> TcpStream {
     let address = server.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -73,7 +73,7 @@ fn open_stream(server: &Server) -> TcpStream {
 }
 
 #[test]
-fn a_stream_over_the_quota_is_rejected_before_anything_begins() {
+fn a_stream_over_the_quota_is_rejected_before_a_run_starts() {
     let (_folder, server) = server(&["--quota-streams", "1", "--demo"]);
     let client = &server.client;
     let stream = open_stream(&server);
@@ -100,16 +100,16 @@ fn a_stream_over_the_quota_is_rejected_before_anything_begins() {
 fn a_message_that_would_exceed_a_quota_does_not_cancel_the_open_run() {
     let (_folder, server) = server(&["--quota-stored-bytes", "2000", "--demo"]);
     let client = &server.client;
-    let say = |mode: &str| {
+    let send_message = |mode: &str| {
         client
             .post("/v1/threads/t1/messages", &json!({"agentId": "approve", "message": "Hello", "mode": mode}))
     };
-    let begun = say("queue");
-    assert_eq!(begun.status, 202, "{begun:?}");
-    let run = begun.body["runId"].as_str().unwrap();
+    let started = send_message("queue");
+    assert_eq!(started.status, 202, "{started:?}");
+    let run = started.body["runId"].as_str().unwrap();
     while client.status(run) != "waiting-approval" {
         std::thread::yield_now();
     }
-    say("interrupt_then_queue").assert_envelope(422, "quota_exceeded");
+    send_message("interrupt_then_queue").assert_envelope(422, "quota_exceeded");
     assert_eq!(client.status(run), "waiting-approval");
 }

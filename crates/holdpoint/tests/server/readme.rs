@@ -1,4 +1,4 @@
-//! The README, followed literally: its shell blocks run one after another, and each must succeed.
+//! README.md and docs/tour.md, followed literally: their shell blocks run one after another, and each must succeed.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -9,36 +9,23 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Client, PROGRAM, accept, clean, keyed};
+use crate::harness::{Client, PROGRAM, accept, clear_env, client_with_key};
 
 const README: &str = include_str!("../../../../README.md");
-/// The sections that need this server and nothing else. The others build programs, or run for long.
-const SECTIONS: [&str; 7] = [
-    "## Start",
-    "### Take hold of it",
-    "### Ask from a script",
-    "### Kill it",
-    "## From curl",
-    "## Your own workflow",
-    // Where the last one ends.
-    "## Inside your own program",
-];
+const TOUR: &str = include_str!("../../../../docs/tour.md");
+/// The section before which the reader stops the first server.
+const KILL: &str = "## Kill the server";
 
 #[test]
-fn the_blocks_of_the_readme_work_one_after_another() {
+fn the_blocks_of_the_readme_and_of_the_tour_work_one_after_another() {
     let mut reader = Reader::new();
-    for pair in SECTIONS.windows(2) {
-        let section = section(README, pair[0], pair[1]);
-        if pair[0] == "### Kill it" {
-            reader.stop_the_first_server();
-        }
-        let blocks = blocks(section);
-        assert!(!blocks.is_empty(), "{} has a block", pair[0]);
-        for (language, text) in blocks {
-            reader.follow(language, text).unwrap_or_else(|wrong| panic!("{}: {wrong}", pair[0]));
-        }
+    let (before, after) = TOUR.split_once(KILL).expect("the tour kills the server");
+    for (name, text) in [("README.md", README), ("docs/tour.md", before)] {
+        reader.follow_all(name, text);
     }
-    assert!(reader.done > 10, "{} blocks ran", reader.done);
+    reader.stop_first_server();
+    reader.follow_all("docs/tour.md", after);
+    assert!(reader.done > 15, "{} blocks ran", reader.done);
 }
 
 #[test]
@@ -55,10 +42,10 @@ fn a_block_that_fails_is_noticed() {
     }
 }
 
-/// Somebody who copies every block into one terminal, in a folder of their own.
+/// A reader that copies every block into one terminal, in a fresh clone.
 struct Reader {
     folder: TempDir,
-    /// The server of the first section, which is ended with Ctrl-C.
+    /// The server of the first section. Ctrl-C stops it.
     first: Option<Child>,
     done: usize,
 }
@@ -70,6 +57,11 @@ impl Reader {
         std::fs::create_dir_all(&built).unwrap();
         symlink(PROGRAM, built.join("holdpoint")).unwrap();
         std::fs::write(folder.path().join("terminal"), "").unwrap();
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        symlink(examples.canonicalize().unwrap(), folder.path().join("examples")).unwrap();
+        let commit = "git init -q && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first";
+        let made = Command::new("sh").args(["-c", commit]).current_dir(folder.path()).status().unwrap();
+        assert!(made.success(), "git is installed");
         Self { folder, first: None, done: 0 }
     }
 
@@ -77,11 +69,24 @@ impl Reader {
         self.folder.path().join(name)
     }
 
+    /// Follows every block of a document.
+    fn follow_all(&mut self, name: &str, document: &str) {
+        for block in blocks(document) {
+            let followed = match block.language {
+                "json" => {
+                    std::fs::write(self.path(block.file()), block.text).map_err(|error| error.to_string())
+                }
+                // A quotation, and a part of a program.
+                "text" | "rust" => continue,
+                language => self.follow(language, block.text),
+            };
+            followed.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        }
+    }
+
     fn follow(&mut self, language: &str, text: &str) -> Result<(), String> {
         self.done += 1;
         match language {
-            // "Save this as `release.json`".
-            "json" => std::fs::write(self.path("release.json"), text).map_err(|error| error.to_string()),
             "sh" if text.trim() == "cargo run -- serve" => {
                 // Ctrl-C reaches the program, not the shell alone.
                 let mut child =
@@ -97,7 +102,8 @@ impl Reader {
 
     fn run(&self, text: &str) -> Result<(), String> {
         let starts_server = text.contains("serve &");
-        let asks = text.contains("holdpoint ask").then(|| self.client());
+        let waits = |line: &str| line.contains("holdpoint ask") && !line.contains("--detach");
+        let asks = text.lines().any(waits).then(|| self.client());
         let mut command = self.shell(text);
         if !starts_server {
             command.stdout(self.file("output")).stderr(self.file("output"));
@@ -119,15 +125,15 @@ impl Reader {
         Err(wrong)
     }
 
-    /// A shell that knows the variables of the blocks before, and fails with the first command that does.
+    /// Returns a shell with the variables of the blocks before, which exits at the first command that fails.
     fn shell(&self, text: &str) -> Command {
         let mut command = Command::new("bash");
         let text = format!(". ./terminal 2> /dev/null\nset -eo pipefail\n{text}\nexport -p > terminal");
-        // Exported, so that all variables are there for the next block.
-        clean(&mut command).args(["-a", "-c", &text]).current_dir(self.folder.path());
+        // `-a` exports all variables, for the next block.
+        clear_env(&mut command).args(["-a", "-c", &text]).current_dir(self.folder.path());
         let path = std::env::var("PATH").unwrap();
         command.env("PATH", format!("{}:{path}", self.path("target/debug").display()));
-        // A free port; everything else finds it in the data folder.
+        // The server takes a free port; the other commands find it in the data folder.
         command.env("HOLDPOINT_LISTEN", "127.0.0.1:0").env("no_proxy", "127.0.0.1");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command
@@ -143,7 +149,7 @@ impl Reader {
         Client::new(left["server"].as_str().unwrap(), left["key"].as_str())
     }
 
-    fn stop_the_first_server(&mut self) {
+    fn stop_first_server(&mut self) {
         let mut first = self.first.take().expect("a server was started");
         signal("-INT", &first.id().to_string());
         assert!(first.wait().unwrap().success(), "Ctrl-C ends it well");
@@ -153,7 +159,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(mut first) = self.first.take() {
-            // Already dead is dead enough.
+            // The process may have exited already.
             let _ = first.kill();
             let _ = first.wait();
         }
@@ -173,17 +179,17 @@ fn signal(name: &str, pid: &str) {
     assert!(Command::new("kill").args([name, pid]).status().unwrap().success());
 }
 
-/// "Once it says that it is ready": the first line.
+/// Waits for the first line, which reports that the server is ready.
 fn wait_until_ready(child: &mut Child) {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().expect("the server says that it is ready").unwrap();
-    // What it says later must not fill the pipe.
+    // Later lines are read too, so that the pipe does not fill up.
     std::thread::spawn(move || lines.for_each(drop));
 }
 
-/// Approves the question of the script that waits.
+/// Approves the hold of the command that waits.
 fn answer_in_the_browser(client: &Client) {
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     loop {
         let found = client.get("/v1/interrupts?kind=approval&workflowId=holdpoint-hold").body;
         if let Some(id) = found["interrupts"][0]["runId"].as_str() {
@@ -193,14 +199,29 @@ fn answer_in_the_browser(client: &Client) {
     }
 }
 
-fn section<'a>(text: &'a str, heading: &str, next: &str) -> &'a str {
-    let from = text.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading} is missing"));
-    let rest = &text[from..];
-    &rest[..rest.find(&format!("\n{next}\n")).unwrap_or_else(|| panic!("{next} must follow {heading}"))]
+/// A block of a document.
+struct Block<'a> {
+    /// The text between the block before and this one.
+    introduction: &'a str,
+    language: &'a str,
+    text: &'a str,
 }
 
-/// Language and text of each block.
-fn blocks(section: &str) -> Vec<(&str, &str)> {
-    let inside = section.split("```").skip(1).step_by(2);
-    inside.map(|block| block.split_once('\n').expect("a block has lines")).collect()
+impl Block<'_> {
+    /// Returns the name in "Save this as `NAME`:".
+    fn file(&self) -> &str {
+        let named = self.introduction.rsplit("Save this as `").next().and_then(|rest| rest.split('`').next());
+        named.expect("a JSON block is saved as a file")
+    }
+}
+
+fn blocks(document: &str) -> Vec<Block<'_>> {
+    let parts: Vec<&str> = document.split("```").collect();
+    let pairs = parts.chunks_exact(2);
+    pairs
+        .map(|pair| {
+            let (language, text) = pair[1].split_once('\n').expect("a block has lines");
+            Block { introduction: pair[0], language, text }
+        })
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! A subscriber for tests: takes what is sent to it, remembers every byte, and answers as it is told.
+//! An HTTP receiver for tests: records every request and sends the replies that the test has chosen.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,24 +10,24 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::collector::{self, Sent};
+use crate::collector::{self, RawRequest};
 use crate::harness::{Client, Server};
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
-/// How often a condition is looked at that nobody tells of.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval between checks of a condition that has no notification.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// One request as it came in; names of headers in lower case.
+/// A request that the receiver got. Header names are in lower case.
 #[derive(Clone, Debug)]
-pub(crate) struct Delivered {
+pub(crate) struct ReceivedRequest {
     pub path: String,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
-    /// What it was answered.
+    /// The reply that the receiver sent.
     pub reply: Reply,
 }
 
-impl Delivered {
+impl ReceivedRequest {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -36,7 +36,7 @@ impl Delivered {
         self.headers.get(name).unwrap_or_else(|| panic!("no {name}: {self:?}"))
     }
 
-    /// Whether the signature is that of this secret over these very bytes, worked out here.
+    /// Returns true if the signature was made with this secret over exactly these bytes. Computes the HMAC itself.
     pub(crate) fn is_signed_with(&self, secret: &str) -> bool {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
         mac.update(self.header("x-openwop-timestamp").as_bytes());
@@ -46,8 +46,8 @@ impl Delivered {
         self.header("x-openwop-signature") == format!("sha256={hex}")
     }
 
-    /// Whether it was answered as somebody does who has it now.
-    pub(crate) fn is_taken(&self) -> bool {
+    /// Returns true if the reply had a 2xx status.
+    pub(crate) fn is_accepted(&self) -> bool {
         matches!(self.reply, Reply::Status(200..=299) | Reply::With(200..=299, _))
     }
 
@@ -59,110 +59,114 @@ impl Delivered {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reply {
     Status(u16),
-    /// With a header line.
+    /// A status with one more header line.
     With(u16, &'static str),
-    /// Never answers; remembers when the other side goes away.
+    /// Sends no reply; records when the sender closes the connection.
     Hang,
-    /// Closes the connection without a word.
+    /// Closes the connection without a reply.
     HangUp,
 }
 
-/// What a request is answered that nothing else was said about.
-type Decide = Box<dyn FnMut(&Delivered) -> Reply + Send>;
+/// Chooses the reply of a request for which no reply is queued.
+type ChooseReply = Box<dyn FnMut(&ReceivedRequest) -> Reply + Send>;
 
-struct Heard {
-    delivered: Vec<Delivered>,
+struct ReceiverState {
+    delivered: Vec<ReceivedRequest>,
     replies: VecDeque<Reply>,
-    otherwise: Decide,
+    choose_reply: ChooseReply,
     hung_up: usize,
 }
 
 pub(crate) struct Receiver {
     pub url: String,
-    heard: Arc<(Mutex<Heard>, Condvar)>,
+    state: Arc<(Mutex<ReceiverState>, Condvar)>,
 }
 
 impl Receiver {
     pub(crate) fn start() -> Self {
-        Self::deciding(|_| Reply::Status(200))
+        Self::with_reply(|_| Reply::Status(200))
     }
 
-    /// Looks at each request before it answers.
-    pub(crate) fn deciding(decide: impl FnMut(&Delivered) -> Reply + Send + 'static) -> Self {
+    /// Starts a receiver that chooses each reply by the request.
+    pub(crate) fn with_reply(choose_reply: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (delivered, replies) = (Vec::new(), VecDeque::new());
-        let heard = Heard { delivered, replies, otherwise: Box::new(decide), hung_up: 0 };
-        let heard = Arc::new((Mutex::new(heard), Condvar::new()));
-        let shared = heard.clone();
+        let state = ReceiverState { delivered, replies, choose_reply: Box::new(choose_reply), hung_up: 0 };
+        let state = Arc::new((Mutex::new(state), Condvar::new()));
+        let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let heard = shared.clone();
-                std::thread::spawn(move || serve(&stream, &heard));
+                let state = shared.clone();
+                std::thread::spawn(move || serve(&stream, &state));
             }
         });
-        Self { url, heard }
+        Self { url, state }
     }
 
-    /// What the next requests are answered with, whatever they are.
-    pub(crate) fn answers(&self, replies: &[Reply]) {
-        self.heard.0.lock().unwrap().replies.extend(replies);
+    /// Queues the replies to the next requests.
+    pub(crate) fn queue_replies(&self, replies: &[Reply]) {
+        self.state.0.lock().unwrap().replies.extend(replies);
     }
 
-    /// Waits until what came in is enough.
-    pub(crate) fn wait(&self, what: &str, enough: impl Fn(&[Delivered]) -> bool) -> Vec<Delivered> {
-        self.until(what, |heard| enough(&heard.delivered))
+    /// Waits until the received requests satisfy the condition.
+    pub(crate) fn wait(
+        &self,
+        what: &str,
+        enough: impl Fn(&[ReceivedRequest]) -> bool,
+    ) -> Vec<ReceivedRequest> {
+        self.wait_for_state(what, |state| enough(&state.delivered))
     }
 
-    pub(crate) fn wait_for(&self, count: usize) -> Vec<Delivered> {
+    pub(crate) fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
         self.wait(&format!("{count} deliveries"), |all| all.len() >= count)
     }
 
-    /// Waits until the other side has ended so many requests that were never answered.
-    pub(crate) fn wait_hung_up(&self, count: usize) {
-        self.until("the end of a connection", |heard| heard.hung_up >= count);
+    /// Waits until senders have closed this number of connections that got no reply.
+    pub(crate) fn wait_for_hang_ups(&self, count: usize) {
+        self.wait_for_state("the end of a connection", |state| state.hung_up >= count);
     }
 
-    pub(crate) fn so_far(&self) -> Vec<Delivered> {
-        self.heard.0.lock().unwrap().delivered.clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.state.0.lock().unwrap().delivered.clone()
     }
 
-    fn until(&self, what: &str, enough: impl Fn(&Heard) -> bool) -> Vec<Delivered> {
-        let (heard, news) = &*self.heard;
+    fn wait_for_state(&self, what: &str, enough: impl Fn(&ReceiverState) -> bool) -> Vec<ReceivedRequest> {
+        let (state, changed) = &*self.state;
         let until = Instant::now() + Duration::from_secs(30);
-        let mut heard = heard.lock().unwrap();
-        while !enough(&heard) {
+        let mut state = state.lock().unwrap();
+        while !enough(&state) {
             let left = until.checked_duration_since(Instant::now());
-            let left = left.unwrap_or_else(|| panic!("never came: {what}; {:?}", heard.delivered));
-            heard = news.wait_timeout(heard, left).unwrap().0;
+            let left = left.unwrap_or_else(|| panic!("timed out waiting for: {what}; {:?}", state.delivered));
+            state = changed.wait_timeout(state, left).unwrap().0;
         }
-        heard.delivered.clone()
+        state.delivered.clone()
     }
 }
 
-fn serve(stream: &TcpStream, heard: &(Mutex<Heard>, Condvar)) {
+fn serve(stream: &TcpStream, state: &(Mutex<ReceiverState>, Condvar)) {
     let mut reader = BufReader::new(stream);
     while let Some(mut delivered) = read(&mut reader) {
         let reply = {
-            let mut heard = heard.0.lock().unwrap();
-            delivered.reply = match heard.replies.pop_front() {
+            let mut state = state.0.lock().unwrap();
+            delivered.reply = match state.replies.pop_front() {
                 Some(reply) => reply,
-                None => (heard.otherwise)(&delivered),
+                None => (state.choose_reply)(&delivered),
             };
             let reply = delivered.reply;
-            heard.delivered.push(delivered);
+            state.delivered.push(delivered);
             reply
         };
-        heard.1.notify_all();
+        state.1.notify_all();
         let (status, more) = match reply {
             Reply::Status(status) => (status, ""),
             Reply::With(status, line) => (status, line),
             Reply::HangUp => return,
             Reply::Hang => {
-                // Ends when the other side has gone.
+                // Returns when the sender has closed the connection.
                 let _ = reader.read_to_end(&mut Vec::new());
-                heard.0.lock().unwrap().hung_up += 1;
-                heard.1.notify_all();
+                state.0.lock().unwrap().hung_up += 1;
+                state.1.notify_all();
                 return;
             }
         };
@@ -175,13 +179,13 @@ fn serve(stream: &TcpStream, heard: &(Mutex<Heard>, Condvar)) {
     }
 }
 
-/// Nothing when the other side has gone.
-fn read(reader: &mut impl BufRead) -> Option<Delivered> {
-    let Sent { path, headers, body } = collector::read(reader)?;
-    Some(Delivered { path, headers, body, reply: Reply::Hang })
+/// Returns `None` if the sender has closed the connection.
+fn read(reader: &mut impl BufRead) -> Option<ReceivedRequest> {
+    let RawRequest { path, headers, body } = collector::read(reader)?;
+    Some(ReceivedRequest { path, headers, body, reply: Reply::Hang })
 }
 
-/// A subscription that was just made.
+/// A webhook that the test has created.
 #[derive(Clone, Debug)]
 pub(crate) struct Hook {
     pub id: String,
@@ -190,8 +194,8 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Registers one with these members beside its URL; best effort unless they say otherwise.
-    pub(crate) fn add(client: &Client, url: &str, more: Value) -> Self {
+    /// Creates a webhook with these members in addition to its URL. It is best-effort unless the members set `durable`.
+    pub(crate) fn create(client: &Client, url: &str, more: Value) -> Self {
         let mut body = json!({"url": url, "events": ["run.completed"], "durable": false});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let made = client.post("/v1/webhooks", &body);
@@ -204,31 +208,31 @@ impl Hook {
         format!("/v1/webhooks/{}", self.id)
     }
 
-    /// As it is now.
-    pub(crate) fn now(&self, client: &Client) -> Value {
+    /// Returns the current state of the webhook.
+    pub(crate) fn fetch(&self, client: &Client) -> Value {
         client.get(&self.path()).body
     }
 
-    /// Asks until what is shown under this path is as it should be. There is no news of webhooks to wait for.
-    pub(crate) fn until(&self, client: &Client, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    /// Polls a path of the webhook until the response matches. Webhooks have no notification to wait for.
+    pub(crate) fn wait_until(&self, client: &Client, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let shown = client.get(&format!("{}{path}", self.path())).body;
             if is_it(&shown) {
                 return shown;
             }
-            assert!(Instant::now() < until, "{path} never was as it should be: {shown}");
-            std::thread::sleep(LOOK);
+            assert!(Instant::now() < until, "{path} never matched: {shown}");
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// A server whose webhooks may lead to this machine.
-pub(crate) fn server_at(place: &Place, more: &[&str]) -> Server {
-    place.start(&[&["--allow-private-webhooks"], more].concat())
+/// Starts a server whose webhooks may call private addresses.
+pub(crate) fn server_at(database: &TestDatabase, more: &[&str]) -> Server {
+    database.start(&[&["--allow-private-webhooks"], more].concat())
 }
 
-/// The same in a folder of its own, that goes away with it.
+/// Does the same as `server_at` with a temporary folder, which it returns.
 pub(crate) fn server(more: &[&str]) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let flags: Vec<&str> = ["--allow-private-webhooks"].iter().chain(more).copied().collect();

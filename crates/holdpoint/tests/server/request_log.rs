@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated, made_key};
+use crate::harness::{Client, Server, accept, create_key, gated};
 
 fn lines(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).unwrap();
@@ -32,7 +32,7 @@ fn logged(
     (found.remove(0), found)
 }
 
-fn of(line: &Value, names: &[&str]) -> Vec<String> {
+fn members(line: &Value, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| line[*name].as_str().unwrap_or("-").to_owned()).collect()
 }
 
@@ -47,34 +47,34 @@ fn each_request_has_a_line_with_its_route_and_principal() {
         (format!("/v1/runs/{run}?secret=1"), ["GET", "/v1/runs/{runId}", "bootstrap", "default"]),
         ("/healthz".to_owned(), ["GET", "/healthz", "-", "-"]),
         ("/inbox/some/where".to_owned(), ["GET", "/inbox/{*path}", "-", "-"]),
-        ("/nothing/here".to_owned(), ["GET", "unmatched", "-", "-"]),
+        ("/unknown/path".to_owned(), ["GET", "unmatched", "-", "-"]),
     ] {
         let (request, audit) = logged(client, &log, ("GET", &path, None));
-        assert_eq!(of(&request, &["method", "route", "principal", "tenant"]), expected, "{path}");
+        assert_eq!(members(&request, &["method", "route", "principal", "tenant"]), expected, "{path}");
         assert_eq!(audit, [Value::Null; 0], "{path}");
     }
     let (request, _) = logged(client, &log, ("POST", &format!("/v1/runs/{run}:pause"), Some(&json!({}))));
     assert_eq!(request["route"], "/v1/runs/{runId}:pause");
     let made = client.exchange("GET", "/healthz", None, &[("x-request-id", "not \"plain\"")]);
-    assert_eq!(made.headers()["x-request-id"].len(), 24, "an id of our own");
+    assert_eq!(made.headers()["x-request-id"].len(), 24, "the server generates an id");
 }
 
 #[test]
-fn sign_ins_refusals_and_administrative_acts_have_lines_of_their_own() {
+fn sign_ins_refusals_and_administrative_acts_have_audit_lines() {
     let (server, log) = Server::start_logging(&["--log-format", "json"], "info");
     let client = &server.client;
     let names = ["event", "operation", "principal", "subject", "code"];
     let audit = |client: &Client, request: (&str, &str, Option<&Value>)| {
         let (_, audit) = logged(client, &log, request);
         assert_eq!(audit.len(), 1, "{audit:?}");
-        of(&audit[0], &names)
+        members(&audit[0], &names)
     };
     let workflow = ("PUT", "/v1/workflows/gated", Some(&gated("gated")));
     assert_eq!(audit(client, workflow), ["administration", "putWorkflow", "bootstrap", "gated", "-"]);
-    let key = made_key(client, &json!({"principal": "ann", "scopes": ["runs:read"]}));
+    let key = create_key(client, &json!({"principal": "ann", "scopes": ["runs:read"]}));
     let created = lines(&log).into_iter().find(|line| line["event"] == "key-created").unwrap();
-    let of_key = of(&created, &["principal", "subject", "holder", "key_tenant"]);
-    assert_eq!(of_key, ["bootstrap", key["keyId"].as_str().unwrap(), "ann", "default"]);
+    let key_line = members(&created, &["principal", "subject", "holder", "key_tenant"]);
+    assert_eq!(key_line, ["bootstrap", key["keyId"].as_str().unwrap(), "ann", "default"]);
     let ann = client.with_key(key["key"].as_str());
     assert_eq!(
         audit(&ann, ("POST", "/v1/runs", Some(&json!({})))),
@@ -98,14 +98,14 @@ fn a_decision_is_logged_with_its_principal_run_and_credential() {
     let (server, log) = Server::start_logging(&["--log-format", "json"], "info");
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let run = server.client.start_run("gated");
-    let key = made_key(&server.client, &json!({"principal": "ann"}));
+    let key = create_key(&server.client, &json!({"principal": "ann"}));
     let ann = server.client.with_key(key["key"].as_str());
     assert_eq!(ann.answer(&run, "gate", &accept()).status, 200);
     let decisions: Vec<Value> =
         lines(&log).into_iter().filter(|line| line["message"] == "decision").collect();
     assert_eq!(decisions.len(), 1, "{decisions:?}");
     let expected = ["ann", "default", run.as_str(), key["keyId"].as_str().unwrap()];
-    assert_eq!(of(&decisions[0], &["principal", "tenant", "run", "via"]), expected);
+    assert_eq!(members(&decisions[0], &["principal", "tenant", "run", "via"]), expected);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated, line};
+use crate::harness::{Client, Server, accept, gated, linear};
 use crate::holds::hold;
 use crate::links::Link;
-use crate::place::{Place, on_both};
-use crate::receiver::{Delivered, Receiver, server_at};
+use crate::receiver::{ReceivedRequest, Receiver, server_at};
+use crate::test_database::{TestDatabase, on_both};
 
 on_both!(
     a_key_that_may_only_start_runs_gets_a_callback_that_cannot_answer,
@@ -18,7 +18,7 @@ on_both!(
 
 const STARTER: [&str; 2] = ["runs:create", "runs:read"];
 
-/// A key with these scopes: its client and its id.
+/// Creates a key with these scopes. Returns a client with it, and its id.
 fn key(admin: &Client, principal: &str, scopes: &[&str]) -> (Client, String) {
     let made = admin.post("/v1/keys", &json!({"principal": principal, "scopes": scopes}));
     assert_eq!(made.status, 201, "{made:?}");
@@ -37,31 +37,31 @@ fn start(client: &Client, workflow: &str, receiver: &Receiver) -> String {
 
 fn two_gates() -> Value {
     let gate = |title: &str| json!({"title": title, "actions": ["accept", "reject"]});
-    line("twice", &[("one", "core.approvalGate", gate("1?")), ("two", "core.approvalGate", gate("2?"))])
+    linear("twice", &[("one", "core.approvalGate", gate("1?")), ("two", "core.approvalGate", gate("2?"))])
 }
 
 /// Sends an answer with the token of a callback and returns the response.
-fn answer_with_token(admin: &Client, told: &Delivered) -> crate::harness::Answer {
-    let body = told.json();
+fn answer_with_token(admin: &Client, callback: &ReceivedRequest) -> crate::harness::Response {
+    let body = callback.json();
     let path = format!("/v1/interrupts/{}", body["interruptToken"].as_str().unwrap());
     admin.with_key(None).post(&path, &json!({"resumeValue": accept()}))
 }
 
-fn a_key_that_may_only_start_runs_gets_a_callback_that_cannot_answer(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_key_that_may_only_start_runs_gets_a_callback_that_cannot_answer(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let admin = &server.client;
     admin.put("/v1/workflows/gated", &gated("gated"));
     let (bot, _) = key(admin, "ci-bot", &["runs:create"]);
     let receiver = Receiver::start();
     let run = start(&bot, "gated", &receiver);
-    let told = receiver.wait_for(1).remove(0);
-    assert_eq!(told.json()["intent"], "inspect");
-    answer_with_token(admin, &told).assert_envelope(403, "forbidden");
+    let callback = receiver.wait_for(1).remove(0);
+    assert_eq!(callback.json()["intent"], "inspect");
+    answer_with_token(admin, &callback).assert_envelope(403, "forbidden");
     assert_eq!(admin.status(&run), "waiting-approval");
 }
 
-fn a_revoked_key_gets_a_callback_without_a_link(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_revoked_key_gets_a_callback_without_a_link(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let admin = &server.client;
     assert_eq!(admin.put("/v1/workflows/twice", &two_gates()).status, 201);
     let (bot, key_id) = key(admin, "ci-bot", &["runs:create", "approvals:respond"]);
@@ -79,8 +79,8 @@ fn a_revoked_key_gets_a_callback_without_a_link(place: &Place) {
     }
 }
 
-fn a_fork_gets_an_answering_link_only_if_both_keys_may_answer(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_fork_gets_an_answering_link_only_if_both_keys_may_answer(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let admin = &server.client;
     admin.put("/v1/workflows/gated", &gated("gated"));
     let answering = ["runs:create", "runs:read", "approvals:respond"];
@@ -95,21 +95,25 @@ fn a_fork_gets_an_answering_link_only_if_both_keys_may_answer(place: &Place) {
         receiver.wait_for(1);
         let made = forker.post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "branch", "fromSeq": 0}));
         assert_eq!(made.status, 201, "{made:?}");
-        let told = receiver.wait_for(2).remove(1).json();
-        assert_eq!((&told["runId"], &told["intent"]), (&made.body["runId"], &json!(intent)), "{told}");
+        let callback = receiver.wait_for(2).remove(1).json();
+        assert_eq!(
+            (&callback["runId"], &callback["intent"]),
+            (&made.body["runId"], &json!(intent)),
+            "{callback}"
+        );
     }
     // The link of a fork ends with either key.
     let receiver = Receiver::start();
     let run = start(&ann, "gated", &receiver);
     receiver.wait_for(1);
     bob.post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "branch", "fromSeq": 0}));
-    let told = receiver.wait_for(2).remove(1);
+    let callback = receiver.wait_for(2).remove(1);
     revoke(admin, &ann_id);
-    answer_with_token(admin, &told).assert_envelope(410, "link_revoked");
+    answer_with_token(admin, &callback).assert_envelope(410, "link_revoked");
 }
 
-fn a_link_ends_with_the_last_key_of_its_lineage(place: &Place) {
-    let server = place.start(&[]);
+fn a_link_ends_with_the_last_key_of_its_lineage(database: &TestDatabase) {
+    let server = database.start(&[]);
     let admin = &server.client;
     admin.put("/v1/workflows/gated", &gated("gated"));
     let run = admin.start_run("gated");
@@ -132,23 +136,23 @@ fn a_link_ends_with_the_last_key_of_its_lineage(place: &Place) {
     assert_eq!(link.open().status, 200, "a successor is active");
     assert_eq!(admin.with_key(None).get(&offered).status, 200);
     revoke(admin, rotated.body["keyId"].as_str().unwrap());
-    link.assert_over(410, "link_revoked");
+    link.assert_refused(410, "link_revoked");
     admin.with_key(None).get(&offered).assert_envelope(410, "link_revoked");
     assert_eq!(admin.status(&run), "waiting-approval");
 }
 
-fn a_callback_is_signed_with_the_secret_of_its_run(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_callback_is_signed_with_the_secret_of_its_run(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let admin = &server.client;
     admin.put("/v1/workflows/gated", &gated("gated"));
     let receiver = Receiver::start();
     let body = json!({"workflowId": "gated", "callbackUrl": receiver.url});
     let made = admin.post("/v1/runs", &body).body;
     let secret = made["callbackSecret"].as_str().expect("a secret that was made here is returned once");
-    let told = receiver.wait_for(1).remove(0);
-    assert!(told.is_signed_with(secret));
-    assert_eq!(told.header("x-openwop-signature-algorithm"), "v1");
-    // A copy calls back with the same secret.
+    let callback = receiver.wait_for(1).remove(0);
+    assert!(callback.is_signed_with(secret));
+    assert_eq!(callback.header("x-openwop-signature-algorithm"), "v1");
+    // A fork uses the same secret for its callback.
     let run = made["runId"].as_str().unwrap();
     admin.post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "branch", "fromSeq": 0}));
     assert!(receiver.wait_for(2).remove(1).is_signed_with(secret));
@@ -208,16 +212,16 @@ fn a_principal_that_instructed_an_agent_cannot_approve_the_workflow_that_it_star
     assert_eq!(put.status, 201, "{put:?}");
     let scopes = ["runs:create", "runs:read", "approvals:respond"];
     let [ann, bob, carol] = ["ann", "bob", "carol"].map(|name| key(admin, name, &scopes).0);
-    let told = ann.post("/v1/agents/clerk/runs", &json!({"threadId": "t1", "message": "Hello"}));
-    assert_eq!(told.status, 202, "{told:?}");
-    let run = told.body["runId"].as_str().unwrap();
+    let started = ann.post("/v1/agents/clerk/runs", &json!({"threadId": "t1", "message": "Hello"}));
+    assert_eq!(started.status, 202, "{started:?}");
+    let run = started.body["runId"].as_str().unwrap();
     let asked_in = |child: &str| {
-        admin.until(run, |event| event["payload"].to_string().contains(child));
-        admin.until(child, |event| event["type"] == "interrupt.requested");
+        admin.wait_for_event(run, |event| event["payload"].to_string().contains(child));
+        admin.wait_for_event(child, |event| event["type"] == "interrupt.requested");
     };
     asked_in(&format!("{run}.1"));
-    let said = json!({"agentId": "clerk", "message": "Refund 900 to bob"});
-    assert_eq!(bob.post("/v1/threads/t1/messages", &said).status, 202);
+    let message = json!({"agentId": "clerk", "message": "Refund 900 to bob"});
+    assert_eq!(bob.post("/v1/threads/t1/messages", &message).status, 202);
     let child = format!("{run}.2");
     asked_in(&child);
     for requester in [&ann, &bob] {

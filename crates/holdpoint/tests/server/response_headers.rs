@@ -1,9 +1,9 @@
-//! Headers for browsers and caches, the cookie by https, and who may read metrics.
+//! Headers for browsers and caches, the cookie over https, and access to metrics.
 
 use serde_json::json;
 use ureq::http::Response;
 
-use crate::harness::{Client, KEY, Server, keyed};
+use crate::harness::{Client, KEY, Server, client_with_key};
 
 fn get(client: &Client, path: &str) -> Response<String> {
     client.exchange("GET", path, None, &[])
@@ -14,14 +14,14 @@ fn header<'r>(response: &'r Response<String>, name: &str) -> &'r str {
 }
 
 #[test]
-fn no_response_is_sniffed_and_data_is_not_stored() {
+fn responses_have_nosniff_and_data_responses_have_no_store() {
     let server = Server::start();
     for (path, caching) in [
         ("/v1/runs", "no-store"),
-        ("/v1/runs/nothing", "no-store"),
+        ("/v1/runs/unknown", "no-store"),
         ("/v1/keys", "no-store"),
         ("/healthz", "no-store"),
-        ("/nothing", "no-store"),
+        ("/unknown", "no-store"),
         ("/v1/openapi.json", "public, max-age=300"),
         ("/inbox", "no-cache"),
     ] {
@@ -33,7 +33,7 @@ fn no_response_is_sniffed_and_data_is_not_stored() {
 }
 
 #[test]
-fn behind_https_browsers_stay_with_https_and_only_the_prefixed_cookie_counts() {
+fn with_an_https_url_hsts_is_sent_and_only_the_prefixed_cookie_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_in(folder.path(), &["--public-url", "https://a.example/b"]);
     let client = &server.client.with_key(None);
@@ -53,7 +53,7 @@ fn behind_https_browsers_stay_with_https_and_only_the_prefixed_cookie_counts() {
     assert_eq!(
         status(&format!("holdpoint_session={token}")),
         401,
-        "any host of the domain could set this one"
+        "any host of the domain could set this cookie"
     );
     assert_eq!(status(&format!("holdpoint_session=of-another-host; {pair}")), 200);
 }
@@ -64,8 +64,8 @@ fn metrics_need_no_key_unless_the_operator_requires_a_scope() {
     assert_eq!(get(&open.client.with_key(None), "/metrics").status(), 200);
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_in(folder.path(), &["--metrics-scope", "runs:read"]);
-    let reader = keyed(&server.client, &json!({"scopes": ["runs:read"]}));
-    let other = keyed(&server.client, &json!({"scopes": ["events:send"]}));
+    let reader = client_with_key(&server.client, &json!({"scopes": ["runs:read"]}));
+    let other = client_with_key(&server.client, &json!({"scopes": ["events:send"]}));
     let anonymous = server.client.with_key(None);
     assert_eq!(
         [&reader, &other, &anonymous].map(|client| get(client, "/metrics").status().as_u16()),
@@ -76,7 +76,7 @@ fn metrics_need_no_key_unless_the_operator_requires_a_scope() {
 }
 
 #[test]
-fn metrics_with_an_address_of_their_own_are_served_there_only() {
+fn metrics_with_a_separate_address_are_served_only_there() {
     let (mut server, log) = Server::start_logging(&["--metrics-listen", "127.0.0.1:0"], "info");
     let log = std::fs::read_to_string(log).unwrap();
     let line = log.lines().find(|line| line.contains("metrics are served")).unwrap();
@@ -87,7 +87,7 @@ fn metrics_with_an_address_of_their_own_are_served_there_only() {
     assert_eq!(get(&metrics, "/healthz").status(), 200);
     assert_eq!(get(&metrics, "/readyz").status(), 200);
     let elsewhere = metrics.with_key(Some(KEY));
-    assert_eq!(get(&elsewhere, "/v1/runs").status(), 404, "nothing else is served there");
+    assert_eq!(get(&elsewhere, "/v1/runs").status(), 404, "the address of metrics serves no API");
     assert_eq!(get(&server.client, "/metrics").status(), 404);
     server.terminate();
     assert!(server.wait().success());

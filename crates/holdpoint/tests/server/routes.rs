@@ -1,5 +1,5 @@
-//! Every route against every kind of caller. The routes are those of the OpenAPI document, which is made from the table
-//! that makes the router; one that has no row here fails the test.
+//! Every route with every kind of caller. The routes are those of the OpenAPI document, which is generated from the
+//! table of the router; a route without a row here fails the test.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, KEY, Server, accept, gated};
-use crate::once::subscribed;
+use crate::idempotency::create_webhook;
 
 mod rows;
 
-/// What the paths of one row can name: a waiting run, one that has ended, its activation, a key, a link to
-/// what the first one waits for.
-struct Things {
+/// The objects that the path of a row can name: a waiting run, an ended run, a dispatch, a key, a link and others.
+struct Fixtures {
     waiting: String,
     ended: String,
     dispatch: String,
@@ -27,10 +26,10 @@ struct Things {
     grant: String,
 }
 
-impl Things {
+impl Fixtures {
     fn new(admin: &Client) -> Self {
-        let (webhook, delivery) = subscribed(admin, true);
-        let (active, _) = subscribed(admin, false);
+        let (webhook, delivery) = create_webhook(admin, true);
+        let (active, _) = create_webhook(admin, false);
         let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
         admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
         admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
@@ -48,7 +47,7 @@ impl Things {
         Self { waiting, ended, dispatch, key, token, webhook, delivery, active, session, hold, grant }
     }
 
-    /// Puts names into a path of the document.
+    /// Fills the parameters of a path of the document.
     fn path(&self, row: &Row, template: &str) -> String {
         let run = if row.of_ended_run { &self.ended } else { &self.waiting };
         let webhook = if row.id == "resumeWebhook" { &self.active } else { &self.webhook };
@@ -58,7 +57,7 @@ impl Things {
             .replace("{nodeId}", "gate")
             .replace("{askId}", "1")
             .replace("{artifactId}", &format!("{run}:before"))
-            .replace("{threadId}", if row.of_talk { "talk" } else { run })
+            .replace("{threadId}", if row.of_agent { "talk" } else { run })
             .replace("{agentId}", "mailer")
             .replace("{dispatchId}", &self.dispatch)
             .replace("{keyId}", &self.key)
@@ -69,31 +68,31 @@ impl Things {
             .replace("{holdId}", &self.hold)
             .replace("{grantId}", &self.grant)
             .replace("{token}", &self.token);
-        assert!(!path.contains('{'), "{template} names something that this test does not have");
+        assert!(!path.contains('{'), "{template} has a parameter without a fixture");
         path + row.query
     }
 }
 
 struct Row {
     id: &'static str,
-    /// Said once more, so that a change of who may call is a change of this line: none, `a`, `a or b`, `a and b`.
+    /// The scopes, repeated here so that a change of permissions changes this table: empty, `a`, `a or b`, `a and b`.
     scopes: &'static str,
     body: Option<Value>,
     query: &'static str,
     of_ended_run: bool,
-    /// The thread of an agent, and not that of a run.
-    of_talk: bool,
-    /// The status for who may call.
-    right: u16,
-    /// The status for the same request of another tenant.
-    elsewhere: u16,
+    /// True if the thread is that of an agent, not that of a run.
+    of_agent: bool,
+    /// The status for a permitted caller.
+    allowed: u16,
+    /// The status for the same request from another tenant.
+    foreign: u16,
 }
 
-fn row(id: &'static str, scopes: &'static str, right: u16, elsewhere: u16) -> Row {
-    Row { id, scopes, body: None, query: "", of_ended_run: false, of_talk: false, right, elsewhere }
+fn row(id: &'static str, scopes: &'static str, allowed: u16, foreign: u16) -> Row {
+    Row { id, scopes, body: None, query: "", of_ended_run: false, of_agent: false, allowed, foreign }
 }
 
-/// Stops at a gate, after a node that makes something.
+/// A workflow with a node that creates an artifact, and a gate.
 fn flow() -> Value {
     let mut flow = gated("gated");
     flow["nodes"][0]["artifactType"] = json!("note");
@@ -101,49 +100,49 @@ fn flow() -> Value {
     flow
 }
 
-/// Without a model, runs of agents end as soon as they are worked on: what needs an open one finds none.
+/// Rows of agents. Without a model, the runs of agents end at once, so requests that need an open run are refused.
 fn of_agents() -> Vec<Row> {
     let message = || Some(json!({"message": "Hello"}));
     let decision = || Some(json!({"toolCallId": "c1", "action": "resume"}));
-    let talk = |id, scopes, right, elsewhere| Row { of_talk: true, ..row(id, scopes, right, elsewhere) };
+    let threads = |id, scopes, allowed, foreign| Row { of_agent: true, ..row(id, scopes, allowed, foreign) };
     vec![
         row("listAgents", "manifest:read", 200, 200),
         row("getAgent", "manifest:read", 200, 404),
         Row { body: Some(json!({"model": {"use": "main"}})), ..row("putAgent", "manifest:write", 200, 201) },
-        // Elsewhere it was declared by the row before.
+        // In the other tenant the row before has registered the agent.
         Row { body: message(), ..row("startAgent", "runs:create", 202, 202) },
         // The run has no agent.
         Row { body: message(), ..row("tellRun", "runs:create", 404, 404) },
         Row { body: decision(), ..row("decideCall", "approvals:respond", 404, 404) },
         row("getWaiting", "runs:read", 200, 404),
-        Row { body: message(), ..talk("sayInThread", "runs:create", 202, 400) },
-        talk("listMessages", "runs:read", 200, 200),
-        talk("listThreadEvents", "runs:read", 200, 404),
-        talk("listThreadRuns", "runs:read", 200, 200),
+        Row { body: message(), ..threads("sayInThread", "runs:create", 202, 400) },
+        threads("listMessages", "runs:read", 200, 200),
+        threads("listThreadEvents", "runs:read", 200, 404),
+        threads("listThreadRuns", "runs:read", 200, 200),
         row("getActiveRun", "runs:read", 404, 404),
-        talk("getLatestRun", "runs:read", 200, 404),
+        threads("getLatestRun", "runs:read", 200, 404),
         row("interruptThread", "runs:cancel", 200, 200),
         row("cancelThread", "runs:cancel", 404, 404),
-        Row { body: decision(), ..talk("decideInThread", "approvals:respond", 404, 404) },
+        Row { body: decision(), ..threads("decideInThread", "approvals:respond", 404, 404) },
     ]
 }
 
-/// The one who is spoken to has no model, so that runs end as soon as they are worked on.
+/// Rows of AG-UI. The agent has no model, so its runs end at once.
 fn of_ag_ui() -> Vec<Row> {
     let input = json!({"threadId": "talk", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hello"}]});
-    let talk = |id, right, elsewhere| Row { of_talk: true, ..row(id, "runs:read", right, elsewhere) };
+    let threads = |id, allowed, foreign| Row { of_agent: true, ..row(id, "runs:read", allowed, foreign) };
     vec![
         Row { body: Some(input), ..row("runAgent", "runs:create", 200, 404) },
         row("getCapabilities", "runs:read", 200, 404),
-        talk("getAgUiThread", 200, 404),
-        talk("streamAgUiThread", 200, 404),
+        threads("getAgUiThread", 200, 404),
+        threads("streamAgUiThread", 200, 404),
     ]
 }
 
-/// A graph of our own, which another tenant does not have.
+/// Rows of the chat API, with a graph that the other tenant does not have.
 fn of_chat() -> Vec<Row> {
     let start = json!({"graph": "native:only-ours", "stateKey": "talked-about"});
-    let chat = |id, scope, right, elsewhere| row(id, scope, right, elsewhere);
+    let chat = |id, scope, allowed, foreign| row(id, scope, allowed, foreign);
     vec![
         Row { body: Some(start), ..chat("chat", "runs:create", 200, 404) },
         chat("getChat", "runs:read", 200, 404),
@@ -153,10 +152,10 @@ fn of_chat() -> Vec<Row> {
 
 fn of_grants() -> Vec<Row> {
     vec![
-        // Elsewhere it was registered by the row of putWorkflow.
+        // In the other tenant the row of putWorkflow has registered the workflow.
         row("getWorkflowGrants", "manifest:read", 200, 200),
         row("getGrant", "runs:read", 200, 404),
-        // Without an Idempotency-Key.
+        // The request has no Idempotency-Key.
         Row { body: Some(json!({"digest": "sha256:0"})), ..row("consumeGrant", "runs:create", 400, 400) },
     ]
 }
@@ -173,13 +172,13 @@ fn rows() -> Vec<Row> {
         row("listWorkflows", "manifest:read", 200, 200),
         row("getWorkflow", "manifest:read", 200, 404),
         Row { body: Some(flow()), ..row("putWorkflow", "manifest:write", 200, 201) },
-        // A workflow of another tenant is as good as none.
+        // A workflow of another tenant does not exist for the caller.
         Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", "runs:create", 201, 400) },
         row("listRuns", "runs:read", 200, 200),
         row("getRun", "runs:read", 200, 404),
         row("cancelRun", "runs:cancel", 200, 404),
-        // A run of another tenant is one of the results, not an answer of its own.
-        Row { body: Some(json!({"runIds": ["nobody"]})), ..row("bulkCancel", "runs:cancel", 200, 200) },
+        // A run of another tenant is an entry of the result, not an error.
+        Row { body: Some(json!({"runIds": ["unknown"]})), ..row("bulkCancel", "runs:cancel", 200, 200) },
         row("pauseRun", "runs:cancel", 202, 404),
         row("resumeRun", "runs:cancel", 409, 404),
         Row {
@@ -209,14 +208,14 @@ fn rows() -> Vec<Row> {
             body: Some(json!({"decision": "approved"})),
             ..row("resolveApproval", "approvals:respond", 200, 404)
         },
-        // Nobody waits for it, anywhere.
+        // No run waits for the event.
         Row {
             body: Some(json!({"eventType": "paid", "eventId": "e1"})),
             ..row("sendEvent", "events:send", 202, 202)
         },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
-        // An activation without effects has ended when anybody can see it.
+        // An activation without effects has ended before a caller can see it.
         row("cancelDispatch", "runs:cancel", 409, 404),
         row("requeueDispatch", "runs:create", 409, 404),
         row("mailboxStats", "runs:read", 200, 200),
@@ -225,21 +224,21 @@ fn rows() -> Vec<Row> {
         row("listKeys", "keys:manage", 200, 200),
         row("revokeKey", "keys:manage", 204, 404),
         row("rotateKey", "keys:manage", 201, 404),
-        // All tenants share them, so that only administrators may.
+        // All tenants share the secrets, so only administrators have access.
         row("listSecrets", "tenants:manage", 200, 403),
         row("rotateSecrets", "tenants:manage", 200, 403),
     ]
 }
 
-/// Callers of every kind but the right ones.
-struct Strangers {
+/// Clients with keys that are not permitted.
+struct InvalidCallers {
     unknown: Client,
     expired: Client,
     revoked: Client,
-    elsewhere: Client,
+    foreign: Client,
 }
 
-impl Strangers {
+impl InvalidCallers {
     fn new(admin: &Client) -> Self {
         let all = scopes();
         let made = |body: Value| admin.post("/v1/keys", &body).body;
@@ -247,11 +246,11 @@ impl Strangers {
         let expired = client(&made(json!({"scopes": all, "expiresInSeconds": 1})));
         let revoked = made(json!({"scopes": all}));
         admin.send("DELETE", &format!("/v1/keys/{}", revoked["keyId"].as_str().unwrap()), None);
-        let elsewhere = client(&made(json!({"scopes": all, "tenant": "elsewhere"})));
-        // Nothing comes within this second, so that the first key has ended when the answer is here.
+        let foreign = client(&made(json!({"scopes": all, "tenant": "elsewhere"})));
+        // The poll takes one second without an event; then the first key has expired.
         let run = admin.start_run("gated");
         admin.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=1"));
-        Self { unknown: admin.with_key(Some("hp_0000")), expired, revoked: client(&revoked), elsewhere }
+        Self { unknown: admin.with_key(Some("hp_0000")), expired, revoked: client(&revoked), foreign }
     }
 }
 
@@ -272,7 +271,7 @@ fn scopes() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
+fn every_route_accepts_permitted_callers_and_rejects_all_others() {
     let server = Server::start();
     let admin = &server.client;
     admin.put("/v1/workflows/gated", &flow());
@@ -280,7 +279,7 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     admin.put("/v1/agents/mailer", &json!({"model": {"use": "main"}}));
     admin.post("/v1/agents/mailer/runs", &json!({"threadId": "talk", "message": "Hello"}));
     admin.post("/api/v1/ai/chat", &json!({"graph": "native:only-ours", "stateKey": "talked-about"}));
-    let strangers = Strangers::new(admin);
+    let invalid_callers = InvalidCallers::new(admin);
     let contract = Contract::of(admin);
     let operations = contract.operations();
     let rows: Vec<Row> = rows()
@@ -298,28 +297,29 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     for operation in &operations {
         let row = rows.iter().find(|row| row.id == operation.id).unwrap();
         let alternatives: Vec<String> = operation.scopes.iter().map(|one| one.join(" and ")).collect();
-        assert_eq!(alternatives.join(" or "), row.scopes, "who may call {}", operation.id);
-        let things = Things::new(admin);
-        let attempt = Attempt { contract: &contract, operation, row, things: &things };
+        assert_eq!(alternatives.join(" or "), row.scopes, "the scopes of {}", operation.id);
+        let fixtures = Fixtures::new(admin);
+        let attempt = Attempt { contract: &contract, operation, row, fixtures: &fixtures };
         if operation.scopes.is_empty() {
-            attempt.expect(&admin.with_key(None), row.right, None);
+            attempt.expect(&admin.with_key(None), row.allowed, None);
             continue;
         }
         attempt.expect(&admin.with_key(None), 401, Some("unauthenticated"));
-        attempt.expect(&strangers.unknown, 401, Some("unauthenticated"));
-        attempt.expect(&strangers.expired, 401, Some("key_expired"));
-        attempt.expect(&strangers.revoked, 401, Some("key_revoked"));
+        attempt.expect(&invalid_callers.unknown, 401, Some("unauthenticated"));
+        attempt.expect(&invalid_callers.expired, 401, Some("key_expired"));
+        attempt.expect(&invalid_callers.revoked, 401, Some("key_revoked"));
         attempt.refuse_without_scopes(admin);
-        let shown = attempt.expect(&strangers.elsewhere, row.elsewhere, None);
-        for ours in [&things.waiting, &things.ended, &things.dispatch, &things.key, &things.webhook] {
-            assert!(!shown.contains(ours.as_str()), "{} shows what is not theirs: {shown}", operation.id);
+        let shown = attempt.expect(&invalid_callers.foreign, row.foreign, None);
+        for ours in [&fixtures.waiting, &fixtures.ended, &fixtures.dispatch, &fixtures.key, &fixtures.webhook]
+        {
+            assert!(!shown.contains(ours.as_str()), "{} shows data of another tenant: {shown}", operation.id);
         }
-        assert_eq!(admin.status(&things.waiting), "waiting-approval", "{} changed something", operation.id);
+        assert_eq!(admin.status(&fixtures.waiting), "waiting-approval", "{} changed the run", operation.id);
         for scopes in &operation.scopes {
-            let things = Things::new(admin);
+            let fixtures = Fixtures::new(admin);
             let made = admin.post("/v1/keys", &json!({"scopes": scopes})).body;
-            let right = Attempt { things: &things, ..attempt };
-            right.expect(&admin.with_key(made["key"].as_str()), row.right, None);
+            let allowed = Attempt { fixtures: &fixtures, ..attempt };
+            allowed.expect(&admin.with_key(made["key"].as_str()), row.allowed, None);
         }
     }
 }
@@ -329,15 +329,15 @@ struct Attempt<'a> {
     contract: &'a Contract,
     operation: &'a Operation,
     row: &'a Row,
-    things: &'a Things,
+    fixtures: &'a Fixtures,
 }
 
 impl Attempt<'_> {
-    /// Sends the request of the row and holds the answer against the document. Returns what was shown.
+    /// Sends the request of the row and checks the response against the document. Returns the body.
     fn expect(&self, client: &Client, status: u16, code: Option<&str>) -> String {
-        let path = self.things.path(self.row, &self.operation.path);
+        let path = self.fixtures.path(self.row, &self.operation.path);
         let body = self.row.body.as_ref().map(Value::to_string);
-        // Broken on purpose where it must not be read: who may not call does not learn whether it was good.
+        // For a refused caller the body is invalid: it must not be read before the permission is checked.
         let body = if code.is_some() { body.map(|_| "{".to_owned()) } else { body };
         let answer = client.exchange(&self.operation.method, &path, body.as_deref().map(str::as_bytes), &[]);
         let shown = format!("{} {}", self.operation.id, answer.body());
@@ -351,7 +351,8 @@ impl Attempt<'_> {
         answer.into_body()
     }
 
-    /// Every scope but the needed ones is not enough; where several are needed together, neither is all but one.
+    /// Checks that a key without the needed scopes is refused; if several are needed together, a key without one of
+    /// them.
     fn refuse_without_scopes(&self, admin: &Client) {
         let alternatives = &self.operation.scopes;
         let lacking: Vec<Vec<&String>> = match &alternatives[..] {
@@ -370,7 +371,7 @@ impl Attempt<'_> {
 }
 
 #[test]
-fn there_is_no_pack_registry_and_nothing_looks_like_one() {
+fn there_is_no_pack_registry() {
     let server = Server::start();
     for (method, path) in [
         ("GET", "/v1/packs"),
@@ -389,7 +390,7 @@ fn there_is_no_pack_registry_and_nothing_looks_like_one() {
 }
 
 #[test]
-fn a_method_that_a_path_does_not_take_is_told_which_ones_it_does() {
+fn an_unsupported_method_gets_405_with_the_allowed_methods() {
     let server = Server::start();
     let answer = server.client.exchange("DELETE", "/v1/runs", None, &[]);
     assert_eq!(answer.status(), 405);

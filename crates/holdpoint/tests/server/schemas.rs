@@ -1,18 +1,18 @@
-//! Schemas and values that would exhaust a validator are refused, and the server stays up with little memory.
+//! Schemas and values that would exhaust a validator are refused, and the server stays up with limited memory.
 
 use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Client, PROGRAM, Server, keyed, line};
+use crate::harness::{Client, PROGRAM, Server, client_with_key, linear};
 use crate::holds::hold;
 use crate::links::Link;
 
-/// The address space of the server in KiB. One such answer used to need 3.6 GB.
+/// The address space of the server in KiB. Without the limits, one such answer needed 3.6 GB.
 const MEMORY_KIB: u64 = 2_000_000;
 
-/// Starts a server whose address space is limited, in a folder.
+/// Starts a server with a limited address space.
 fn small_server() -> (Server, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");
@@ -74,9 +74,9 @@ fn assert_up(client: &Client) {
 fn answers_that_would_exhaust_a_validator_are_refused_over_a_link_and_with_a_key() {
     let (server, _folder) = small_server();
     let client = &server.client;
-    let ann = keyed(client, &json!({"principal": "ann"}));
+    let ann = client_with_key(client, &json!({"principal": "ann"}));
     let asked = json!({"kind": "custom", "data": {"customKind": "k"}, "resumeSchema": tree()});
-    client.put("/v1/workflows/tree", &line("tree", &[("n", "core.interrupt", asked)]));
+    client.put("/v1/workflows/tree", &linear("tree", &[("n", "core.interrupt", asked)]));
     let run = client.start_run("tree");
     let link = Link::mint(client, &run, "n", &json!({}));
     let id = hold(client, &json!({"title": "Which?", "schema": tree()}));
@@ -100,7 +100,7 @@ fn answers_that_would_exhaust_a_validator_are_refused_over_a_link_and_with_a_key
     assert_up(client);
 }
 
-/// Each schema alone is within the limits.
+/// Tests patterns whose schemas are each within the limits.
 #[test]
 fn a_definition_with_many_large_patterns_is_refused_before_they_are_compiled() {
     let (server, _folder) = small_server();
@@ -113,7 +113,7 @@ fn a_definition_with_many_large_patterns_is_refused_before_they_are_compiled() {
         let nodes = nodes(count);
         let nodes: Vec<_> =
             nodes.iter().map(|(id, kind, config)| (id.as_str(), *kind, config.clone())).collect();
-        let body = line("w", &nodes).to_string();
+        let body = linear("w", &nodes).to_string();
         server.client.send("PUT", "/v1/workflows/w", Some(body.as_bytes()))
     };
     assert_eq!(put(1).status, 201);
@@ -134,12 +134,12 @@ fn schemas_that_would_exhaust_a_validator_are_refused_wherever_they_are_given() 
     let (server, _folder) = small_server();
     let client = &server.client;
     for (schema, reason) in [(doubling(), "at most 10000"), (back_references(), "back-reference")] {
-        let interrupt = |asked: Value| line("w", &[("n", "core.interrupt", asked)]);
+        let interrupt = |asked: Value| linear("w", &[("n", "core.interrupt", asked)]);
         let question = json!({"id": "q", "question": "?", "schema": schema});
         let turn = json!({"prompt": "?", "outcomeSchema": schema});
-        let mut options = line("w", &[("n", "core.noop", json!({}))]);
+        let mut options = linear("w", &[("n", "core.noop", json!({}))]);
         options["configurableSchema"] = schema.clone();
-        let mut channel = line("w", &[("n", "core.noop", json!({}))]);
+        let mut channel = linear("w", &[("n", "core.noop", json!({}))]);
         channel["channels"] = json!({"c": {"reducer": "append", "schema": schema}});
         let agent =
             |tool: Value| json!({"model": {"type": "scripted", "replies": [{"text": "x"}]}, "tools": [tool]});

@@ -1,4 +1,4 @@
-//! The modes of a stream, byte for byte; and coming back at every place.
+//! The modes of a stream, compared with recorded transcripts, and reconnects after every event.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{KEY, Server, accept, gated};
 
-/// Every way to read a log, with the name of its transcript.
-const WAYS: [(&str, &str); 8] = [
+/// The queries of a stream, with the names of their transcripts.
+const QUERIES: [(&str, &str); 8] = [
     ("updates", "events"),
     ("debug", "events?streamMode=debug"),
     ("values", "events?streamMode=values"),
@@ -20,8 +20,8 @@ const WAYS: [(&str, &str); 8] = [
     ("buffered-debug", "events?streamMode=debug&bufferMs=5000"),
 ];
 
-/// A value, a gate, a short sleep, an end.
-pub(crate) fn winding() -> Value {
+/// A workflow with a value, a gate, a short delay and an end.
+pub(crate) fn sample_workflow() -> Value {
     let mut flow = gated("winding");
     flow["nodes"][0]["typeId"] = json!("core.identity");
     flow["nodes"][0]["inputs"] = json!({"payload": {"type": "variable", "variableName": "payload"}});
@@ -41,9 +41,9 @@ pub(crate) fn winding() -> Value {
     flow
 }
 
-/// Starts it with inputs, tags and metadata.
+/// Starts a run of the sample workflow with inputs, tags and metadata.
 pub(crate) fn start(server: &Server) -> String {
-    assert_eq!(server.client.put("/v1/workflows/winding", &winding()).status, 201);
+    assert_eq!(server.client.put("/v1/workflows/winding", &sample_workflow()).status, 201);
     let body = json!({
         "workflowId": "winding", "inputs": {"payload": "p", "secret": "s"}, "tags": ["x"], "metadata": {"m": 1},
     });
@@ -58,9 +58,9 @@ fn finish(server: &Server) -> String {
     run
 }
 
-/// The answer's type and its text, to the end.
-pub(crate) fn read(server: &Server, run: &str, way: &str, headers: &[(&str, &str)]) -> (String, String) {
-    let mut request = ureq::get(format!("{}/v1/runs/{run}/{way}", server.url));
+/// Reads a response to its end. Returns the content type and the text.
+pub(crate) fn read(server: &Server, run: &str, query: &str, headers: &[(&str, &str)]) -> (String, String) {
+    let mut request = ureq::get(format!("{}/v1/runs/{run}/{query}", server.url));
     request = request.header("authorization", format!("Bearer {KEY}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -72,7 +72,7 @@ pub(crate) fn read(server: &Server, run: &str, way: &str, headers: &[(&str, &str
     (kind, text)
 }
 
-/// The frames of a stream: id, event, data.
+/// Returns the frames of a stream: id, event, data.
 fn frames(text: &str) -> Vec<(u64, String, String)> {
     let field = |line: Option<&str>, name: &str| line.unwrap().strip_prefix(name).unwrap().to_owned();
     let frame = |frame: &str| {
@@ -85,8 +85,8 @@ fn frames(text: &str) -> Vec<(u64, String, String)> {
     text.split_terminator("\n\n").filter(|text| !text.starts_with(':')).map(frame).collect()
 }
 
-/// The same for every run and every version: its id, instants, durations and the engine's version have one name each.
-fn normal(run: &str, text: &str) -> String {
+/// Replaces run ids, instants, key ids, durations and the engine version by fixed names.
+fn normalize(run: &str, text: &str) -> String {
     let mut normal = String::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -113,18 +113,18 @@ fn normal(run: &str, text: &str) -> String {
 }
 
 #[test]
-fn transcripts_are_what_they_were() {
+fn streams_match_the_recorded_transcripts() {
     let server = Server::start();
     let run = finish(&server);
     let mut transcripts: Vec<(&str, String)> =
-        WAYS.iter().map(|(name, way)| (*name, read(&server, &run, way, &[]).1)).collect();
+        QUERIES.iter().map(|(name, query)| (*name, read(&server, &run, query, &[]).1)).collect();
     transcripts.push(("list.json", read(&server, &run, "events", &[("accept", "application/json")]).1));
     transcripts.push(("poll.json", read(&server, &run, "events/poll", &[]).1));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/streams");
     let mut differences = String::new();
     for (name, text) in transcripts {
         let path = folder.join(if name.contains('.') { name.to_owned() } else { format!("{name}.txt") });
-        let text = normal(&run, &text);
+        let text = normalize(&run, &text);
         if std::env::var_os("WRITE_TRANSCRIPTS").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
@@ -133,18 +133,18 @@ fn transcripts_are_what_they_were() {
             writeln!(differences, "{name}, known:\n{known}\nnow:\n{text}").unwrap();
         }
     }
-    assert!(differences.is_empty(), "{differences}WRITE_TRANSCRIPTS=1 writes them anew");
+    assert!(differences.is_empty(), "{differences}WRITE_TRANSCRIPTS=1 writes the transcripts again");
 }
 
 #[test]
-fn whoever_comes_back_gets_exactly_the_rest_at_every_place_and_in_every_mode() {
+fn a_reader_that_reconnects_gets_exactly_the_remaining_events_in_every_mode() {
     let server = Server::start();
     let run = finish(&server);
     let end = frames(&read(&server, &run, "events?streamMode=debug", &[]).1).last().unwrap().0;
-    for (name, way) in WAYS.iter().filter(|(name, _)| !name.contains("values")) {
-        let all = documents(&read(&server, &run, way, &[]).1);
+    for (name, query) in QUERIES.iter().filter(|(name, _)| !name.contains("values")) {
+        let all = documents(&read(&server, &run, query, &[]).1);
         for last in 0..=end + 1 {
-            let rest = documents(&read(&server, &run, way, &[("last-event-id", &last.to_string())]).1);
+            let rest = documents(&read(&server, &run, query, &[("last-event-id", &last.to_string())]).1);
             let expected: Vec<&Value> =
                 all.iter().filter(|document| document["sequence"].as_u64() > Some(last)).collect();
             assert_eq!(rest.iter().collect::<Vec<_>>(), expected, "{name} after {last}");
@@ -152,19 +152,19 @@ fn whoever_comes_back_gets_exactly_the_rest_at_every_place_and_in_every_mode() {
     }
 }
 
-/// The documents of a stream, gathered or not.
+/// Returns the documents of a stream, with batches expanded.
 fn documents(text: &str) -> Vec<Value> {
     let parsed = frames(text).into_iter().map(|(id, event, data)| {
         let data: Value = serde_json::from_str(&data).unwrap();
         let documents = if event == "batch" { data.as_array().unwrap().clone() } else { vec![data] };
-        assert_eq!(documents.last().unwrap()["sequence"], id, "the id is that of the last");
+        assert_eq!(documents.last().unwrap()["sequence"], id, "the id of a batch is that of its last event");
         documents
     });
     parsed.flatten().collect()
 }
 
 #[test]
-fn who_comes_back_for_values_gets_the_run_as_it_is_and_what_comes_after() {
+fn a_reader_of_values_that_reconnects_gets_the_current_run_and_later_changes() {
     let server = Server::start();
     let run = start(&server);
     let waiting = server.client.snapshot(&run);
@@ -181,7 +181,7 @@ fn who_comes_back_for_values_gets_the_run_as_it_is_and_what_comes_after() {
         assert_eq!(data, waiting, "after {last}");
     }
     let before = frames(&after_answer(&server, &run, end)).len();
-    assert!(before > 2, "the one at hand, then those of the answer: {before}");
+    assert!(before > 2, "the current snapshot, then those after the answer: {before}");
     let last = server.client.events(&run).len() as u64 - 1;
     let done = server.client.get(&format!("/v1/runs/{run}")).body;
     for seen in 0..last {
@@ -192,11 +192,11 @@ fn who_comes_back_for_values_gets_the_run_as_it_is_and_what_comes_after() {
     }
     for seen in [last, last + 1] {
         let text = read(&server, &run, "events?streamMode=values", &[("last-event-id", &seen.to_string())]).1;
-        assert_eq!(text, "", "who saw the end has it");
+        assert_eq!(text, "", "a reader that has seen the end gets no frame");
     }
 }
 
-/// A stream of values that begins at the gate, through the answer to the end.
+/// Opens a stream of values at the gate, answers, and reads the stream to its end.
 fn after_answer(server: &Server, run: &str, last: u64) -> String {
     let request = ureq::get(format!("{}/v1/runs/{run}/events?streamMode=values", server.url));
     let request = request.header("authorization", format!("Bearer {KEY}"));
@@ -208,25 +208,25 @@ fn after_answer(server: &Server, run: &str, last: u64) -> String {
 }
 
 #[test]
-fn a_live_stream_is_the_same_as_one_of_the_finished_log() {
+fn a_live_stream_equals_the_stream_of_the_finished_log() {
     let server = Server::start();
     let run = start(&server);
-    let open = |way: &str| {
-        let request = ureq::get(format!("{}/v1/runs/{run}/{way}", server.url));
+    let open = |query: &str| {
+        let request = ureq::get(format!("{}/v1/runs/{run}/{query}", server.url));
         request.header("authorization", format!("Bearer {KEY}")).call().unwrap()
     };
-    let live: Vec<_> = WAYS.iter().map(|(name, way)| (name, way, open(way))).collect();
+    let live: Vec<_> = QUERIES.iter().map(|(name, query)| (name, query, open(query))).collect();
     assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200);
-    for (name, way, mut response) in live {
+    for (name, query, mut response) in live {
         let mut text = String::new();
         response.body_mut().as_reader().read_to_string(&mut text).unwrap();
-        let later = read(&server, &run, way, &[]).1;
+        let later = read(&server, &run, query, &[]).1;
         if name.starts_with("buffered") {
-            // What is gathered together depends on when it happened; what is said does not.
-            let said = |text: &str| -> String {
+            // The batches depend on time; their events do not.
+            let events_of = |text: &str| -> String {
                 frames(text).iter().map(|frame| frame.2[1..frame.2.len() - 1].to_owned() + "\n").collect()
             };
-            assert_eq!(said(&text).replace('\n', ","), said(&later).replace('\n', ","), "{name}");
+            assert_eq!(events_of(&text).replace('\n', ","), events_of(&later).replace('\n', ","), "{name}");
         } else {
             assert_eq!(text, later, "{name}");
         }
@@ -245,5 +245,5 @@ fn a_document_has_the_same_bytes_in_streams_lists_and_polls() {
     let poll = format!("{{\"events\":[{joined}],\"isComplete\":true}}");
     assert_eq!(read(&server, &run, "events/poll", &[]).1, poll);
     let server = server.kill_and_restart();
-    assert_eq!(read(&server, &run, "events/poll?streamMode=debug", &[]).1, poll, "after a restart, too");
+    assert_eq!(read(&server, &run, "events/poll?streamMode=debug", &[]).1, poll, "the same after a restart");
 }

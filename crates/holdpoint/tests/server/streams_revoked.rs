@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, gated, line, made_key};
-use crate::place::{Place, on_both};
+use crate::harness::{Client, Server, create_key, gated, linear};
 use crate::sessions::Browser;
+use crate::test_database::{TestDatabase, on_both};
 
 on_both! {
     every_kind_of_stream_ends_when_its_key_is_revoked,
@@ -21,14 +21,14 @@ const SCOPES: [&str; 3] = ["runs:create", "runs:read", "approvals:respond"];
 /// The bound that the documentation names.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
 
-/// A request whose response is a stream that does not end by itself.
-struct Endless {
+/// A request whose response is a stream without an end.
+struct StreamRequest {
     method: &'static str,
     path: String,
     body: Option<Value>,
 }
 
-impl Endless {
+impl StreamRequest {
     fn get(path: impl Into<String>) -> Self {
         Self { method: "GET", path: path.into(), body: None }
     }
@@ -59,8 +59,8 @@ impl Endless {
 struct Stream(BufReader<Box<dyn Read + Send + Sync>>);
 
 impl Stream {
-    fn open(endless: &Endless, url: &str, key: &Value) -> Self {
-        endless.open(url, ("authorization", &format!("Bearer {}", key["key"].as_str().unwrap())))
+    fn open(request: &StreamRequest, url: &str, key: &Value) -> Self {
+        request.open(url, ("authorization", &format!("Bearer {}", key["key"].as_str().unwrap())))
     }
 
     /// Waits for the first line, so that the stream is known to be served.
@@ -77,23 +77,23 @@ impl Stream {
     }
 }
 
-/// A server with a run at a gate, a run in thread `t1` that works, and requests for endless streams of them.
-struct World {
+/// A server with a run at a gate, a run in thread `t1` that executes, and requests for streams of them.
+struct StreamSetup {
     server: Server,
     run: String,
-    /// Takes connections and never responds.
+    /// Accepts connections and never responds.
     hangs: TcpListener,
 }
 
-impl World {
-    fn new(place: &Place) -> Self {
-        Self::on(place.start(&FLAGS))
+impl StreamSetup {
+    fn new(database: &TestDatabase) -> Self {
+        Self::on(database.start(&FLAGS))
     }
 
     fn on(server: Server) -> Self {
         let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
         let call = json!({"method": "POST", "url": format!("http://{}", hangs.local_addr().unwrap())});
-        let slow = line("slow", &[("call", "core.http", call)]);
+        let slow = linear("slow", &[("call", "core.http", call)]);
         for workflow in [gated("gated"), slow] {
             let id = workflow["id"].as_str().unwrap().to_owned();
             assert_eq!(server.client.put(&format!("/v1/workflows/{id}"), &workflow).status, 201);
@@ -109,7 +109,7 @@ impl World {
     fn key(&self, more: Value) -> Value {
         let mut members = json!({"principal": "reader", "scopes": SCOPES});
         members.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        made_key(self.client(), &members)
+        create_key(self.client(), &members)
     }
 
     fn revoke(&self, key: &Value) {
@@ -117,40 +117,40 @@ impl World {
         assert_eq!(self.client().send("DELETE", &path, None).status, 204);
     }
 
-    fn events(&self) -> Endless {
-        Endless::get(format!("/v1/runs/{}/events", self.run))
+    fn events(&self) -> StreamRequest {
+        StreamRequest::get(format!("/v1/runs/{}/events", self.run))
     }
 
-    /// One of each kind. The first starts the run of the thread that the others read.
-    fn streams(&self) -> Vec<Endless> {
+    /// Returns a request for each kind of stream. The first starts the run of the thread that the others read.
+    fn streams(&self) -> Vec<StreamRequest> {
         let input = json!({
             "threadId": "t1", "runId": "r1", "protocolVersion": "1.0", "state": {}, "tools": [], "context": [],
             "forwardedProps": {}, "messages": [{"id": "u1", "role": "user", "content": "Go"}],
         });
         vec![
-            Endless::post("/ag-ui/slow", input),
-            Endless::get("/ag-ui/slow/threads/t1/stream"),
-            Endless::get("/v1/threads/t1/events"),
+            StreamRequest::post("/ag-ui/slow", input),
+            StreamRequest::get("/ag-ui/slow/threads/t1/stream"),
+            StreamRequest::get("/v1/threads/t1/events"),
             self.events(),
-            Endless::get(format!("/v1/runs/{}/events?bufferMs=100", self.run)),
-            Endless::get("/v1/interrupts/stream"),
+            StreamRequest::get(format!("/v1/runs/{}/events?bufferMs=100", self.run)),
+            StreamRequest::get("/v1/interrupts/stream"),
         ]
     }
 }
 
-fn every_kind_of_stream_ends_when_its_key_is_revoked(place: &Place) {
-    let world = World::new(place);
-    let (revoked, kept) = (world.key(json!({})), world.key(json!({})));
-    let url = &world.server.url;
+fn every_kind_of_stream_ends_when_its_key_is_revoked(database: &TestDatabase) {
+    let setup = StreamSetup::new(database);
+    let (revoked, valid) = (setup.key(json!({})), setup.key(json!({})));
+    let url = &setup.server.url;
     let mut streams = Vec::new();
-    for endless in world.streams() {
-        let stream = Stream::open(&endless, url, &revoked).begin();
-        streams.push((endless.path, stream));
+    for request in setup.streams() {
+        let stream = Stream::open(&request, url, &revoked).begin();
+        streams.push((request.path, stream));
     }
-    streams.push(("chat".to_owned(), chat(&world, &revoked)));
-    let mut other = Stream::open(&world.events(), url, &kept).begin();
+    streams.push(("chat".to_owned(), chat(&setup, &revoked)));
+    let mut other = Stream::open(&setup.events(), url, &valid).begin();
     let began = Instant::now();
-    world.revoke(&revoked);
+    setup.revoke(&revoked);
     for (path, stream) in streams {
         let last = stream.last_frame();
         assert!(last.contains("key_revoked"), "{path}: {last:?}");
@@ -160,34 +160,34 @@ fn every_kind_of_stream_ends_when_its_key_is_revoked(place: &Place) {
         }
     }
     assert!(began.elapsed() < ENDS_WITHIN, "{:?}", began.elapsed());
-    let again = world.client().with_key(revoked["key"].as_str()).get(&world.events().path);
+    let again = setup.client().with_key(revoked["key"].as_str()).get(&setup.events().path);
     again.assert_envelope(401, "key_revoked");
-    assert_eq!(world.client().answer(&world.run, "gate", &json!({"action": "accept"})).status, 200);
+    assert_eq!(setup.client().answer(&setup.run, "gate", &json!({"action": "accept"})).status, 200);
     let mut rest = String::new();
     other.0.read_to_string(&mut rest).unwrap();
-    assert!(rest.contains("run.completed"), "the stream of another key goes on: {rest}");
+    assert!(rest.contains("run.completed"), "the stream of another key continues: {rest}");
 }
 
-/// Returns the stream of a graph that is at work.
-fn chat(world: &World, key: &Value) -> Stream {
+/// Returns the stream of a graph that executes.
+fn chat(setup: &StreamSetup, key: &Value) -> Stream {
     const CHAT: &str = "/api/v1/ai/chat";
-    let client = world.client().with_key(key["key"].as_str());
-    let url = format!("http://{}", world.hangs.local_addr().unwrap());
+    let client = setup.client().with_key(key["key"].as_str());
+    let url = format!("http://{}", setup.hangs.local_addr().unwrap());
     let input = json!({"topic": "cats", "publishUrl": url});
     let start = json!({"graph": "native:content-review", "stateKey": "k1", "input": input});
     assert_eq!(client.post(CHAT, &start).body["outcome"], "needs_input");
     let approve = json!({"stateKey": "k1", "resumeId": "a1", "resumeValue": {"action": "approve"}});
-    Stream::open(&Endless::post(CHAT, approve), &world.server.url, key).begin()
+    Stream::open(&StreamRequest::post(CHAT, approve), &setup.server.url, key).begin()
 }
 
-fn streams_and_long_polls_end_when_their_key_expires(place: &Place) {
-    let world = World::new(place);
-    let hold = world.client().post("/v1/holds", &json!({"title": "Go?"})).body;
-    let key = world.key(json!({"expiresInSeconds": 2}));
-    let stream = Stream::open(&world.events(), &world.server.url, &key).begin();
-    let client = world.client().with_key(key["key"].as_str());
-    let last = world.client().events(&world.run).len();
-    let poll = format!("/v1/runs/{}/events/poll?lastSequence={}&timeout=60", world.run, last - 1);
+fn streams_and_long_polls_end_when_their_key_expires(database: &TestDatabase) {
+    let setup = StreamSetup::new(database);
+    let hold = setup.client().post("/v1/holds", &json!({"title": "Go?"})).body;
+    let key = setup.key(json!({"expiresInSeconds": 2}));
+    let stream = Stream::open(&setup.events(), &setup.server.url, &key).begin();
+    let client = setup.client().with_key(key["key"].as_str());
+    let last = setup.client().events(&setup.run).len();
+    let poll = format!("/v1/runs/{}/events/poll?lastSequence={}&timeout=60", setup.run, last - 1);
     let wait = format!("/v1/holds/{}?wait=60", hold["holdId"].as_str().unwrap());
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -200,33 +200,33 @@ fn streams_and_long_polls_end_when_their_key_expires(place: &Place) {
     assert!(began.elapsed() < ENDS_WITHIN, "{:?}", began.elapsed());
 }
 
-fn a_stream_ends_when_its_session_is_signed_out_or_loses_its_key(place: &Place) {
-    let world = World::new(place);
-    let key = world.key(json!({}));
-    let sign_in = || Browser::sign_in(world.client(), &json!({"key": key["key"]})).unwrap();
+fn a_stream_ends_when_its_session_is_signed_out_or_loses_its_key(database: &TestDatabase) {
+    let setup = StreamSetup::new(database);
+    let key = setup.key(json!({}));
+    let sign_in = || Browser::sign_in(setup.client(), &json!({"key": key["key"]})).unwrap();
     let open = |browser: &Browser| {
-        let counts = Endless::get("/v1/interrupts/stream");
-        counts.open(&world.server.url, ("cookie", &browser.cookie)).begin()
+        let counts = StreamRequest::get("/v1/interrupts/stream");
+        counts.open(&setup.server.url, ("cookie", &browser.cookie)).begin()
     };
     let (first, second) = (sign_in(), sign_in());
     let (signed_out, stays) = (open(&first), open(&second));
     assert_eq!(first.send("DELETE", "/v1/session", None, &[("x-holdpoint-page", "1")]).0, 204);
     assert!(signed_out.last_frame().contains("session_ended"));
-    world.revoke(&key);
+    setup.revoke(&key);
     assert!(stays.last_frame().contains("key_revoked"));
     assert_eq!(second.get("/v1/interrupts/stream").0, 401);
 }
 
 #[test]
 fn a_stream_at_one_node_ends_when_its_key_is_revoked_at_another() {
-    let place = Place::postgres();
-    let world = World::on(place.start_node("one", &FLAGS));
-    let two = place.start_node("two", &[]);
-    let key = world.key(json!({}));
-    let streams = [world.events(), Endless::get("/v1/interrupts/stream")];
-    let streams = streams.map(|endless| Stream::open(&endless, &two.url, &key).begin());
+    let database = TestDatabase::postgres();
+    let setup = StreamSetup::on(database.start_node("one", &FLAGS));
+    let two = database.start_node("two", &[]);
+    let key = setup.key(json!({}));
+    let streams = [setup.events(), StreamRequest::get("/v1/interrupts/stream")];
+    let streams = streams.map(|request| Stream::open(&request, &two.url, &key).begin());
     let began = Instant::now();
-    world.revoke(&key);
+    setup.revoke(&key);
     for stream in streams {
         assert!(stream.last_frame().contains("key_revoked"));
     }

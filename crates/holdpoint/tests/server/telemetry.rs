@@ -1,4 +1,4 @@
-//! Traces as a collector gets them: names, attributes and who belongs to whom, in both encodings, over a restart.
+//! Traces at a collector: names, attributes and parents of spans, in both encodings, across a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::harness::{Client, Server, accept, gated};
 
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// A server that sends at once.
-pub(crate) fn tell(collector: &Collector, protocol: &str, data: &Path) -> Server {
+/// Starts a server that exports spans every 5 ms.
+pub(crate) fn start_exporting(collector: &Collector, protocol: &str, data: &Path) -> Server {
     let flags = ["--otlp-endpoint", &collector.url, "--otlp-protocol", protocol];
     Server::launch(data, &flags, |command| command.env("OTEL_BSP_SCHEDULE_DELAY", "5").stderr(Stdio::null()))
 }
@@ -28,7 +28,7 @@ pub(crate) fn one_node(id: &str, type_id: &str, config: Value) -> Value {
     })
 }
 
-fn start_called(client: &Client, workflow: &str) -> String {
+fn start_with_traceparent(client: &Client, workflow: &str) -> String {
     let body = json!({"workflowId": workflow, "scopeId": "orders"}).to_string();
     let headers = [("content-type", "application/json"), ("traceparent", CALLER)];
     let created = client.exchange("POST", "/v1/runs", Some(body.as_bytes()), &headers);
@@ -37,7 +37,7 @@ fn start_called(client: &Client, workflow: &str) -> String {
     created["runId"].as_str().unwrap().to_owned()
 }
 
-/// Waits until there is something to answer: a worker starts children.
+/// Waits for a status of a run: a worker starts child runs later.
 fn wait_for(client: &Client, run: &str, status: &str) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while client.status(run) != status {
@@ -46,20 +46,20 @@ fn wait_for(client: &Client, run: &str, status: &str) {
     }
 }
 
-fn named<'a>(spans: &'a [Span], run: &str, name: &str) -> Vec<&'a Span> {
+fn spans_named<'a>(spans: &'a [Span], run: &str, name: &str) -> Vec<&'a Span> {
     spans.iter().filter(|span| span.text("openwop.run_id") == run && span.name == name).collect()
 }
 
-fn the<'a>(spans: &'a [Span], run: &str, name: &str) -> &'a Span {
-    let found = named(spans, run, name);
+fn only_span<'a>(spans: &'a [Span], run: &str, name: &str) -> &'a Span {
+    let found = spans_named(spans, run, name);
     assert_eq!(found.len(), 1, "{name} of {run}: {found:#?}");
     found[0]
 }
 
-/// No id twice, every parent told of or the caller's, every time in order.
+/// Checks that span ids are unique, that every parent is known or the caller's, and that times are in order.
 fn check(spans: &[Span]) {
     let ids: BTreeSet<(&String, &String)> = spans.iter().map(|span| (&span.trace, &span.id)).collect();
-    assert_eq!(ids.len(), spans.len(), "an id twice");
+    assert_eq!(ids.len(), spans.len(), "a span id occurs twice");
     let caller = (CALLER[3..35].to_owned(), CALLER[36..52].to_owned());
     for span in spans {
         assert_eq!((span.trace.len(), span.id.len(), span.kind), (32, 16, 1), "{span:#?}");
@@ -67,28 +67,28 @@ fn check(spans: &[Span]) {
         assert!(span.start > 0 && span.start <= span.end, "{span:#?}");
         let known = ids.contains(&(&span.trace, &span.parent)) || span.parent == caller.1;
         let root = span.parent.is_empty() && span.name == "openwop.run";
-        assert!(known || root, "nobody's child: {span:#?}");
+        assert!(known || root, "the span has an unknown parent: {span:#?}");
     }
 }
 
-fn calling(child: &str) -> Value {
+fn parent_of(child: &str) -> Value {
     let mut parent = one_node("parent", "core.subWorkflow", json!({"workflowId": child}));
     parent["metadata"] = json!({"complianceClass": "pii"});
     parent
 }
 
-fn a_family_over_a_restart(protocol: &str) -> (Vec<Span>, String, Vec<Value>) {
+fn run_family_across_restart(protocol: &str) -> (Vec<Span>, String, Vec<Value>) {
     let collector = Collector::start();
     let folder = tempfile::tempdir().unwrap();
-    let mut server = tell(&collector, protocol, folder.path());
+    let mut server = start_exporting(&collector, protocol, folder.path());
     server.client.put("/v1/workflows/child", &gated("child"));
-    server.client.put("/v1/workflows/parent", &calling("child"));
-    let parent = start_called(&server.client, "parent");
+    server.client.put("/v1/workflows/parent", &parent_of("child"));
+    let parent = start_with_traceparent(&server.client, "parent");
     let child = format!("{parent}.1");
     wait_for(&server.client, &child, "waiting-approval");
     server.terminate();
     assert!(server.wait().success());
-    let server = tell(&collector, protocol, folder.path());
+    let server = start_exporting(&collector, protocol, folder.path());
     assert_eq!(server.client.answer(&child, "gate", &accept()).status, 200);
     let spans = collector.spans_of(&[&parent, &child]);
     let events = server.client.events(&child);
@@ -96,10 +96,10 @@ fn a_family_over_a_restart(protocol: &str) -> (Vec<Span>, String, Vec<Value>) {
 }
 
 fn check_family(protocol: &str) {
-    let (spans, parent, events) = a_family_over_a_restart(protocol);
+    let (spans, parent, events) = run_family_across_restart(protocol);
     let child = format!("{parent}.1");
     check(&spans);
-    let run = the(&spans, &parent, "openwop.run");
+    let run = only_span(&spans, &parent, "openwop.run");
     assert_eq!((run.trace.as_str(), run.parent.as_str()), (&CALLER[3..35], &CALLER[36..52]));
     let common = json!({
         "openwop.run_id": parent, "openwop.workflow_id": "parent", "openwop.protocol_version": "1.0",
@@ -109,38 +109,42 @@ fn check_family(protocol: &str) {
     assert_eq!(json!(run.attributes), common);
     assert_eq!(run.status, None);
 
-    let node = the(&spans, &parent, "openwop.node.core.subWorkflow");
+    let node = only_span(&spans, &parent, "openwop.node.core.subWorkflow");
     assert_eq!(node.parent, run.id);
     assert_eq!((node.text("openwop.node_id"), node.text("openwop.node_type")), ("only", "core.subWorkflow"));
     assert_eq!(node.attributes["openwop.node_attempt"], 0);
     assert!(node.attributes["openwop.event_seq"].is_u64());
-    assert_eq!(the(&spans, &parent, "openwop.node.core.subWorkflow.attempt").parent, node.id);
+    assert_eq!(only_span(&spans, &parent, "openwop.node.core.subWorkflow.attempt").parent, node.id);
 
-    let below = the(&spans, &child, "openwop.run");
-    assert_eq!((&below.trace, &below.parent), (&run.trace, &node.id), "the child belongs to the node");
-    assert!(below.start >= node.start && below.end <= node.end);
-    assert_eq!(below.text("openwop.parent.run_id"), parent);
-    assert_eq!(below.text("openwop.parent.workflow_id"), "parent");
-    assert_eq!(below.text("openwop.parent.node_id"), "only");
-    assert_eq!(below.attributes["openwop.pii_present"], false);
-    assert!(!below.attributes.contains_key("openwop.compliance_class"));
+    let child_run = only_span(&spans, &child, "openwop.run");
+    assert_eq!(
+        (&child_run.trace, &child_run.parent),
+        (&run.trace, &node.id),
+        "the span of the child run has the node as parent"
+    );
+    assert!(child_run.start >= node.start && child_run.end <= node.end);
+    assert_eq!(child_run.text("openwop.parent.run_id"), parent);
+    assert_eq!(child_run.text("openwop.parent.workflow_id"), "parent");
+    assert_eq!(child_run.text("openwop.parent.node_id"), "only");
+    assert_eq!(child_run.attributes["openwop.pii_present"], false);
+    assert!(!child_run.attributes.contains_key("openwop.compliance_class"));
 
     check_interrupt(&spans, &child, &events);
-    let appended = named(&spans, &child, "openwop.event.append");
-    let told: BTreeMap<i64, &str> = appended
+    let appended = spans_named(&spans, &child, "openwop.event.append");
+    let exported: BTreeMap<i64, &str> = appended
         .iter()
         .map(|span| (span.attributes["openwop.event_seq"].as_i64().unwrap(), span.text("openwop.event_type")))
         .collect();
     let known =
         events.iter().map(|event| (event["sequence"].as_i64().unwrap(), event["type"].as_str().unwrap()));
-    assert_eq!(told, known.collect(), "each event once");
-    assert!(appended.iter().all(|span| span.parent == below.id));
+    assert_eq!(exported, known.collect(), "each event has one span");
+    assert!(appended.iter().all(|span| span.parent == child_run.id));
 }
 
-/// One span, from the question before the restart to the answer behind it.
+/// Checks that the interrupt has one span, from the request before the restart to the answer after it.
 fn check_interrupt(spans: &[Span], child: &str, events: &[Value]) {
-    let gate = the(spans, child, "openwop.node.core.approvalGate");
-    let interrupt = the(spans, child, "openwop.interrupt");
+    let gate = only_span(spans, child, "openwop.node.core.approvalGate");
+    let interrupt = only_span(spans, child, "openwop.interrupt");
     assert_eq!(interrupt.parent, gate.id);
     assert_eq!(interrupt.text("openwop.interrupt_kind"), "approval");
     assert_eq!(interrupt.text("status"), "resolved");
@@ -157,24 +161,24 @@ fn check_interrupt(spans: &[Span], child: &str, events: &[Value]) {
 }
 
 #[test]
-fn a_family_over_a_restart_is_one_trace_in_protobuf() {
+fn a_parent_and_its_child_run_across_a_restart_are_one_trace_in_protobuf() {
     check_family("http/protobuf");
 }
 
 #[test]
-fn a_family_over_a_restart_is_one_trace_in_json() {
+fn a_parent_and_its_child_run_across_a_restart_are_one_trace_in_json() {
     check_family("http/json");
 }
 
 #[test]
-fn a_fork_is_linked_to_the_span_of_its_source_and_belongs_to_nobody() {
+fn a_fork_is_linked_to_the_span_of_its_source_and_has_no_parent() {
     let collector = Collector::start();
     let folder = tempfile::tempdir().unwrap();
-    let server = tell(&collector, "http/protobuf", folder.path());
+    let server = start_exporting(&collector, "http/protobuf", folder.path());
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let start: [fn(&Client) -> String; 2] =
-        [|client| client.start_run("gated"), |client| start_called(client, "gated")];
+        [|client| client.start_run("gated"), |client| start_with_traceparent(client, "gated")];
     for start in start {
         let source = &start(client);
         assert_eq!(client.answer(source, "gate", &accept()).status, 200);
@@ -189,31 +193,34 @@ fn a_fork_is_linked_to_the_span_of_its_source_and_belongs_to_nobody() {
         let branch = fork(json!({"mode": "branch", "fromSeq": count - 1}));
         let spans = collector.spans_of(&[source, &replay, &whole, &branch]);
         check(&spans);
-        let real = the(&spans, source, "openwop.run");
+        let real = only_span(&spans, source, "openwop.run");
         assert!(real.links.is_empty());
         for (copy, mode, from) in
             [(&replay, "replay", 0), (&whole, "replay", count), (&branch, "branch", count - 1)]
         {
-            let span = the(&spans, copy, "openwop.run");
+            let span = only_span(&spans, copy, "openwop.run");
             assert_eq!(span.links, [(real.trace.clone(), real.id.clone())]);
-            assert_eq!(span.parent, "", "whoever called for the source did not call for its copy");
+            assert_eq!(span.parent, "", "the caller of the source is not the parent of its fork");
             assert_eq!(span.text("openwop.replay.source_run_id"), source);
             assert_eq!(span.text("openwop.replay.mode"), mode);
             assert_eq!(span.attributes["openwop.replay.from_seq"], json!(from));
             assert_eq!(span.attributes["openwop.replay.diverged"], false);
-            assert!(named(&spans, copy, "openwop.interrupt").is_empty(), "nobody was asked again");
+            assert!(
+                spans_named(&spans, copy, "openwop.interrupt").is_empty(),
+                "a copied interrupt has no span"
+            );
         }
         assert_eq!(
-            named(&spans, &whole, "openwop.event.append").len(),
+            spans_named(&spans, &whole, "openwop.event.append").len(),
             0,
-            "what is copied is not told again"
+            "a copied event has no span"
         );
-        assert_eq!(named(&spans, &branch, "openwop.event.append").len(), 1);
+        assert_eq!(spans_named(&spans, &branch, "openwop.event.append").len(), 1);
     }
 }
 
 #[test]
-fn what_a_node_calls_is_told_whose_call_it_is() {
+fn an_http_call_of_a_node_has_the_traceparent_of_its_span() {
     let (collector, peer) = (Collector::start(), Collector::start());
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--otlp-endpoint", &collector.url, "--outgoing-allow-loopback"];
@@ -224,24 +231,24 @@ fn what_a_node_calls_is_told_whose_call_it_is() {
         one_node("paying", "core.http", json!({"url": format!("{}/pay", peer.url), "method": "POST"}));
     paying["nodes"][0]["inputs"] = json!({"body": {"type": "static", "value": {"amount": 7}}});
     assert_eq!(server.client.put("/v1/workflows/paying", &paying).status, 201);
-    let run = start_called(&server.client, "paying");
+    let run = start_with_traceparent(&server.client, "paying");
     let spans = collector.spans_of(&[&run]);
     check(&spans);
-    let node = the(&spans, &run, "openwop.node.core.http");
-    let effect = the(&spans, &run, "openwop.activity.core.http");
+    let node = only_span(&spans, &run, "openwop.node.core.http");
+    let effect = only_span(&spans, &run, "openwop.activity.core.http");
     assert_eq!(effect.parent, node.id);
-    let paid = peer.wait("the payment", |heard| !heard.is_empty());
+    let paid = peer.wait("the payment", |requests| !requests.is_empty());
     assert_eq!((paid.len(), paid[0].path.as_str()), (1, "/pay"));
     assert_eq!(paid[0].headers["traceparent"], format!("00-{}-{}-01", &CALLER[3..35], node.id));
-    let told = format!("{spans:?}");
-    assert!(!told.contains(&paid[0].headers["idempotency-key"]), "a key of an effect is in a span");
+    let exported = format!("{spans:?}");
+    assert!(!exported.contains(&paid[0].headers["idempotency-key"]), "a key of an effect is in a span");
 }
 
 #[test]
-fn a_run_that_is_cut_off_ends_what_was_open_in_it() {
+fn a_run_that_ends_early_ends_its_open_spans() {
     let collector = Collector::start();
     let folder = tempfile::tempdir().unwrap();
-    let server = tell(&collector, "http/protobuf", folder.path());
+    let server = start_exporting(&collector, "http/protobuf", folder.path());
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     client.put(
@@ -256,16 +263,20 @@ fn a_run_that_is_cut_off_ends_what_was_open_in_it() {
     assert_eq!(client.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({})).status, 200);
     let spans = collector.spans_of(&[&cancelled, &failed, &late]);
     check(&spans);
-    let interrupt = the(&spans, &cancelled, "openwop.interrupt");
+    let interrupt = only_span(&spans, &cancelled, "openwop.interrupt");
     assert_eq!(interrupt.text("status"), "cancelled");
-    assert_eq!(interrupt.parent, the(&spans, &cancelled, "openwop.node.core.approvalGate").id);
-    assert_eq!(the(&spans, &cancelled, "openwop.run").status, None);
+    assert_eq!(interrupt.parent, only_span(&spans, &cancelled, "openwop.node.core.approvalGate").id);
+    assert_eq!(only_span(&spans, &cancelled, "openwop.run").status, None);
 
     let error = Some((2, "broken".to_owned()));
     for name in ["openwop.run", "openwop.node.core.fail", "openwop.node.core.fail.attempt"] {
-        assert_eq!(the(&spans, &failed, name).status, error, "the code, and not what it says");
+        assert_eq!(
+            only_span(&spans, &failed, name).status,
+            error,
+            "the status has the error code, not the message"
+        );
     }
-    let run = the(&spans, &late, "openwop.run");
+    let run = only_span(&spans, &late, "openwop.run");
     assert_eq!(run.text("openwop.cap_kind"), "run-duration");
     assert_eq!(run.attributes["openwop.cap_limit"], 1);
     assert!(run.attributes["openwop.cap_observed"].as_i64().unwrap() >= 1);
@@ -273,7 +284,7 @@ fn a_run_that_is_cut_off_ends_what_was_open_in_it() {
 }
 
 #[test]
-fn what_is_sent_has_the_headers_it_was_given_and_discovery_tells_of_it() {
+fn exports_have_the_configured_headers_and_discovery_lists_the_protocols() {
     let collector = Collector::start();
     let folder = tempfile::tempdir().unwrap();
     let server = Server::launch(folder.path(), &[], |command| {
@@ -284,10 +295,10 @@ fn what_is_sent_has_the_headers_it_was_given_and_discovery_tells_of_it() {
             .stderr(Stdio::null())
     });
     server.client.start_run("sample-approval");
-    let heard = collector.wait("anything", |heard| !heard.is_empty());
-    assert_eq!(heard[0].path, "/v1/traces");
-    assert_eq!(heard[0].headers["authorization"], "Bearer s3cret");
-    assert_eq!(heard[0].headers["x-tenant"], "7");
+    let requests = collector.wait("an export", |requests| !requests.is_empty());
+    assert_eq!(requests[0].path, "/v1/traces");
+    assert_eq!(requests[0].headers["authorization"], "Bearer s3cret");
+    assert_eq!(requests[0].headers["x-tenant"], "7");
     let protocols = json!({"otel": {"exportProtocols": ["http/json", "http/protobuf"]}});
     for path in ["/.well-known/openwop", "/.well-known/wop"] {
         assert_eq!(server.client.get(path).body["observability"], protocols);

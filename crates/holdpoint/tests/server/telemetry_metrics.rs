@@ -1,18 +1,18 @@
-//! What is counted, for collectors and for Prometheus: names, units, bounds, and no label that grows.
+//! Metrics at a collector and at `/metrics`: names, units, bucket bounds, and labels of bounded cardinality.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::collector::{Collector, Measured, Metric, Sent, metrics};
+use crate::collector::{Collector, Metric, PointValue, RawRequest, metrics};
 use crate::harness::{Server, accept, gated};
 use crate::telemetry::one_node;
 
 const RUN_BOUNDS: [f64; 11] = [0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0];
 const INTERRUPT_BOUNDS: [f64; 8] = [60.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0, 86400.0, 604_800.0];
 
-/// One run of each end; the ids.
+/// Executes a completed, a cancelled and a failed run. Returns their ids.
 fn three_runs(server: &Server) -> Vec<String> {
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
@@ -25,28 +25,28 @@ fn three_runs(server: &Server) -> Vec<String> {
 
 fn sums(metric: &Metric, label: &str) -> BTreeMap<String, i64> {
     assert_eq!((metric.unit.as_str(), metric.temporality, metric.monotonic), ("1", 2, true));
-    let told = |point: &crate::collector::Point| {
-        let Measured::Sum(value) = point.value else { panic!("{point:?}") };
+    let point_value = |point: &crate::collector::Point| {
+        let PointValue::Sum(value) = point.value else { panic!("{point:?}") };
         assert!(point.start > 0 && point.start <= point.time, "{point:?}");
         (point.attributes.get(label).and_then(Value::as_str).unwrap_or("").to_owned(), value)
     };
-    metric.points.iter().map(told).collect()
+    metric.points.iter().map(point_value).collect()
 }
 
-/// How many there are for each value of a label.
-fn spread(metric: &Metric, label: &str, expected: &[f64]) -> BTreeMap<String, u64> {
+/// Returns the counts of a histogram for each value of a label.
+fn histogram_counts(metric: &Metric, label: &str, expected: &[f64]) -> BTreeMap<String, u64> {
     assert_eq!((metric.unit.as_str(), metric.temporality), ("s", 2));
-    let told = |point: &crate::collector::Point| {
-        let Measured::Histogram { count, sum, buckets, bounds } = &point.value else { panic!("{point:?}") };
+    let point_value = |point: &crate::collector::Point| {
+        let PointValue::Histogram { count, sum, buckets, bounds } = &point.value else { panic!("{point:?}") };
         assert_eq!(bounds, expected);
         assert_eq!((buckets.len(), buckets.iter().sum::<u64>()), (bounds.len() + 1, *count));
         assert!(*sum >= 0.0);
         (point.attributes[label].as_str().unwrap().to_owned(), *count)
     };
-    metric.points.iter().map(told).collect()
+    metric.points.iter().map(point_value).collect()
 }
 
-fn counted<T: Copy>(pairs: &[(&str, T)]) -> BTreeMap<String, T> {
+fn map_of<T: Copy>(pairs: &[(&str, T)]) -> BTreeMap<String, T> {
     pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
@@ -60,14 +60,16 @@ fn metrics_have_the_names_units_and_bounds_of_the_contract() {
     let runs = three_runs(&server);
     server.terminate();
     assert!(server.wait().success());
-    // A server that goes down says what it has.
-    let of_metrics =
-        |heard: &[Sent]| heard.iter().filter(|sent| sent.path == "/v1/metrics").cloned().collect();
-    let heard: Vec<Sent> =
-        of_metrics(&collector.wait("metrics", |heard| heard.iter().any(|sent| sent.path == "/v1/metrics")));
-    let last = heard.last().unwrap();
-    let told = metrics(last);
-    let names: Vec<&str> = told.keys().map(String::as_str).collect();
+    // The server exports its metrics when it stops.
+    let metric_requests = |requests: &[RawRequest]| {
+        requests.iter().filter(|sent| sent.path == "/v1/metrics").cloned().collect()
+    };
+    let requests: Vec<RawRequest> = metric_requests(
+        &collector.wait("metrics", |requests| requests.iter().any(|sent| sent.path == "/v1/metrics")),
+    );
+    let last = requests.last().unwrap();
+    let exported = metrics(last);
+    let names: Vec<&str> = exported.keys().map(String::as_str).collect();
     let expected = [
         "openwop.activity.duration",
         "openwop.interrupt.duration",
@@ -79,8 +81,8 @@ fn metrics_have_the_names_units_and_bounds_of_the_contract() {
     ];
     assert_eq!(names, expected);
     let ends = [("cancelled", 1), ("completed", 1), ("failed", 1)];
-    assert_eq!(sums(&told["openwop.run.created"], ""), counted(&[("", 3)]));
-    assert_eq!(sums(&told["openwop.run.completed"], "openwop.run_status"), counted(&ends));
+    assert_eq!(sums(&exported["openwop.run.created"], ""), map_of(&[("", 3)]));
+    assert_eq!(sums(&exported["openwop.run.completed"], "openwop.run_status"), map_of(&ends));
     let asked = [
         ("approval", 2),
         ("clarification", 0),
@@ -91,16 +93,22 @@ fn metrics_have_the_names_units_and_bounds_of_the_contract() {
         ("external-event", 0),
         ("low-confidence", 0),
     ];
-    assert_eq!(sums(&told["openwop.interrupt.requested"], "openwop.interrupt_kind"), counted(&asked));
+    assert_eq!(sums(&exported["openwop.interrupt.requested"], "openwop.interrupt_kind"), map_of(&asked));
     let ends = [("cancelled", 1), ("completed", 1), ("failed", 1)];
-    assert_eq!(spread(&told["openwop.run.duration"], "openwop.run_status", &RUN_BOUNDS), counted(&ends));
+    assert_eq!(
+        histogram_counts(&exported["openwop.run.duration"], "openwop.run_status", &RUN_BOUNDS),
+        map_of(&ends)
+    );
     let closed = [("cancelled", 1), ("resolved", 1), ("timeout", 0)];
-    assert_eq!(spread(&told["openwop.interrupt.duration"], "status", &INTERRUPT_BOUNDS), counted(&closed));
+    assert_eq!(
+        histogram_counts(&exported["openwop.interrupt.duration"], "status", &INTERRUPT_BOUNDS),
+        map_of(&closed)
+    );
     let text = String::from_utf8_lossy(&last.body).into_owned();
     assert!(runs.iter().all(|run| !text.contains(run)) && !text.contains("default"), "a name in {text}");
 }
 
-/// A line of Prometheus' text format: name, labels, value.
+/// Parses a line of the Prometheus text format: name, labels, value.
 fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
     let (name, labels) =
@@ -122,7 +130,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
 }
 
 #[test]
-fn prometheus_reads_the_same_and_finds_no_names_of_anybody() {
+fn the_prometheus_page_has_the_same_metrics_and_no_ids() {
     let server = Server::start();
     let runs = three_runs(&server);
     let page = server.client.get("/metrics").body.as_str().unwrap().to_owned();
@@ -169,8 +177,11 @@ fn prometheus_reads_the_same_and_finds_no_names_of_anybody() {
     let buckets = find("openwop_interrupt_duration_seconds_bucket", "status", "resolved");
     let bounds: Vec<String> = buckets.iter().map(|(bound, _)| bound.clone().unwrap()).collect();
     assert_eq!(bounds, ["60", "300", "900", "1800", "3600", "14400", "86400", "604800", "+Inf"]);
-    assert!(buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "they add up: {buckets:?}");
+    assert!(
+        buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+        "bucket counts are cumulative: {buckets:?}"
+    );
     assert_eq!(find("openwop_interrupt_duration_seconds_count", "status", "resolved"), [(None, 1.0)]);
     assert!(runs.iter().all(|run| !page.contains(run)) && !page.contains("default"), "a name in {page}");
-    assert!(!page.contains("holdpoint_telemetry_dropped_total"), "there is nobody to tell");
+    assert!(!page.contains("holdpoint_telemetry_dropped_total"), "no collector is configured");
 }

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 use crate::certificates::Certificates;
-use crate::harness::{KEY, PROGRAM, Server, clean};
+use crate::harness::{KEY, PROGRAM, Server, clear_env};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Certificates in a folder of their own: two authorities, a server and a client of each.
+/// Certificates of two authorities, with a server and a client of each.
 struct Files {
     folder: tempfile::TempDir,
     made: Certificates,
@@ -67,7 +67,7 @@ impl Files {
         });
         let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&[root])).client_cert(identity);
         let config = ureq::Agent::config_builder().http_status_as_error(false).tls_config(tls.build());
-        config.timeout_global(Some(PATIENCE)).build().new_agent()
+        config.timeout_global(Some(WAIT_LIMIT)).build().new_agent()
     }
 }
 
@@ -78,20 +78,20 @@ fn status(client: &ureq::Agent, server: &Server) -> Result<u16, ureq::Error> {
 /// Runs the command line in the data folder of a server.
 fn command_line(server: &Server, more: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
-    clean(&mut command).args(["pending", "--key", KEY, "--data"]).arg(server.data()).args(more);
+    clear_env(&mut command).args(["pending", "--key", KEY, "--data"]).arg(server.data()).args(more);
     command.output().unwrap()
 }
 
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_LIMIT;
     while !is_so() {
-        assert!(Instant::now() < until, "never came: {what}");
+        assert!(Instant::now() < until, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn a_server_with_a_certificate_speaks_https_and_says_so() {
+fn a_server_with_a_certificate_serves_https_and_uses_https_urls() {
     let files = Files::new();
     let (server, _log) = files.start(&[]);
     assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
@@ -127,8 +127,8 @@ fn the_command_line_trusts_the_authority_that_it_is_given() {
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
         let refused = command_line(&server, &more);
         assert_eq!(refused.status.code(), Some(3), "{more:?}");
-        let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(said.contains("hint: trust the authority"), "{said}");
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert!(stderr.contains("hint: trust the authority"), "{stderr}");
     }
     let missing = command_line(&server, &["--ca", "/nonexistent.pem"]);
     assert_eq!(missing.status.code(), Some(2));
@@ -136,31 +136,31 @@ fn the_command_line_trusts_the_authority_that_it_is_given() {
 }
 
 #[test]
-fn files_that_cannot_be_used_stop_the_start() {
+fn invalid_tls_files_end_the_start() {
     let files = Files::new();
     let refused = |certificate: &str, key: &str, more: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(["serve", "--listen", "127.0.0.1:0", "--data", &files.path("data")]);
+        clear_env(&mut command).args(["serve", "--listen", "127.0.0.1:0", "--data", &files.path("data")]);
         let output = command.args(["--tls-cert", certificate, "--tls-key", key]).args(more).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
     let (certificate, key) = (files.path("cert.pem"), files.path("key.pem"));
     let other = files.made.key("server-of-theirs").to_str().unwrap().to_owned();
-    let said = refused(&certificate, &other, &[]);
-    assert!(said.contains(&format!("--tls-key {other}: is not the key of the certificate")), "{said}");
-    let said = refused(&certificate, "/nonexistent", &[]);
-    assert!(said.contains("--tls-key /nonexistent: cannot be read"), "{said}");
-    let said = refused(&certificate, &certificate, &[]);
-    assert!(said.contains("is not a private key in PEM format"), "{said}");
-    let said = refused(&key, &key, &[]);
-    assert!(said.contains("has no certificate in PEM format") && !said.contains("BEGIN"), "{said}");
-    let said = refused(&certificate, &key, &["--tls-client-ca", &key]);
-    assert!(said.contains("--tls-client-ca") && said.contains("has no certificate"), "{said}");
+    let stderr = refused(&certificate, &other, &[]);
+    assert!(stderr.contains(&format!("--tls-key {other}: is not the key of the certificate")), "{stderr}");
+    let stderr = refused(&certificate, "/nonexistent", &[]);
+    assert!(stderr.contains("--tls-key /nonexistent: cannot be read"), "{stderr}");
+    let stderr = refused(&certificate, &certificate, &[]);
+    assert!(stderr.contains("is not a private key in PEM format"), "{stderr}");
+    let stderr = refused(&key, &key, &[]);
+    assert!(stderr.contains("has no certificate in PEM format") && !stderr.contains("BEGIN"), "{stderr}");
+    let stderr = refused(&certificate, &key, &["--tls-client-ca", &key]);
+    assert!(stderr.contains("--tls-client-ca") && stderr.contains("has no certificate"), "{stderr}");
 }
 
 #[test]
-fn a_new_certificate_is_taken_from_the_file_and_a_broken_one_is_not() {
+fn a_new_certificate_is_loaded_from_the_file_and_an_invalid_one_is_not() {
     let files = Files::new();
     let (server, log) = files.start(&[]);
     let is_trusted = |authority: &str| status(&files.client(authority, None), &server).is_ok();
@@ -169,21 +169,21 @@ fn a_new_certificate_is_taken_from_the_file_and_a_broken_one_is_not() {
     wait_for("the new certificate", || is_trusted("theirs"));
     assert!(!is_trusted("ours"));
     std::fs::write(files.path("cert.pem"), "broken").unwrap();
-    let hang_up = || {
+    let send_sighup = || {
         let sent = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status();
         assert!(sent.unwrap().success());
     };
-    hang_up();
+    send_sighup();
     let logged = |text: &str| std::fs::read_to_string(&log).unwrap().contains(text);
     wait_for("the error in the log", || logged("the previous certificate stays in use"));
     assert!(is_trusted("theirs"));
     files.install("server-of-ours");
-    hang_up();
+    send_sighup();
     wait_for("the next certificate", || is_trusted("ours"));
 }
 
 #[test]
-fn without_a_client_certificate_nothing_is_served_where_one_is_required() {
+fn a_connection_without_the_required_client_certificate_is_rejected() {
     let files = Files::new();
     let authority = files.authority("ours");
     let (server, _log) = files.start(&["--tls-client-ca", &authority]);
@@ -201,11 +201,11 @@ fn without_a_client_certificate_nothing_is_served_where_one_is_required() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_closed_and_a_stop_ends_the_rest() {
+fn an_incomplete_handshake_is_closed_after_the_timeout() {
     let files = Files::new();
     let (mut server, _log) = files.start(&["--header-timeout", "1s"]);
     let mut silent = TcpStream::connect(server.url.strip_prefix("https://").unwrap()).unwrap();
-    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    silent.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     assert_eq!(silent.read(&mut [0; 16]).unwrap(), 0);
     let client = files.client("ours", None);
     assert_eq!(status(&client, &server).unwrap(), 200);
@@ -214,26 +214,32 @@ fn a_handshake_that_does_not_end_is_closed_and_a_stop_ends_the_rest() {
 }
 
 #[test]
-fn a_key_that_is_sent_to_another_machine_without_encryption_is_warned_of() {
-    let said = |more: &[&str]| {
+fn the_command_line_warns_of_a_key_that_is_sent_without_encryption() {
+    let stderr = |more: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(["pending", "--server", "http://holdpoint.invalid", "--key", "hp_secret"]);
+        clear_env(&mut command).args([
+            "pending",
+            "--server",
+            "http://holdpoint.invalid",
+            "--key",
+            "hp_secret",
+        ]);
         let output = command.args(more).output().unwrap();
         assert_eq!(output.status.code(), Some(3));
         String::from_utf8(output.stderr).unwrap()
     };
     let warning = "warning: the API key is sent to http://holdpoint.invalid without encryption";
-    assert!(said(&[]).starts_with(warning) && !said(&[]).contains("hp_secret"), "{}", said(&[]));
-    assert!(!said(&["--json"]).contains("warning"), "scripts read the failure alone");
+    assert!(stderr(&[]).starts_with(warning) && !stderr(&[]).contains("hp_secret"), "{}", stderr(&[]));
+    assert!(!stderr(&["--json"]).contains("warning"), "with --json the output is only the error");
 }
 
 #[test]
-fn a_server_that_others_reach_without_tls_warns_of_it() {
+fn a_server_that_listens_on_all_addresses_without_tls_logs_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let warned = |name: &str, more: &[&str]| {
         let mut command = Command::new(PROGRAM);
         let data = folder.path().join(name);
-        clean(&mut command).args(["serve", "--listen", "0.0.0.0:0", "--data"]).arg(data).args(more);
+        clear_env(&mut command).args(["serve", "--listen", "0.0.0.0:0", "--data"]).arg(data).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();

@@ -1,5 +1,5 @@
-//! A subscriber behind TLS that behaves as well or as badly as a test wants, and remembers who came and whether they went
-//! away again.
+//! A webhook receiver behind TLS with a correct or hostile behavior. It records connections and whether the sender
+//! closed them.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,58 +13,60 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::certificates::Certificates;
-use crate::collector::{self, Sent};
-use crate::receiver::{Delivered, Reply};
+use crate::collector::{self, RawRequest};
+use crate::receiver::{ReceivedRequest, Reply};
 
-/// In everything that hostile receivers say. Nothing of it may be kept anywhere.
+/// Text in every response of a hostile receiver. The server must not store or log it.
 pub(crate) const CANARY: &str = "canary-of-an-answer-77f3";
 pub(crate) const LARGE: usize = 20 * 1024 * 1024;
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Takes it.
+pub(crate) enum TlsBehavior {
+    /// Accepts the request.
     Good,
-    /// Opens the connection and says nothing at all.
+    /// Accepts the connection and does not send.
     NoHandshake,
     /// Speaks HTTP where TLS is expected.
     NoTls,
     /// Resets the connection in the middle of the handshake.
     ResetsTheHandshake,
-    /// Resets it when the request comes.
+    /// Resets the connection when the request arrives.
     Resets,
-    /// Closes its half without an answer.
+    /// Closes its half of the connection without a response.
     ClosesItsHalf,
-    /// Closes its half in the middle of an answer that has a length.
+    /// Closes its half in the middle of a response with a content length.
     ClosesItsHalfEarly,
-    /// Ends an answer without a length in a way that anybody on the line could have.
+    /// Ends a response without a content length without a TLS close notification, as an attacker on the line could.
     CutsOff,
-    /// Begins an answer and never ends it.
+    /// Starts a response and never completes it.
     NeverEnds,
-    /// 20 MB, as it says before.
+    /// Sends 20 MB with a content length.
     LargeAndSaysSo,
-    /// 20 MB that nothing announces.
+    /// Sends 20 MB without a content length.
     Large,
     Endless,
     EndlessHead,
-    /// Interim answers for ever.
+    /// Sends interim responses without end.
     Storm,
-    /// No answer at all.
+    /// Sends text that is not HTTP.
     Nonsense,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    delivered: Vec<Delivered>,
-    /// The name that each was asked for in a handshake.
-    asked_for: Vec<Option<String>>,
-    came: usize,
-    gone: usize,
-    /// Bytes of large answers that somebody took, or that are in buffers.
-    taken: usize,
+struct TlsReceiverState {
+    delivered: Vec<ReceivedRequest>,
+    /// The server name of each handshake.
+    server_names: Vec<Option<String>>,
+    /// Connections that were opened.
+    opened: usize,
+    /// Connections that the sender closed.
+    closed: usize,
+    /// Bytes of large responses that were read by the sender or are in buffers.
+    bytes_written: usize,
 }
 
-type Shared = Arc<(Mutex<Seen>, Condvar)>;
+type Shared = Arc<(Mutex<TlsReceiverState>, Condvar)>;
 
 pub(crate) struct TlsReceiver {
     pub port: u16,
@@ -72,7 +74,7 @@ pub(crate) struct TlsReceiver {
 }
 
 impl TlsReceiver {
-    pub(crate) fn start(certificates: &Certificates, name: &str, manner: Manner) -> Self {
+    pub(crate) fn start(certificates: &Certificates, name: &str, behavior: TlsBehavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (tls, seen) = (config(certificates, name), Shared::default());
@@ -80,12 +82,12 @@ impl TlsReceiver {
         std::thread::spawn(move || {
             for tcp in listener.incoming().map_while(Result::ok) {
                 let (tls, seen) = (tls.clone(), shared.clone());
-                note(&seen, |seen| seen.came += 1);
+                update(&seen, |seen| seen.opened += 1);
                 std::thread::spawn(move || {
-                    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
-                    tcp.set_write_timeout(Some(PATIENCE)).unwrap();
-                    if serve(tcp, tls, manner, &seen) {
-                        note(&seen, |seen| seen.gone += 1);
+                    tcp.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+                    tcp.set_write_timeout(Some(WAIT_LIMIT)).unwrap();
+                    if serve(tcp, tls, behavior, &seen) {
+                        update(&seen, |seen| seen.closed += 1);
                     }
                 });
             }
@@ -97,40 +99,42 @@ impl TlsReceiver {
         format!("https://localhost:{}", self.port)
     }
 
-    /// Waits until so many connections have come, and all of them have been ended.
-    pub(crate) fn wait_gone(&self, at_least: usize) {
-        self.until("the end of connections", |seen| seen.came >= at_least && seen.gone == seen.came);
+    /// Waits until at least this number of connections was opened and the sender has closed all of them.
+    pub(crate) fn wait_for_closed_connections(&self, at_least: usize) {
+        self.wait_for_state("the end of connections", |seen| {
+            seen.opened >= at_least && seen.closed == seen.opened
+        });
     }
 
-    pub(crate) fn wait_for(&self, count: usize) -> Vec<Delivered> {
-        self.until("deliveries", |seen| seen.delivered.len() >= count);
-        self.so_far()
+    pub(crate) fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
+        self.wait_for_state("deliveries", |seen| seen.delivered.len() >= count);
+        self.requests()
     }
 
-    pub(crate) fn so_far(&self) -> Vec<Delivered> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen.0.lock().unwrap().delivered.clone()
     }
 
-    pub(crate) fn asked_for(&self) -> Vec<Option<String>> {
-        self.seen.0.lock().unwrap().asked_for.clone()
+    pub(crate) fn server_names(&self) -> Vec<Option<String>> {
+        self.seen.0.lock().unwrap().server_names.clone()
     }
 
-    pub(crate) fn taken(&self) -> usize {
-        self.seen.0.lock().unwrap().taken
+    pub(crate) fn bytes_written(&self) -> usize {
+        self.seen.0.lock().unwrap().bytes_written
     }
 
-    fn until(&self, what: &str, enough: impl Fn(&Seen) -> bool) {
-        let until = Instant::now() + PATIENCE;
+    fn wait_for_state(&self, what: &str, enough: impl Fn(&TlsReceiverState) -> bool) {
+        let until = Instant::now() + WAIT_LIMIT;
         let mut seen = self.seen.0.lock().unwrap();
         while !enough(&seen) {
             let left = until.checked_duration_since(Instant::now());
-            let left = left.unwrap_or_else(|| panic!("never came: {what}; {seen:?}"));
+            let left = left.unwrap_or_else(|| panic!("timed out waiting for: {what}; {seen:?}"));
             seen = self.seen.1.wait_timeout(seen, left).unwrap().0;
         }
     }
 }
 
-fn note(seen: &Shared, change: impl FnOnce(&mut Seen)) {
+fn update(seen: &Shared, change: impl FnOnce(&mut TlsReceiverState)) {
     change(&mut seen.0.lock().unwrap());
     seen.1.notify_all();
 }
@@ -143,108 +147,111 @@ fn config(certificates: &Certificates, name: &str) -> Arc<ServerConfig> {
     Arc::new(builder.with_single_cert(chain.collect::<Result<_, _>>().unwrap(), key).unwrap())
 }
 
-/// Whether the other side ended the connection, where it is not this one that did.
-fn serve(mut tcp: TcpStream, tls: Arc<ServerConfig>, manner: Manner, seen: &Shared) -> bool {
-    match manner {
-        Manner::NoHandshake => return is_ended(&mut tcp),
-        Manner::NoTls => {
+/// Serves one connection. Returns true if the sender closed it or this behavior closes it itself.
+fn serve(mut tcp: TcpStream, tls: Arc<ServerConfig>, behavior: TlsBehavior, seen: &Shared) -> bool {
+    match behavior {
+        TlsBehavior::NoHandshake => return is_ended(&mut tcp),
+        TlsBehavior::NoTls => {
             let said = format!("HTTP/1.1 200 {CANARY}\r\ncontent-length: 24\r\n\r\n{CANARY}");
             return tcp.write_all(said.as_bytes()).is_ok() && is_ended(&mut tcp);
         }
-        // To close a socket with bytes that nobody has read is to reset its connection.
-        Manner::ResetsTheHandshake => return tcp.peek(&mut [0]).is_ok(),
+        // Closing a socket with unread bytes resets the connection.
+        TlsBehavior::ResetsTheHandshake => return tcp.peek(&mut [0]).is_ok(),
         _ => {}
     }
     let mut stream = StreamOwned::new(ServerConnection::new(tls).unwrap(), tcp);
-    if stream.conn.complete_io(&mut Frugal(&mut stream.sock)).is_err() {
+    if stream.conn.complete_io(&mut ByteReader(&mut stream.sock)).is_err() {
         return true;
     }
     let name = stream.conn.server_name().map(str::to_owned);
-    note(seen, |seen| seen.asked_for.push(name));
-    if manner == Manner::Resets {
+    update(seen, |seen| seen.server_names.push(name));
+    if behavior == TlsBehavior::Resets {
         return stream.sock.peek(&mut [0]).is_ok();
     }
     let mut reader = BufReader::new(stream);
-    let Some(Sent { path, headers, body }) = collector::read(&mut reader) else { return true };
-    let reply = if manner == Manner::Good { Reply::Status(204) } else { Reply::HangUp };
-    note(seen, |seen| seen.delivered.push(Delivered { path, headers, body, reply }));
+    let Some(RawRequest { path, headers, body }) = collector::read(&mut reader) else { return true };
+    let reply = if behavior == TlsBehavior::Good { Reply::Status(204) } else { Reply::HangUp };
+    update(seen, |seen| seen.delivered.push(ReceivedRequest { path, headers, body, reply }));
     let mut stream = reader.into_inner();
-    // Whoever called may have gone already.
-    let _ = answer(&mut stream, manner, seen);
+    // The sender may have closed the connection already.
+    let _ = respond(&mut stream, behavior, seen);
     is_ended(&mut stream.sock)
 }
 
-fn answer(
+fn respond(
     stream: &mut StreamOwned<ServerConnection, TcpStream>,
-    manner: Manner,
+    behavior: TlsBehavior,
     seen: &Shared,
 ) -> io::Result<()> {
     let head = |more: &str| format!("HTTP/1.1 200 {CANARY}\r\nx-canary: {CANARY}\r\n{more}");
     let mut say = |text: &str| stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
-    match manner {
-        Manner::Good => say("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"),
-        Manner::ClosesItsHalf => stream.sock.shutdown(Shutdown::Write),
-        Manner::ClosesItsHalfEarly => {
+    match behavior {
+        TlsBehavior::Good => say("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"),
+        TlsBehavior::ClosesItsHalf => stream.sock.shutdown(Shutdown::Write),
+        TlsBehavior::ClosesItsHalfEarly => {
             say(&head(&format!("content-length: 1000\r\n\r\n{CANARY}")))?;
             stream.conn.send_close_notify();
             stream.conn.complete_io(&mut stream.sock)?;
             stream.sock.shutdown(Shutdown::Write)
         }
-        Manner::CutsOff => {
+        TlsBehavior::CutsOff => {
             say(&head(&format!("connection: close\r\n\r\n{CANARY}")))?;
             stream.sock.shutdown(Shutdown::Write)
         }
-        Manner::NeverEnds => say(&head(&format!("content-length: 1000\r\n\r\n{CANARY}"))),
-        Manner::LargeAndSaysSo => {
+        TlsBehavior::NeverEnds => say(&head(&format!("content-length: 1000\r\n\r\n{CANARY}"))),
+        TlsBehavior::LargeAndSaysSo => {
             say(&head(&format!("content-length: {LARGE}\r\n\r\n")))?;
-            pour(stream, CANARY, LARGE, seen)
+            write_repeatedly(stream, CANARY, LARGE, seen)
         }
-        Manner::Large => {
+        TlsBehavior::Large => {
             say(&head("connection: close\r\n\r\n"))?;
-            pour(stream, CANARY, LARGE, seen)
+            write_repeatedly(stream, CANARY, LARGE, seen)
         }
-        Manner::Endless => {
+        TlsBehavior::Endless => {
             say(&head("transfer-encoding: chunked\r\n\r\n"))?;
-            pour(stream, &format!("18\r\n{CANARY}\r\n"), usize::MAX, seen)
+            write_repeatedly(stream, &format!("18\r\n{CANARY}\r\n"), usize::MAX, seen)
         }
-        Manner::EndlessHead => {
+        TlsBehavior::EndlessHead => {
             say(&head(""))?;
-            pour(stream, &format!("x-more: {CANARY}\r\n"), usize::MAX, seen)
+            write_repeatedly(stream, &format!("x-more: {CANARY}\r\n"), usize::MAX, seen)
         }
-        Manner::Storm => {
+        TlsBehavior::Storm => {
             let interim = format!("HTTP/1.1 103 Early Hints\r\nlink: <{CANARY}>\r\n\r\n");
-            pour(stream, &interim, usize::MAX, seen)
+            write_repeatedly(stream, &interim, usize::MAX, seen)
         }
-        Manner::Nonsense => say(&format!("220 {CANARY} ESMTP\r\n")),
-        Manner::NoHandshake | Manner::NoTls | Manner::ResetsTheHandshake | Manner::Resets => {
+        TlsBehavior::Nonsense => say(&format!("220 {CANARY} ESMTP\r\n")),
+        TlsBehavior::NoHandshake
+        | TlsBehavior::NoTls
+        | TlsBehavior::ResetsTheHandshake
+        | TlsBehavior::Resets => {
             unreachable!("ended before there was a request")
         }
     }
 }
 
-/// The same over and over, until it is enough or nobody takes it any more.
-fn pour(stream: &mut impl Write, text: &str, most: usize, seen: &Shared) -> io::Result<()> {
+/// Writes a text again and again until `most` bytes are written or the sender stops reading.
+fn write_repeatedly(stream: &mut impl Write, text: &str, most: usize, seen: &Shared) -> io::Result<()> {
     let portion = text.repeat(16 * 1024 / text.len());
-    let mut poured = 0;
-    while poured < most {
+    let mut written = 0;
+    while written < most {
         stream.write_all(portion.as_bytes())?;
-        poured += portion.len();
-        note(seen, |seen| seen.taken += portion.len());
+        written += portion.len();
+        update(seen, |seen| seen.bytes_written += portion.len());
     }
     stream.flush()
 }
 
-/// Reads no byte more than it needs, so that what comes behind a handshake stays unread.
-struct Frugal<'a>(&'a mut TcpStream);
+/// Reads one byte at a time, so that bytes after the handshake stay unread.
+struct ByteReader<'a>(&'a mut TcpStream);
 
-impl Read for Frugal<'_> {
+impl Read for ByteReader<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let one = bytes.len().min(1);
         self.0.read(&mut bytes[..one])
     }
 }
 
-impl Write for Frugal<'_> {
+impl Write for ByteReader<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -254,7 +261,7 @@ impl Write for Frugal<'_> {
     }
 }
 
-/// Waits for the other side to close, or to reset, and not only for its patience to end.
+/// Waits until the sender closes or resets the connection. Returns false on a read timeout.
 fn is_ended(tcp: &mut TcpStream) -> bool {
     let mut rest = [0; 4096];
     loop {
@@ -268,7 +275,7 @@ fn is_ended(tcp: &mut TcpStream) -> bool {
     }
 }
 
-/// Certificates of a server on this machine: a good one, and others that are each wrong in one way.
+/// Creates certificates of a server on this machine: a valid one, and others with one defect each.
 pub(crate) fn certificates(folder: PathBuf) -> Certificates {
     let made = Certificates::new(folder);
     made.authority("ours");

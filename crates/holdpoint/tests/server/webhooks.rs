@@ -1,26 +1,26 @@
-//! Registering webhooks, and everything that is refused.
+//! Registration of webhooks: responses, refusals, tenants, pause and resume.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server, gated};
-use crate::place::{Place, on_both};
 use crate::receiver::{Hook, Receiver, server_at};
+use crate::test_database::{TestDatabase, on_both};
 
 on_both!(
-    the_secret_is_shown_once_and_its_fingerprint_ever_after,
-    what_is_not_a_subscription_is_refused_and_says_which_member,
-    no_webhook_leads_inside,
-    the_switch_for_tests_opens_loopback_and_nothing_else,
+    a_webhook_secret_is_shown_once_and_then_its_fingerprint,
+    an_invalid_webhook_is_refused_with_the_name_of_the_member,
+    a_webhook_cannot_have_a_private_address,
+    the_flag_for_private_webhooks_allows_loopback_only,
     a_webhook_belongs_to_one_tenant,
     webhooks_are_listed_in_pages,
-    a_subscription_is_paused_and_resumed_and_its_log_says_so,
+    a_webhook_is_paused_and_resumed_and_both_are_logged,
 );
 
-fn refused(client: &Client, body: &Value, field: &str) -> Value {
-    refused_as("validation_error", client, body, field)
+fn assert_refused(client: &Client, body: &Value, field: &str) -> Value {
+    assert_refused_with("validation_error", client, body, field)
 }
 
-fn refused_as(code: &str, client: &Client, body: &Value, field: &str) -> Value {
+fn assert_refused_with(code: &str, client: &Client, body: &Value, field: &str) -> Value {
     let answer = client.post("/v1/webhooks", body);
     answer.assert_envelope(400, code);
     assert_eq!(answer.body["details"]["field"], field, "{answer:?}");
@@ -35,8 +35,8 @@ fn body(more: Value) -> Value {
     body
 }
 
-fn the_secret_is_shown_once_and_its_fingerprint_ever_after(place: &Place) {
-    let server = place.start(&[]);
+fn a_webhook_secret_is_shown_once_and_then_its_fingerprint(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
     let answer = client.exchange("POST", "/v1/webhooks", Some(body(json!({})).to_string().as_bytes()), &[]);
     assert_eq!(
@@ -65,22 +65,23 @@ fn the_secret_is_shown_once_and_its_fingerprint_ever_after(place: &Place) {
     assert_eq!(client.get(&path).body, known);
     assert_eq!(client.get("/v1/webhooks").body, json!({"webhooks": [known]}));
     let again = client.post("/v1/webhooks", &body(json!({})));
-    assert_eq!(again.status, 201, "the same URL again is a fresh subscription");
+    assert_eq!(again.status, 201, "the same URL creates another webhook");
     assert_ne!(again.body["webhookId"], made["webhookId"]);
     assert_ne!(again.body["secret"], made["secret"]);
 }
 
-fn what_is_not_a_subscription_is_refused_and_says_which_member(place: &Place) {
-    let server = place.start(&[]);
+fn an_invalid_webhook_is_refused_with_the_name_of_the_member(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
-    refused(client, &json!({"events": ["run.completed"]}), "url");
-    refused(client, &json!({"url": "https://8.8.8.8/"}), "events");
-    refused(client, &body(json!({"events": []})), "events");
-    let unknown = refused(client, &body(json!({"events": ["run.completed", "run.exploded"]})), "events");
+    assert_refused(client, &json!({"events": ["run.completed"]}), "url");
+    assert_refused(client, &json!({"url": "https://8.8.8.8/"}), "events");
+    assert_refused(client, &body(json!({"events": []})), "events");
+    let unknown =
+        assert_refused(client, &body(json!({"events": ["run.completed", "run.exploded"]})), "events");
     let known = unknown["details"]["known"].as_array().unwrap();
     assert!(known.contains(&json!("run.completed")) && known.contains(&json!("approval.requested")));
-    refused(client, &body(json!({"secret": "mine"})), "secret");
-    let other = refused(
+    assert_refused(client, &body(json!({"secret": "mine"})), "secret");
+    let other = assert_refused(
         client,
         &body(json!({"supportedSignatureAlgorithms": ["v9"]})),
         "supportedSignatureAlgorithms",
@@ -88,9 +89,9 @@ fn what_is_not_a_subscription_is_refused_and_says_which_member(place: &Place) {
     assert_eq!(other["details"]["supported"], json!(["v1"]));
     let both = client.post("/v1/webhooks", &body(json!({"supportedSignatureAlgorithms": ["v9", "v1"]})));
     assert_eq!((both.status, &both.body["signatureAlgorithm"]), (201, &json!("v1")));
-    refused(client, &body(json!({"tags": [""]})), "tags");
-    refused(client, &body(json!({"tags": vec!["t"; 101]})), "tags");
-    refused(client, &body(json!({"url": format!("https://8.8.8.8/{}", "x".repeat(2048))})), "url");
+    assert_refused(client, &body(json!({"tags": [""]})), "tags");
+    assert_refused(client, &body(json!({"tags": vec!["t"; 101]})), "tags");
+    assert_refused(client, &body(json!({"url": format!("https://8.8.8.8/{}", "x".repeat(2048))})), "url");
     for (policy, field) in [
         (json!({"maxAttempts": 0}), "retryPolicy.maxAttempts"),
         (json!({"maxAttempts": 101}), "retryPolicy.maxAttempts"),
@@ -98,7 +99,7 @@ fn what_is_not_a_subscription_is_refused_and_says_which_member(place: &Place) {
         (json!({"baseMs": 2000, "maxMs": 1000}), "retryPolicy.baseMs"),
         (json!({"maxMs": 86_400_001}), "retryPolicy.maxMs"),
     ] {
-        refused(client, &body(json!({"durable": true, "retryPolicy": policy})), field);
+        assert_refused(client, &body(json!({"durable": true, "retryPolicy": policy})), field);
     }
     for odd in [
         json!({"url": 7}),
@@ -111,8 +112,8 @@ fn what_is_not_a_subscription_is_refused_and_says_which_member(place: &Place) {
     assert_eq!(client.get("/v1/webhooks").body["webhooks"].as_array().unwrap().len(), 1);
 }
 
-/// What leads inside, and what must never be told about it.
-const INSIDE: [&str; 22] = [
+/// Addresses that are refused. Their secrets and paths must not be in the error.
+const REFUSED_URLS: [&str; 22] = [
     "http://8.8.8.8/",
     "ftp://8.8.8.8/",
     "https://10.0.0.1/",
@@ -137,31 +138,32 @@ const INSIDE: [&str; 22] = [
     "not a url",
 ];
 
-fn no_webhook_leads_inside(place: &Place) {
-    let server = place.start(&[]);
-    for url in INSIDE {
-        let said = refused_as("webhook_url_rejected", &server.client, &body(json!({"url": url})), "url");
-        let message = said["message"].as_str().unwrap();
+fn a_webhook_cannot_have_a_private_address(database: &TestDatabase) {
+    let server = database.start(&[]);
+    for url in REFUSED_URLS {
+        let refused =
+            assert_refused_with("webhook_url_rejected", &server.client, &body(json!({"url": url})), "url");
+        let message = refused["message"].as_str().unwrap();
         assert!(!message.contains("hunter2") && !message.contains("computeMetadata"), "{message}");
     }
     assert_eq!(server.client.get("/v1/webhooks").body, json!({"webhooks": []}));
 }
 
-fn the_switch_for_tests_opens_loopback_and_nothing_else(place: &Place) {
-    let server = server_at(place, &[]);
+fn the_flag_for_private_webhooks_allows_loopback_only(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let client = &server.client;
-    for url in INSIDE {
+    for url in REFUSED_URLS {
         let loopback =
             ["127.", "[::1]", "localhost", "2130706433", "0x7f.1"].iter().any(|part| url.contains(part));
         let answer = client.post("/v1/webhooks", &body(json!({"url": url})));
         assert_eq!(answer.status == 201, loopback, "{url}: {answer:?}");
     }
     let plain = client.post("/v1/webhooks", &body(json!({"url": "http://127.0.0.1:9/hook"})));
-    assert_eq!(plain.status, 201, "by http, too");
+    assert_eq!(plain.status, 201, "plain http is allowed too");
 }
 
 #[test]
-fn a_server_with_the_switch_warns_of_it_at_every_start() {
+fn a_server_with_the_flag_for_private_webhooks_logs_a_warning() {
     let (server, log) = Server::start_logging(&["--allow-private-webhooks"], "warn");
     assert!(std::fs::read_to_string(log).unwrap().contains("WEBHOOKS MAY REACH THIS MACHINE"));
     drop(server);
@@ -169,13 +171,13 @@ fn a_server_with_the_switch_warns_of_it_at_every_start() {
     assert!(!std::fs::read_to_string(log).unwrap().contains("MAY REACH THIS MACHINE"));
 }
 
-fn a_webhook_belongs_to_one_tenant(place: &Place) {
-    let server = place.start(&[]);
+fn a_webhook_belongs_to_one_tenant(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
     let key = client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
-    let elsewhere = client.with_key(key["key"].as_str());
+    let other_tenant = client.with_key(key["key"].as_str());
     let ours =
-        Hook::add(client, "https://8.8.8.8/", json!({"events": ["cap.breached"], "tenantId": "default"}));
+        Hook::create(client, "https://8.8.8.8/", json!({"events": ["cap.breached"], "tenantId": "default"}));
     client.post("/v1/webhooks", &body(json!({"tenantId": "elsewhere"}))).assert_envelope(403, "forbidden");
     for (method, path) in [
         ("GET", ours.path()),
@@ -184,12 +186,12 @@ fn a_webhook_belongs_to_one_tenant(place: &Place) {
         ("GET", format!("{}/deliveries", ours.path())),
         ("GET", format!("{}/events", ours.path())),
     ] {
-        elsewhere.send(method, &path, None).assert_envelope(404, "subscription_not_found");
+        other_tenant.send(method, &path, None).assert_envelope(404, "subscription_not_found");
     }
-    let foreign = elsewhere.send("DELETE", &format!("{}?tenantId=default", ours.path()), None);
+    let foreign = other_tenant.send("DELETE", &format!("{}?tenantId=default", ours.path()), None);
     foreign.assert_envelope(403, "forbidden");
-    assert_eq!(elsewhere.get("/v1/webhooks").body, json!({"webhooks": []}));
-    assert_eq!(ours.now(client)["state"], "active");
+    assert_eq!(other_tenant.get("/v1/webhooks").body, json!({"webhooks": []}));
+    assert_eq!(ours.fetch(client)["state"], "active");
     client
         .send("DELETE", &format!("{}?tenantId=elsewhere", ours.path()), None)
         .assert_envelope(403, "forbidden");
@@ -199,11 +201,12 @@ fn a_webhook_belongs_to_one_tenant(place: &Place) {
     }
 }
 
-fn webhooks_are_listed_in_pages(place: &Place) {
-    let server = place.start(&[]);
+fn webhooks_are_listed_in_pages(database: &TestDatabase) {
+    let server = database.start(&[]);
     let client = &server.client;
-    let made: Vec<Hook> =
-        (0..5).map(|_| Hook::add(client, "https://8.8.8.8/", json!({"events": ["cap.breached"]}))).collect();
+    let made: Vec<Hook> = (0..5)
+        .map(|_| Hook::create(client, "https://8.8.8.8/", json!({"events": ["cap.breached"]})))
+        .collect();
     let mut seen = Vec::new();
     let mut next = String::new();
     loop {
@@ -215,28 +218,28 @@ fn webhooks_are_listed_in_pages(place: &Place) {
     assert_eq!(seen, made.iter().map(|hook| json!(hook.id)).collect::<Vec<_>>());
 }
 
-fn a_subscription_is_paused_and_resumed_and_its_log_says_so(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_webhook_is_paused_and_resumed_and_both_are_logged(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let client = &server.client;
     let receiver = Receiver::start();
     client.put("/v1/workflows/gated", &gated("gated"));
-    let hook = Hook::add(client, &receiver.url, json!({"events": ["run.started"]}));
-    let other = Hook::add(client, &receiver.url, json!({"events": ["run.started"]}));
+    let hook = Hook::create(client, &receiver.url, json!({"events": ["run.started"]}));
+    let other = Hook::create(client, &receiver.url, json!({"events": ["run.started"]}));
     let paused = client.send("POST", &format!("{}:pause", hook.path()), None);
     assert_eq!((paused.status, &paused.body["state"]), (200, &json!("paused")));
-    let quiet = client.start_run("gated");
+    let while_paused = client.start_run("gated");
     receiver.wait_for(1);
     let resumed = client.send("POST", &format!("{}:resume", hook.path()), None);
     assert_eq!((resumed.status, &resumed.body["state"]), (200, &json!("active")));
-    let loud = client.start_run("gated");
+    let after_resume = client.start_run("gated");
     let all = receiver.wait_for(3);
-    let told = |hook: &Hook| -> Vec<String> {
+    let runs_of = |hook: &Hook| -> Vec<String> {
         let own = all.iter().filter(|one| one.header("x-openwop-webhook-id") == hook.id);
         own.map(|one| one.json()["runId"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(told(&hook), [loud.as_str()], "what happened meanwhile is not made up for");
-    assert_eq!(told(&other).len(), 2);
-    assert!(told(&other).contains(&quiet));
+    assert_eq!(runs_of(&hook), [after_resume.as_str()], "events during the pause are not sent later");
+    assert_eq!(runs_of(&other).len(), 2);
+    assert!(runs_of(&other).contains(&while_paused));
     let log = client.get(&format!("{}/events", hook.path())).body;
     let reasons: Vec<&Value> =
         log["events"].as_array().unwrap().iter().map(|event| &event["payload"]["reason"]).collect();

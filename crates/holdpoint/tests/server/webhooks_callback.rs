@@ -3,19 +3,19 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, accept, gated, line};
-use crate::place::{Place, on_both};
+use crate::harness::{Client, accept, gated, linear};
 use crate::receiver::{Receiver, server_at};
+use crate::test_database::{TestDatabase, on_both};
 
 on_both!(
-    the_address_of_a_run_is_sent_a_link_that_answers_without_a_key,
+    a_callback_contains_a_link_that_answers_without_a_key,
     a_callback_secret_is_in_the_first_response_only,
-    a_question_that_takes_a_key_is_told_with_a_link_for_looking,
-    without_the_switch_no_callback_leads_to_this_machine,
+    a_callback_of_a_gate_that_requires_a_key_has_an_inspect_link,
+    a_callback_to_this_machine_is_refused_without_the_flag,
 );
 
-fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_callback_contains_a_link_that_answers_without_a_key(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let receiver = Receiver::start();
@@ -23,14 +23,14 @@ fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key(place: &Place)
     let made = client.post("/v1/runs", &json!({"workflowId": "gated", "callbackUrl": url}));
     assert_eq!(made.status, 201, "{made:?}");
     let run = made.body["runId"].as_str().unwrap();
-    let told = receiver.wait_for(1).remove(0);
-    assert_eq!((told.path.as_str(), told.header("content-type")), ("/asked?t=1", "application/json"));
-    assert_eq!(told.event_type(), "interrupt.requested");
-    assert!(told.is_signed_with(made.body["callbackSecret"].as_str().unwrap()));
-    assert!(!told.headers.contains_key("x-openwop-webhook-id"), "it belongs to no webhook");
-    assert!(told.header("x-openwop-delivery-id").starts_with("dl_"));
-    assert_eq!(told.header("x-openwop-dedup-key").len(), 64);
-    let body = told.json();
+    let callback = receiver.wait_for(1).remove(0);
+    assert_eq!((callback.path.as_str(), callback.header("content-type")), ("/asked?t=1", "application/json"));
+    assert_eq!(callback.event_type(), "interrupt.requested");
+    assert!(callback.is_signed_with(made.body["callbackSecret"].as_str().unwrap()));
+    assert!(!callback.headers.contains_key("x-openwop-webhook-id"), "a callback has no webhook id");
+    assert!(callback.header("x-openwop-delivery-id").starts_with("dl_"));
+    assert_eq!(callback.header("x-openwop-dedup-key").len(), 64);
+    let body = callback.json();
     assert_eq!(
         (&body["runId"], &body["nodeId"], &body["kind"]),
         (&json!(run), &json!("gate"), &json!("approval"))
@@ -39,18 +39,18 @@ fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key(place: &Place)
     assert!(body["expiresAt"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap() > jiff::Timestamp::now());
     let link = body["callbackUrl"].as_str().unwrap();
     assert_eq!(link, format!("{}/v1/interrupts/{}", server.url, body["interruptToken"].as_str().unwrap()));
-    let anybody = Client::new(&server.url, None);
+    let anonymous = Client::new(&server.url, None);
     let path = link.strip_prefix(&server.url).unwrap();
-    let shown = anybody.get(path);
+    let shown = anonymous.get(path);
     assert_eq!((shown.status, &shown.body["interruptId"]), (200, &body["interruptId"]));
-    let answered = anybody.post(path, &json!({"resumeValue": accept()}));
+    let answered = anonymous.post(path, &json!({"resumeValue": accept()}));
     assert_eq!((answered.status, &answered.body["status"]), (200, &json!("completed")), "{answered:?}");
-    assert_eq!(receiver.so_far().len(), 1);
-    assert!(!client.snapshot(run).to_string().contains("asked?t=1"), "the address is kept and not shown");
+    assert_eq!(receiver.requests().len(), 1);
+    assert!(!client.snapshot(run).to_string().contains("asked?t=1"), "the callback URL is not shown");
 }
 
-fn a_callback_secret_is_in_the_first_response_only(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_callback_secret_is_in_the_first_response_only(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let body = json!({"workflowId": "gated", "callbackUrl": Receiver::start().url}).to_string();
     let create = || {
@@ -63,24 +63,24 @@ fn a_callback_secret_is_in_the_first_response_only(place: &Place) {
     assert_eq!(first, replayed);
 }
 
-fn a_question_that_takes_a_key_is_told_with_a_link_for_looking(place: &Place) {
-    let server = server_at(place, &[]);
+fn a_callback_of_a_gate_that_requires_a_key_has_an_inspect_link(database: &TestDatabase) {
+    let server = server_at(database, &[]);
     let client = &server.client;
     let governed = ("gate", "core.openwop.governance.approvalGate", json!({"requiredRole": "release"}));
-    assert_eq!(client.put("/v1/workflows/governed", &line("governed", &[governed])).status, 201);
+    assert_eq!(client.put("/v1/workflows/governed", &linear("governed", &[governed])).status, 201);
     let receiver = Receiver::start();
     let body = json!({"workflowId": "governed", "callbackUrl": receiver.url});
     assert_eq!(client.post("/v1/runs", &body).status, 201);
-    let told = receiver.wait_for(1).remove(0).json();
-    assert_eq!(told["intent"], "inspect");
-    let path = told["callbackUrl"].as_str().unwrap().strip_prefix(&server.url).unwrap().to_owned();
-    let anybody = Client::new(&server.url, None);
-    assert_eq!(anybody.get(&path).status, 200);
-    assert_ne!(anybody.post(&path, &json!({"resumeValue": accept()})).status, 200);
+    let callback = receiver.wait_for(1).remove(0).json();
+    assert_eq!(callback["intent"], "inspect");
+    let path = callback["callbackUrl"].as_str().unwrap().strip_prefix(&server.url).unwrap().to_owned();
+    let anonymous = Client::new(&server.url, None);
+    assert_eq!(anonymous.get(&path).status, 200);
+    assert_ne!(anonymous.post(&path, &json!({"resumeValue": accept()})).status, 200);
 }
 
-fn without_the_switch_no_callback_leads_to_this_machine(place: &Place) {
-    let server = place.start(&[]);
+fn a_callback_to_this_machine_is_refused_without_the_flag(database: &TestDatabase) {
+    let server = database.start(&[]);
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let body = json!({"workflowId": "gated", "callbackUrl": "http://127.0.0.1:9/"});
     let refused = server.client.post("/v1/runs", &body);

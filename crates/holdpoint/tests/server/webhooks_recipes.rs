@@ -1,4 +1,4 @@
-//! The recipes in docs/protocols/webhooks.md are taken from it and tried on real deliveries, good ones and bad ones.
+//! The recipes of docs/protocols/webhooks.md, applied to genuine and forged deliveries.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::harness::{Client, PROGRAM, gated};
-use crate::receiver::{Delivered, Hook, Receiver, server};
+use crate::receiver::{Hook, ReceivedRequest, Receiver, server};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocols/webhooks.md");
 
-/// The block of the document that is written in this language.
+/// Returns the code block of the document in this language.
 fn recipe(language: &str) -> String {
     let start = format!("```{language}\n");
     let mut blocks = DOCUMENT.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap());
     let block = blocks.next().unwrap_or_else(|| panic!("there is no recipe in {language}"));
-    assert!(blocks.next().is_none(), "one recipe for {language}");
+    assert!(blocks.next().is_none(), "there is more than one recipe in {language}");
     block.to_owned()
 }
 
-/// A program that takes headers as `name=value`, the secret in `SECRET` and the body on standard input.
+/// A program that reads headers from arguments `name=value`, the secret from `SECRET` and the body from standard input.
 struct Checker {
     command: &'static str,
     file: PathBuf,
@@ -45,25 +45,25 @@ impl Checker {
         Self { command: "node", file }
     }
 
-    fn takes(&self, one: &Delivered, secret: &str) -> bool {
+    fn accepts(&self, one: &ReceivedRequest, secret: &str) -> bool {
         let mut command = Command::new(self.command);
         command.arg(&self.file);
-        runs(command, one, secret)
+        run_checker(command, one, secret)
     }
 }
 
-fn runs(mut command: Command, one: &Delivered, secret: &str) -> bool {
+fn run_checker(mut command: Command, one: &ReceivedRequest, secret: &str) -> bool {
     command.args(one.headers.iter().map(|(name, value)| format!("{name}={value}"))).env("SECRET", secret);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&one.body).unwrap();
     let output = child.wait_with_output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(complaint.is_empty(), "it says no without breaking: {complaint}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.is_empty(), "the program failed with an error: {stderr}");
     output.status.success()
 }
 
-/// Deliveries that no receiver may take, made from one that is good.
-fn forgeries(one: &Delivered) -> Vec<(&'static str, Delivered)> {
+/// Returns forged deliveries, made from a genuine one.
+fn forgeries(one: &ReceivedRequest) -> Vec<(&'static str, ReceivedRequest)> {
     let with = |name: &str, value: &str| {
         let mut other = one.clone();
         other.headers.insert(name.to_owned(), value.to_owned());
@@ -81,73 +81,79 @@ fn forgeries(one: &Delivered) -> Vec<(&'static str, Delivered)> {
     vec![
         ("another body", longer),
         ("a signature cut short", with("x-openwop-signature", &signature[..signature.len() - 2])),
-        ("a signature of nothing", with("x-openwop-signature", "sha256=")),
-        ("what is no signature", with("x-openwop-signature", "sha256=zz")),
+        ("an empty signature", with("x-openwop-signature", "sha256=")),
+        ("an invalid signature", with("x-openwop-signature", "sha256=zz")),
         ("no signature", without("x-openwop-signature")),
         ("a later timestamp", with("x-openwop-timestamp", &(at + 1).to_string())),
         ("an old timestamp", with("x-openwop-timestamp", &(at - 301).to_string())),
-        ("what is no timestamp", with("x-openwop-timestamp", "soon")),
+        ("an invalid timestamp", with("x-openwop-timestamp", "soon")),
         ("no timestamp", without("x-openwop-timestamp")),
         ("an unknown algorithm", with("x-openwop-signature-algorithm", "v2")),
     ]
 }
 
-fn judged(takes: impl Fn(&Delivered, &str) -> bool) {
+fn check_recipe(accepts: impl Fn(&ReceivedRequest, &str) -> bool) {
     let (server, _folder) = server(&[]);
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let receiver = Receiver::start();
     for durable in [false, true] {
-        let hook = Hook::add(client, &receiver.url, json!({"events": ["run.started"], "durable": durable}));
-        let seen = receiver.so_far().len();
+        let hook =
+            Hook::create(client, &receiver.url, json!({"events": ["run.started"], "durable": durable}));
+        let seen = receiver.requests().len();
         client.post("/v1/runs", &json!({"workflowId": "gated", "inputs": {"title": "\u{e9}\u{1f600}"}}));
         let all = receiver.wait_for(seen + 1);
         let one = all.iter().rev().find(|one| one.header("x-openwop-webhook-id") == hook.id).unwrap();
-        assert!(takes(one, &hook.secret), "a genuine delivery is taken");
+        assert!(accepts(one, &hook.secret), "a genuine delivery is accepted");
         let mut unnamed = one.clone();
         unnamed.headers.remove("x-openwop-signature-algorithm");
-        assert!(takes(&unnamed, &hook.secret), "without a word it is v1");
-        assert!(!takes(one, "another"), "another secret");
+        assert!(accepts(&unnamed, &hook.secret), "without the header the algorithm is v1");
+        assert!(!accepts(one, "another"), "another secret");
         for (what, forged) in forgeries(one) {
-            assert!(!takes(&forged, &hook.secret), "{what}");
+            assert!(!accepts(&forged, &hook.secret), "{what}");
         }
-        rotated(client, &receiver, &hook, &takes);
+        check_rotation(client, &receiver, &hook, &accepts);
         assert_eq!(client.send("DELETE", &hook.path(), None).status, 204);
     }
 }
 
-/// During the overlap of a rotation a delivery is genuine for each of the two secrets.
-fn rotated(client: &Client, receiver: &Receiver, hook: &Hook, takes: impl Fn(&Delivered, &str) -> bool) {
+/// Checks that a delivery is genuine for both secrets during the overlap of a rotation.
+fn check_rotation(
+    client: &Client,
+    receiver: &Receiver,
+    hook: &Hook,
+    accepts: impl Fn(&ReceivedRequest, &str) -> bool,
+) {
     let made = client.post(&format!("{}:rotate", hook.path()), &json!({})).body;
-    let seen = receiver.so_far().len();
+    let seen = receiver.requests().len();
     client.start_run("gated");
     let one = receiver.wait_for(seen + 1).pop().unwrap();
-    assert!(takes(&one, &hook.secret), "the old secret");
-    assert!(takes(&one, made["secret"].as_str().unwrap()), "the new secret");
-    assert!(!takes(&one, "another"), "another secret");
+    assert!(accepts(&one, &hook.secret), "the old secret");
+    assert!(accepts(&one, made["secret"].as_str().unwrap()), "the new secret");
+    assert!(!accepts(&one, "another"), "another secret");
     let mut forged = one.clone();
     forged.headers.insert("x-openwop-signature-next".to_owned(), "sha256=00".to_owned());
-    assert!(!takes(&forged, made["secret"].as_str().unwrap()), "a forged signature");
+    assert!(!accepts(&forged, made["secret"].as_str().unwrap()), "a forged signature");
 }
 
 #[test]
-fn the_recipe_for_python_takes_what_is_genuine_and_nothing_else() {
+fn the_python_recipe_accepts_only_genuine_deliveries() {
     let folder = tempfile::tempdir().unwrap();
     let checker = Checker::python(folder.path());
-    judged(|one, secret| checker.takes(one, secret));
+    check_recipe(|one, secret| checker.accepts(one, secret));
 }
 
 #[test]
-fn the_recipe_for_node_takes_what_is_genuine_and_nothing_else() {
+fn the_node_recipe_accepts_only_genuine_deliveries() {
     let folder = tempfile::tempdir().unwrap();
     let checker = Checker::node(folder.path());
-    judged(|one, secret| checker.takes(one, secret));
+    check_recipe(|one, secret| checker.accepts(one, secret));
 }
 
 #[test]
-fn the_recipe_for_rust_takes_what_is_genuine_and_nothing_else() {
+fn the_rust_recipe_accepts_only_genuine_deliveries() {
     let example = include_str!("../../examples/verify_delivery.rs");
-    assert!(example.contains(&recipe("rust")), "the document shows what the example has");
+    assert!(example.contains(&recipe("rust")), "the recipe of the document is part of the example");
     let program = Path::new(PROGRAM).with_file_name("examples").join("verify_delivery");
-    judged(|one, secret| runs(Command::new(&program), one, secret));
+    check_recipe(|one, secret| run_checker(Command::new(&program), one, secret));
 }

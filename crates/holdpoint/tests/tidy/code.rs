@@ -1,7 +1,7 @@
-//! Just enough reading of Rust for the rules: what is code and what is text, which words it uses, what it imports,
-//! where functions begin and end. Relies on rustfmt for the rest.
+//! A minimal reader of Rust source for the rules: separates code from comments and literals, and finds words, imports
+//! and functions. Expects text that is formatted by rustfmt.
 
-/// The same text with comments and literals blanked out, line by line in the same place.
+/// Returns the text with comments and literals replaced by spaces. Lines and columns stay the same.
 pub(crate) fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -21,7 +21,7 @@ pub(crate) fn code(text: &str) -> String {
     code
 }
 
-/// Every word of the code with its line.
+/// Returns every word of the code with its line number.
 pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     numbered(code).flat_map(|(number, line)| {
         line.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(move |word| (number, word))
@@ -32,7 +32,7 @@ pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// What is named right after a path such as `crate::`, also at the first level of a group: `crate::{a, b::c}`.
+/// Returns the names directly after a path such as `crate::`, including the first level of a group: `crate::{a, b::c}`.
 pub(crate) fn named_after<'a>(code: &'a str, path: &str) -> Vec<(usize, &'a str)> {
     let mut named = Vec::new();
     for (at, _) in code.match_indices(path) {
@@ -49,7 +49,7 @@ pub(crate) fn named_after<'a>(code: &'a str, path: &str) -> Vec<(usize, &'a str)
     named
 }
 
-/// A function of the code: the line of its `fn`, its name, and the lines from there to the closing brace.
+/// A function: the line of its `fn`, its name, and the number of lines up to its closing brace.
 pub(crate) struct Function<'a> {
     pub(crate) line: usize,
     pub(crate) name: &'a str,
@@ -79,7 +79,7 @@ fn leading_word(text: &str) -> &str {
     &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
 }
 
-/// The first word of each item in a group of imports, up to its closing brace.
+/// Returns the first word of each item in a group of imports, up to its closing brace.
 fn first_level(group: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let (mut depth, mut from) = (0, 0);
@@ -101,7 +101,7 @@ fn first_level(group: &str) -> Vec<&str> {
     names
 }
 
-/// The name in a line that begins a function. Types such as `fn(&str)` have none.
+/// Returns the name of the function that starts in this line. Types such as `fn(&str)` have no name.
 fn function_name(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let modifiers = ["pub", "crate", "super", "in", "const", "async", "unsafe", "extern", "default"];
@@ -111,7 +111,7 @@ fn function_name(line: &str) -> Option<&str> {
         .then_some(name)
 }
 
-/// How many bytes a function takes up to its closing brace; none when it ends with `;` and has no body.
+/// Returns the number of bytes of a function up to its closing brace, or `None` if it ends with `;` and has no body.
 fn body_end(code: &str) -> Option<usize> {
     let (mut braces, mut others) = (0, 0);
     for (at, c) in code.char_indices() {
@@ -132,7 +132,7 @@ fn body_end(code: &str) -> Option<usize> {
     None
 }
 
-/// How many bytes a comment or literal takes that begins here.
+/// Returns the number of bytes of the comment or literal that starts here.
 fn text_bytes(rest: &str, in_word: bool) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -162,7 +162,7 @@ fn quoted_bytes(rest: &str) -> usize {
     rest.len()
 }
 
-/// `'a'` and `'\n'` are characters; `'a` alone is a lifetime and stays.
+/// Returns the number of bytes of a character literal such as `'a'` or `'\n'`. A lifetime such as `'a` is no literal.
 fn character_bytes(rest: &str) -> Option<usize> {
     if rest.starts_with("'\\") {
         return rest[3..].find('\'').map(|at| at + 4);
@@ -189,7 +189,7 @@ fn comments_and_literals_are_not_code() {
 }
 
 #[test]
-fn imports_are_seen_alone_and_in_groups() {
+fn single_and_grouped_imports_are_found() {
     let text = "use crate::a::b;\nuse crate::{c, d::{e, f}, g as h};\nlet x = mycrate::i;";
     assert_eq!(named_after(text, "crate::"), [(1, "a"), (2, "c"), (2, "d"), (2, "g")]);
 }

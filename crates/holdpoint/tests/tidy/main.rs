@@ -1,10 +1,11 @@
-//! The walls of the house: rules about the source tree that the compiler cannot hold, each one a test.
-//! Reads files as text and runs nothing. Every rule is also tried on a sample that breaks it.
+//! Rules about the source tree that the compiler cannot check. Each rule is a test that reads the files as text, and has
+//! a second test with a sample that violates it.
 
 mod code;
+mod dependencies;
+mod language;
 mod names;
 mod ports;
 mod requirements;
 mod shape;
 mod tree;
-mod walls;

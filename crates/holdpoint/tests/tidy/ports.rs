@@ -1,4 +1,4 @@
-//! No test takes a port that another program of the machine may have: the system chooses each one.
+//! Rule about ports: tests listen on port 0, so the system chooses a free port.
 
 use crate::code::numbered;
 use crate::tree::{File, Violation, assert_none, files};
@@ -11,7 +11,7 @@ fn no_test_listens_on_a_fixed_port() {
     assert_none(&files, |file| fixed_ports(&file.text));
 }
 
-/// Returns whether a file is a test or is started by tests. The rules themselves have samples that break them.
+/// Returns true for tests and for programs that tests start, except `tests/tidy`, which has samples that break the rule.
 fn is_test(file: &File) -> bool {
     let tests = file.path.contains("/tests/") && !file.path.contains("/tests/tidy/");
     let script = file.path.starts_with("scripts/") || file.path.starts_with("clients/");
@@ -19,18 +19,18 @@ fn is_test(file: &File) -> bool {
     (tests || script) && program
 }
 
-/// Finds lines that listen at an address whose port is written there and is not 0.
+/// Finds lines that listen on an address with a literal port other than 0.
 fn fixed_ports(text: &str) -> Vec<Violation> {
     let listens =
         |line: &str| ["bind(", "listen(", "--listen", "--port"].iter().any(|word| line.contains(word));
-    let message = "listens on a fixed port, which another program may have: use port 0".to_owned();
+    let message = "listens on a fixed port that another program may use: use port 0".to_owned();
     numbered(text)
         .filter(|(_, line)| listens(line) && has_fixed_port(line))
         .map(|(line, _)| (line, message.clone()))
         .collect()
 }
 
-/// Returns whether a number other than 0 stands where a port does: behind an address, or as the first argument.
+/// Returns true if a port other than 0 follows an address or is the first argument.
 fn has_fixed_port(line: &str) -> bool {
     let before = ["127.0.0.1:", "0.0.0.0:", "[::1]:", "[::]:", "localhost:"];
     let apart = [

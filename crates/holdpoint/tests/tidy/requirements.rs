@@ -1,29 +1,26 @@
-//! The table of the interrupt text in `docs/protocols/openwop.md` names tests: each of them is there and is a test. And
-//! the one requirement that no test can see from outside: signatures are compared in constant time.
+//! Rules about the requirements of OpenWOP: each test that the table in `docs/protocols/openwop.md` names exists, and
+//! signatures are compared in constant time, which no test can observe from outside.
 
 use crate::tree::{File, Violation, assert_none, files, rust_under};
 
 const DOCUMENT: &str = "docs/protocols/openwop.md";
 const HEADING: &str = "## Every MUST and SHOULD of the interrupt text, and its test";
-/// What stands in place of a test where nothing here could be tested.
-const OTHERS: &str = "binds clients";
+/// The entry of rows that bind clients instead of the server, in place of a test.
+const BINDS_CLIENTS: &str = "binds clients";
 
 #[test]
 fn every_test_that_the_table_of_requirements_names_exists() {
     let files = files();
     let document: Vec<File> = files.iter().filter(|file| file.path == DOCUMENT).map(copy).collect();
     assert_eq!(document.len(), 1, "{DOCUMENT} has moved");
-    assert!(rows(&document[0].text).count() > 30, "the table has lost its rows");
-    assert_none(&document, |document| unproven(&document.text, &files));
+    assert!(rows(&document[0].text).count() > 30, "the table has fewer rows than expected");
+    assert_none(&document, |document| untested(&document.text, &files));
 }
 
 #[test]
-fn a_signature_of_a_link_is_compared_in_constant_time() {
+fn the_signature_of_a_link_is_compared_in_constant_time() {
     let token = rust_under(&["crates/holdpoint/src/links/token.rs"]);
-    assert!(
-        token[0].text.contains(".verify_slice("),
-        "the comparison of the HMAC itself takes the same time"
-    );
+    assert!(token[0].text.contains(".verify_slice("), "`verify_slice` compares in constant time");
     assert_none(&token, |file| compares_signatures(&file.text));
 }
 
@@ -31,16 +28,17 @@ fn copy(file: &File) -> File {
     File { path: file.path.clone(), text: file.text.clone() }
 }
 
-/// The rows below the heading, each with its line: what is asked, how strongly, and what proves it.
+/// Returns the rows of the table below the heading with their line numbers. The cells of a row are the requirement, its
+/// strength and its tests.
 fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEADING).skip(1);
     let section = lines.take_while(|(_, line)| !line.starts_with("## "));
     let rows = section.filter(|(_, line)| line.starts_with("| ") && !line.starts_with("| ---"));
-    // The first is the head of the table.
+    // The first row is the header of the table.
     rows.skip(1).map(|(at, line)| (at + 1, line.trim_matches('|').split(" | ").map(str::trim).collect()))
 }
 
-fn unproven(text: &str, files: &[File]) -> Vec<Violation> {
+fn untested(text: &str, files: &[File]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (line, cells) in rows(text) {
         let [_, strength, proof] = cells[..] else {
@@ -51,8 +49,8 @@ fn unproven(text: &str, files: &[File]) -> Vec<Violation> {
             found.push((line, format!("`{strength}` is neither MUST nor SHOULD nor stated")));
         }
         let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
-        if names.is_empty() && proof != OTHERS {
-            found.push((line, format!("no test, and not `{OTHERS}` either")));
+        if names.is_empty() && proof != BINDS_CLIENTS {
+            found.push((line, format!("names no test and is not `{BINDS_CLIENTS}`")));
         }
         let missing = names.into_iter().filter(|name| !exists(name, files));
         found.extend(missing.map(|name| (line, format!("there is no test `{name}`"))));
@@ -60,7 +58,7 @@ fn unproven(text: &str, files: &[File]) -> Vec<Violation> {
     found
 }
 
-/// `crate/target module::name`, where the target is `lib` or a folder of tests.
+/// Returns true if a test exists. Its name is `crate/target module::name`; the target is `lib` or a folder of tests.
 fn exists(name: &str, files: &[File]) -> bool {
     let Some(((package, target), path)) =
         name.split_once(' ').and_then(|(place, path)| Some((place.split_once('/')?, path)))
@@ -73,19 +71,19 @@ fn exists(name: &str, files: &[File]) -> bool {
         "lib" => format!("crates/{package}/src"),
         _ => format!("crates/{package}/tests/{target}"),
     };
-    // A file that nobody names is never compiled.
+    // A file without a `mod` line is never compiled.
     let named = |file: &File| file.text.lines().any(|line| line == format!("mod {module};"));
     let root = files.iter().find(|file| file.path == format!("{folder}/main.rs"));
     if target != "lib" && module != "main" && !root.is_some_and(named) {
         return false;
     }
-    // Tests of a module stand in a file of their own or at its end.
+    // Tests of a module are in a file of their own or at the end of the file of the module.
     let inline = module.strip_suffix("/tests").unwrap_or(&module);
     let places = [format!("{folder}/{module}.rs"), format!("{folder}/{inline}.rs")];
     files.iter().any(|file| places.contains(&file.path) && has_test(&file.text, test))
 }
 
-/// A function under the attribute of a test, or one that is handed to `on_both!`.
+/// Returns true if a text has this function with a test attribute or in the list of `on_both!`.
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     let Some(at) = lines.iter().position(|line| {
@@ -95,9 +93,9 @@ fn has_test(text: &str, name: &str) -> bool {
         return false;
     };
     let marked = at > 0 && (lines[at - 1] == "#[test]" || lines[at - 1].starts_with("#[tokio::test"));
-    let handed = text.split_once("on_both!").and_then(|(_, rest)| rest.split_once(';'));
+    let listed = text.split_once("on_both!").and_then(|(_, rest)| rest.split_once(';'));
     marked
-        || handed.is_some_and(|(list, _)| {
+        || listed.is_some_and(|(list, _)| {
             list.split(|c: char| !c.is_alphanumeric() && c != '_').any(|one| one == name)
         })
 }
@@ -110,7 +108,14 @@ fn compares_signatures(text: &str) -> Vec<Violation> {
         words.iter().any(|word| ["==", "!="].contains(word))
             && words.iter().any(|word| word.contains("signature") || word.contains("mac"))
     });
-    compared.map(|(at, _)| (at + 1, "how long this takes tells how much is right".to_owned())).collect()
+    compared
+        .map(|(at, _)| {
+            (
+                at + 1,
+                "compare signatures with `verify_slice`: the duration of `==` depends on the data".to_owned(),
+            )
+        })
+        .collect()
 }
 
 fn sample(path: &str, text: &str) -> File {
@@ -139,9 +144,9 @@ fn a_test_that_does_not_exist_is_found() {
         "| two | SHOULD | `a/lib x::y::tests::third` |",
         "| three | MUST | binds clients |",
     ];
-    assert_eq!(unproven(&table(&right), &files), []);
+    assert_eq!(untested(&table(&right), &files), []);
     for wrong in [
-        "| one | MUST | `a/t m::nothing` |",
+        "| one | MUST | `a/t m::missing` |",
         "| one | MUST | `a/t m::not_a_test` |",
         "| one | MUST | `a/t first` |",
         "| one | MUST | `a/t forgotten::fourth` |",
@@ -152,13 +157,13 @@ fn a_test_that_does_not_exist_is_found() {
         "| one | MAY | `a/t second` |",
         "| one | `a/t second` |",
     ] {
-        let found = unproven(&table(&[right[0], wrong]), &files);
+        let found = untested(&table(&[right[0], wrong]), &files);
         assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [6], "{wrong}: {found:?}");
     }
 }
 
 #[test]
-fn a_comparison_that_tells_something_is_found() {
+fn a_comparison_that_is_not_in_constant_time_is_found() {
     assert_eq!(compares_signatures("let ok = read.signature == expected;\n").len(), 1);
     assert_eq!(compares_signatures("if mac(key, text) != given {").len(), 1);
     assert_eq!(compares_signatures("mac(key, text).verify_slice(&read.signature).is_ok()").len(), 0);

@@ -1,4 +1,4 @@
-//! Rules about the shape of files: length, opening lines, length of functions, nothing left half done.
+//! Rules about the shape of files: length, module header, length of functions, no unfinished code.
 
 use crate::code::{code, functions, numbered};
 use crate::tree::{Violation, assert_none, files, rust_under};
@@ -18,8 +18,8 @@ fn no_file_is_longer_than_400_lines() {
 }
 
 #[test]
-fn every_rust_file_says_first_what_lives_in_it() {
-    assert_none(&rust_under(&["crates/"]), |file| no_opening(&file.text));
+fn every_rust_file_has_a_module_header() {
+    assert_none(&rust_under(&["crates/"]), |file| without_header(&file.text));
 }
 
 #[test]
@@ -28,15 +28,15 @@ fn no_function_is_longer_than_70_lines() {
 }
 
 #[test]
-fn nothing_is_ignored_or_left_unimplemented() {
-    assert_none(&rust_under(&["crates/"]), |file| half_done(&file.text));
+fn no_test_is_ignored_and_no_function_is_unimplemented() {
+    assert_none(&rust_under(&["crates/"]), |file| unfinished(&file.text));
 }
 
 #[test]
-fn open_work_names_its_issue() {
+fn todo_comments_name_an_issue() {
     let mut files = files();
     files.retain(|file| !file.path.ends_with(".lock"));
-    assert_none(&files, |file| open_work_without_issue(&file.text));
+    assert_none(&files, |file| todo_without_issue(&file.text));
 }
 
 fn too_long(text: &str) -> Vec<Violation> {
@@ -45,10 +45,10 @@ fn too_long(text: &str) -> Vec<Violation> {
     if lines > FILE_LINES_MAX { vec![(lines, message)] } else { Vec::new() }
 }
 
-fn no_opening(text: &str) -> Vec<Violation> {
-    let said = text.strip_prefix("//!").and_then(|rest| rest.lines().next()).unwrap_or_default();
-    if said.trim().is_empty() {
-        return vec![(1, "must open with `//!` and say what lives here".to_owned())];
+fn without_header(text: &str) -> Vec<Violation> {
+    let header = text.strip_prefix("//!").and_then(|rest| rest.lines().next()).unwrap_or_default();
+    if header.trim().is_empty() {
+        return vec![(1, "must open with a `//!` header that describes the module".to_owned())];
     }
     Vec::new()
 }
@@ -63,18 +63,20 @@ fn long_functions(text: &str) -> Vec<Violation> {
     .collect()
 }
 
-fn half_done(text: &str) -> Vec<Violation> {
+fn unfinished(text: &str) -> Vec<Violation> {
     let code = code(text);
     let mut found = Vec::new();
     for (number, line) in numbered(&code) {
         let shapes = ["#[ignore", "todo!(", "unimplemented!("];
         let used = shapes.iter().filter(|shape| line.contains(**shape));
-        found.extend(used.map(|shape| (number, format!("`{shape}` is not for this house"))));
+        found.extend(
+            used.map(|shape| (number, format!("`{shape}` is not allowed: finish or remove the code"))),
+        );
     }
     found
 }
 
-fn open_work_without_issue(text: &str) -> Vec<Violation> {
+fn todo_without_issue(text: &str) -> Vec<Violation> {
     // Spelled in two halves, so that this file passes its own rule.
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME")];
     let mut found = Vec::new();
@@ -107,11 +109,11 @@ fn a_file_that_is_too_long_is_found() {
 }
 
 #[test]
-fn a_file_that_says_nothing_first_is_found() {
-    for silent in ["", "use std::fs;", "//!", "//! \nuse x;", "// A comment.", "\n//! Late."] {
-        assert_eq!(lines_of(&no_opening(silent)), [1], "{silent:?}");
+fn a_file_without_a_module_header_is_found() {
+    for text in ["", "use std::fs;", "//!", "//! \nuse x;", "// A comment.", "\n//! Late."] {
+        assert_eq!(lines_of(&without_header(text)), [1], "{text:?}");
     }
-    assert_eq!(lines_of(&no_opening("//! What lives here.\n")), []);
+    assert_eq!(lines_of(&without_header("//! The module.\n")), []);
 }
 
 #[test]
@@ -123,16 +125,16 @@ fn a_function_that_is_too_long_is_found() {
 }
 
 #[test]
-fn what_is_half_done_is_found() {
+fn ignored_tests_and_unimplemented_functions_are_found() {
     let text =
         "#[test]\n#[ignore = \"slow\"]\nfn a() { todo!() }\nfn b() { unimplemented!(\"x\") } // todo!()\n";
-    assert_eq!(lines_of(&half_done(text)), [2, 3, 4]);
+    assert_eq!(lines_of(&unfinished(text)), [2, 3, 4]);
 }
 
 #[test]
-fn open_work_without_an_issue_is_found() {
+fn a_todo_comment_without_an_issue_is_found() {
     let mark = concat!("TO", "DO");
     let text =
         format!("// {mark}: later\n// {mark}(#12): soon\n# {mark}(#)\n{mark}(ada)\n{mark}(#1) {mark}\n");
-    assert_eq!(lines_of(&open_work_without_issue(&text)), [1, 3, 4, 5]);
+    assert_eq!(lines_of(&todo_without_issue(&text)), [1, 3, 4, 5]);
 }

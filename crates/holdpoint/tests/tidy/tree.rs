@@ -1,9 +1,9 @@
-//! Finds the files of the source tree and reports what is wrong with them. Knows no rules.
+//! Reads the files of the source tree and reports violations. Contains no rules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One file, with its path from the top of the repository, always with `/`.
+/// One file. Its path is relative to the root of the repository and uses `/` on every platform.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
@@ -17,20 +17,20 @@ impl File {
     }
 }
 
-/// Where in a text a rule is broken, and how.
+/// The line of a violation and its message.
 pub(crate) type Violation = (usize, String);
 
-/// Every file that people write, except data we cannot read as text. What tools make is left out.
+/// Returns every text file of the source tree. Build output and other generated folders are excluded.
 pub(crate) fn files() -> Vec<File> {
     let mut paths = Vec::new();
     collect(&root(), &mut paths);
     paths.sort();
     let files: Vec<File> = paths.iter().filter_map(|path| read(path)).collect();
-    assert!(files.len() > 10, "the tree is not where this test looks for it: {}", root().display());
+    assert!(files.len() > 10, "found no source tree at {}", root().display());
     files
 }
 
-/// The Rust files under one of these paths. None at all means that a wall watches an empty field.
+/// Returns the Rust files under one of these paths. Panics if there is none: the rule would check no file.
 pub(crate) fn rust_under(prefixes: &[&str]) -> Vec<File> {
     let mut files = files();
     files.retain(|file| {
@@ -46,12 +46,13 @@ pub(crate) fn manifest(name: &str) -> toml::Table {
     text.parse().expect("cargo has read this manifest already")
 }
 
-/// Fails with one `path:line: what` for each violation.
+/// Panics with one line `path:line: message` for each violation.
 #[track_caller]
 pub(crate) fn assert_none(files: &[File], violations: impl Fn(&File) -> Vec<Violation>) {
     let mut found = Vec::new();
     for file in files {
-        let lines = violations(file).into_iter().map(|(line, what)| format!("{}:{line}: {what}", file.path));
+        let lines =
+            violations(file).into_iter().map(|(line, message)| format!("{}:{line}: {message}", file.path));
         found.extend(lines);
     }
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
@@ -61,7 +62,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-// Hidden folders belong to tools, except the few of ours, which hold no source.
+// Skips hidden folders: they belong to tools or contain no source.
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a readable folder") {
         let path = entry.expect("a readable entry").path();

@@ -1,14 +1,14 @@
-//! What an expression is worth in a scope. Pure and total: every pair of types has a value or a message.
+//! Evaluates expressions. Every combination of operand types has a value or an error message.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::{Arithmetic, Comparison, EvalError, Node, Scope};
+use super::{Arithmetic, Comparison, EvalError, ExpressionNode, ExpressionScope};
 use crate::limits::EXPRESSION_STRING_BYTES_MAX;
 
-/// As in JavaScript: null, false, 0 and the empty string are not; everything else is, empty lists included.
+/// Returns whether a value is truthy, as in JavaScript: all values except null, false, 0 and the empty string.
 pub(in super::super) fn truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -19,7 +19,7 @@ pub(in super::super) fn truthy(value: &Value) -> bool {
     }
 }
 
-/// JSON equality in which 1 equals 1.0, at every depth.
+/// Compares JSON values. Numbers are equal if their values are equal (1 and 1.0), at every depth.
 pub(in super::super) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => order(left, right) == Some(Ordering::Equal),
@@ -34,7 +34,8 @@ pub(in super::super) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// An element of an array, a key of an object, a part of a string. Nothing is in null, because absent is null.
+/// Returns whether an array has the element, an object has the key, or a string has the substring. Null contains no
+/// value, because a missing value is null.
 pub(in super::super) fn contains(container: &Value, item: &Value) -> Result<bool, EvalError> {
     match (container, item) {
         (Value::Null, _) => Ok(false),
@@ -45,20 +46,20 @@ pub(in super::super) fn contains(container: &Value, item: &Value) -> Result<bool
     }
 }
 
-impl Node {
-    pub(super) fn evaluate<'v>(&'v self, scope: &Scope<'v>) -> Result<Cow<'v, Value>, EvalError> {
+impl ExpressionNode {
+    pub(super) fn evaluate<'v>(&'v self, scope: &ExpressionScope<'v>) -> Result<Cow<'v, Value>, EvalError> {
         match self {
-            Node::Literal(value) => Ok(Cow::Borrowed(value)),
-            Node::Path(path) => Ok(Cow::Borrowed(scope.lookup(path).unwrap_or(&Value::Null))),
-            Node::Any(nodes) => first_that_is(true, nodes, scope),
-            Node::All(nodes) => first_that_is(false, nodes, scope),
-            Node::Not(node) => Ok(Cow::Owned(Value::Bool(!truthy(&*node.evaluate(scope)?)))),
-            Node::Negative(node) => negative(&*node.evaluate(scope)?).map(Cow::Owned),
-            Node::Comparison(left, operator, right) => {
+            ExpressionNode::Literal(value) => Ok(Cow::Borrowed(value)),
+            ExpressionNode::Path(path) => Ok(Cow::Borrowed(scope.lookup(path).unwrap_or(&Value::Null))),
+            ExpressionNode::Any(nodes) => first_that_is(true, nodes, scope),
+            ExpressionNode::All(nodes) => first_that_is(false, nodes, scope),
+            ExpressionNode::Not(node) => Ok(Cow::Owned(Value::Bool(!truthy(&*node.evaluate(scope)?)))),
+            ExpressionNode::Negative(node) => negative(&*node.evaluate(scope)?).map(Cow::Owned),
+            ExpressionNode::Comparison(left, operator, right) => {
                 let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
                 compare(&left, *operator, &right).map(|holds| Cow::Owned(Value::Bool(holds)))
             }
-            Node::Arithmetic(first, rest) => {
+            ExpressionNode::Arithmetic(first, rest) => {
                 let mut total = first.evaluate(scope)?;
                 for (operator, node) in rest {
                     total = Cow::Owned(calculate(total, *operator, &*node.evaluate(scope)?)?);
@@ -69,9 +70,13 @@ impl Node {
     }
 }
 
-/// As in JavaScript, `a || b` is the first truthy value, `a && b` the first falsy one, else the last; the rest is
-/// not looked at, so `list != null && list[0] > 3` is safe.
-fn first_that_is<'v>(truth: bool, nodes: &'v [Node], scope: &Scope<'v>) -> Result<Cow<'v, Value>, EvalError> {
+/// Evaluates a chain as in JavaScript: `a || b` is the first truthy value, `a && b` the first falsy value, otherwise
+/// the last. The operands after it are not evaluated, so `list != null && list[0] > 3` is safe.
+fn first_that_is<'v>(
+    truth: bool,
+    nodes: &'v [ExpressionNode],
+    scope: &ExpressionScope<'v>,
+) -> Result<Cow<'v, Value>, EvalError> {
     let mut value = Cow::Owned(Value::Null);
     for node in nodes {
         value = node.evaluate(scope)?;
@@ -102,7 +107,7 @@ fn ordered(left: &Value, right: &Value) -> Result<Ordering, EvalError> {
     };
     let (left, right) = (kind(left), kind(right));
     order.map_or_else(
-        || failed(format!("only two numbers or two strings have an order, not {left} and {right}")),
+        || failed(format!("only two numbers or two strings can be ordered, not {left} and {right}")),
         Ok,
     )
 }
@@ -111,7 +116,7 @@ fn calculate(left: Cow<'_, Value>, operator: Arithmetic, right: &Value) -> Resul
     match (left.into_owned(), operator, right) {
         (Value::Number(left), _, Value::Number(right)) => calculate_numbers(&left, operator, right),
         (Value::String(left), Arithmetic::Add, Value::String(right)) => {
-            // `a + a + a …` could otherwise build hundreds of megabytes from one large variable.
+            // Without a limit, `a + a + a …` could build hundreds of megabytes from one large variable.
             if left.len() + right.len() > EXPRESSION_STRING_BYTES_MAX {
                 return failed(format!(
                     "the joined string is longer than {EXPRESSION_STRING_BYTES_MAX} bytes"
@@ -121,7 +126,7 @@ fn calculate(left: Cow<'_, Value>, operator: Arithmetic, right: &Value) -> Resul
         }
         (left, Arithmetic::Add, right) => {
             let (left, right) = (kind(&left), kind(right));
-            failed(format!("`+` joins two numbers or two strings, not {left} and {right}"))
+            failed(format!("`+` needs two numbers or two strings, not {left} and {right}"))
         }
         (left, _, right) => {
             let (symbol, left, right) = (symbol(operator), kind(&left), kind(right));
@@ -174,7 +179,7 @@ fn negative(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-/// Whole numbers compare exactly, also where a double could not tell them apart.
+/// Compares numbers. Integers are compared exactly, also if they are equal as doubles.
 fn order(left: &Number, right: &Number) -> Option<Ordering> {
     match (integer(left), integer(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
@@ -187,14 +192,14 @@ fn integer(number: &Number) -> Option<i128> {
 }
 
 fn double(number: &Number) -> f64 {
-    // Every JSON number we read is an i64, a u64 or a double; not-a-number makes a comparison fail, not lie.
+    // A JSON number is an i64, a u64 or a double. NaN would make the comparison fail instead of giving a wrong result.
     number.as_f64().unwrap_or(f64::NAN)
 }
 
 fn whole(result: Option<i128>) -> Result<Value, EvalError> {
     match result.and_then(Number::from_i128) {
         Some(number) => Ok(Value::Number(number)),
-        None => failed("the result is too large for a whole number of 64 bits"),
+        None => failed("the result does not fit in a 64-bit integer"),
     }
 }
 

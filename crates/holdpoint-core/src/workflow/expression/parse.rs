@@ -1,21 +1,21 @@
-//! The grammar: tokens in, tree out. From loose to tight: `||`, `&&`, one comparison, `+ -`, `* /`, `! -`, values.
-//! Every failure says what was expected after what, and where.
+//! The parser of expressions. Precedence from low to high: `||`, `&&`, one comparison, `+ -`, `* /`, `! -`, values.
+//! Each error names the expected token, the token before it and the position.
 
 use serde_json::Value;
 
-use super::scope::{Path, Segment};
+use super::scope::{PathSegment, ValuePath};
 use super::token::{Token, error, tokens};
-use super::{Arithmetic, Comparison, Node, ParseError};
+use super::{Arithmetic, Comparison, ExpressionNode, ParseError};
 use crate::limits::EXPRESSION_LEVELS_MAX;
 
-pub(super) fn expression(text: &str) -> Result<Node, ParseError> {
+pub(super) fn expression(text: &str) -> Result<ExpressionNode, ParseError> {
     let mut parser = Parser::new(text)?;
     let node = parser.any()?;
     parser.end("an operator")?;
     Ok(node)
 }
 
-pub(super) fn path(text: &str) -> Result<Path, ParseError> {
+pub(super) fn path(text: &str) -> Result<ValuePath, ParseError> {
     let mut parser = Parser::new(text)?;
     let Token::Name(name) = parser.peek().clone() else {
         return parser.expected("a name");
@@ -37,21 +37,21 @@ impl Parser {
         Ok(Parser { tokens: tokens(text)?, next: 0, depth: 0 })
     }
 
-    fn any(&mut self) -> Result<Node, ParseError> {
-        self.chain("||", Parser::all, Node::Any)
+    fn any(&mut self) -> Result<ExpressionNode, ParseError> {
+        self.chain("||", Parser::all, ExpressionNode::Any)
     }
 
-    fn all(&mut self) -> Result<Node, ParseError> {
-        self.chain("&&", Parser::comparison, Node::All)
+    fn all(&mut self) -> Result<ExpressionNode, ParseError> {
+        self.chain("&&", Parser::comparison, ExpressionNode::All)
     }
 
-    /// One operand, or several joined by the same symbol.
+    /// Parses one operand, or several operands with the same operator.
     fn chain(
         &mut self,
         symbol: &str,
-        operand: fn(&mut Parser) -> Result<Node, ParseError>,
-        join: fn(Vec<Node>) -> Node,
-    ) -> Result<Node, ParseError> {
+        operand: fn(&mut Parser) -> Result<ExpressionNode, ParseError>,
+        join: fn(Vec<ExpressionNode>) -> ExpressionNode,
+    ) -> Result<ExpressionNode, ParseError> {
         let first = operand(self)?;
         if !self.at(symbol) {
             return Ok(first);
@@ -63,18 +63,18 @@ impl Parser {
         Ok(join(nodes))
     }
 
-    fn comparison(&mut self) -> Result<Node, ParseError> {
+    fn comparison(&mut self) -> Result<ExpressionNode, ParseError> {
         let left = self.sum()?;
         let Some(operator) = self.comparison_operator() else {
             return Ok(left);
         };
         self.advance();
         let right = self.sum()?;
-        // `1 < x < 9` would compare true with 9, which nobody means.
+        // `1 < x < 9` would compare a boolean with 9.
         if self.comparison_operator().is_some() {
             return error(self.position(), "comparisons cannot be chained, join them with `&&`,");
         }
-        Ok(Node::Comparison(Box::new(left), operator, Box::new(right)))
+        Ok(ExpressionNode::Comparison(Box::new(left), operator, Box::new(right)))
     }
 
     fn comparison_operator(&self) -> Option<Comparison> {
@@ -90,19 +90,19 @@ impl Parser {
         }
     }
 
-    fn sum(&mut self) -> Result<Node, ParseError> {
+    fn sum(&mut self) -> Result<ExpressionNode, ParseError> {
         self.arithmetic(Parser::product, [("+", Arithmetic::Add), ("-", Arithmetic::Subtract)])
     }
 
-    fn product(&mut self) -> Result<Node, ParseError> {
+    fn product(&mut self) -> Result<ExpressionNode, ParseError> {
         self.arithmetic(Parser::unary, [("*", Arithmetic::Multiply), ("/", Arithmetic::Divide)])
     }
 
     fn arithmetic(
         &mut self,
-        operand: fn(&mut Parser) -> Result<Node, ParseError>,
+        operand: fn(&mut Parser) -> Result<ExpressionNode, ParseError>,
         operators: [(&'static str, Arithmetic); 2],
-    ) -> Result<Node, ParseError> {
+    ) -> Result<ExpressionNode, ParseError> {
         let first = operand(self)?;
         let mut rest = Vec::new();
         while let Some((symbol, operator)) = operators.into_iter().find(|(symbol, _)| self.at(symbol)) {
@@ -112,35 +112,35 @@ impl Parser {
         if rest.is_empty() {
             return Ok(first);
         }
-        Ok(Node::Arithmetic(Box::new(first), rest))
+        Ok(ExpressionNode::Arithmetic(Box::new(first), rest))
     }
 
-    fn unary(&mut self) -> Result<Node, ParseError> {
+    fn unary(&mut self) -> Result<ExpressionNode, ParseError> {
         if self.take("!") {
-            return self.deeper(Parser::unary).map(|node| Node::Not(Box::new(node)));
+            return self.deeper(Parser::unary).map(|node| ExpressionNode::Not(Box::new(node)));
         }
         if self.take("-") {
-            return self.deeper(Parser::unary).map(|node| Node::Negative(Box::new(node)));
+            return self.deeper(Parser::unary).map(|node| ExpressionNode::Negative(Box::new(node)));
         }
         self.value()
     }
 
-    fn value(&mut self) -> Result<Node, ParseError> {
+    fn value(&mut self) -> Result<ExpressionNode, ParseError> {
         if self.take("(") {
             let node = self.deeper(Parser::any)?;
             return if self.take(")") { Ok(node) } else { self.expected("`)`") };
         }
         let node = match self.peek().clone() {
-            Token::Text(text) => Node::Literal(Value::String(text)),
-            Token::Number(number) => Node::Literal(Value::Number(number)),
+            Token::Text(text) => ExpressionNode::Literal(Value::String(text)),
+            Token::Number(number) => ExpressionNode::Literal(Value::Number(number)),
             Token::Name(name) => match name.as_str() {
-                "true" => Node::Literal(Value::Bool(true)),
-                "false" => Node::Literal(Value::Bool(false)),
-                "null" => Node::Literal(Value::Null),
+                "true" => ExpressionNode::Literal(Value::Bool(true)),
+                "false" => ExpressionNode::Literal(Value::Bool(false)),
+                "null" => ExpressionNode::Literal(Value::Null),
                 "in" => return self.expected("a value"),
                 _ => {
                     self.advance();
-                    return self.path(name).map(Node::Path);
+                    return self.path(name).map(ExpressionNode::Path);
                 }
             },
             Token::Symbol(_) | Token::End => return self.expected("a value"),
@@ -149,8 +149,8 @@ impl Parser {
         Ok(node)
     }
 
-    /// What follows the name that was just read.
-    fn path(&mut self, name: String) -> Result<Path, ParseError> {
+    /// Parses the rest of a path after its first name.
+    fn path(&mut self, name: String) -> Result<ValuePath, ParseError> {
         let mut rest = Vec::new();
         loop {
             if self.take(".") {
@@ -158,20 +158,20 @@ impl Parser {
                     return self.expected("a name");
                 };
                 self.advance();
-                rest.push(Segment::Key(key));
+                rest.push(PathSegment::Key(key));
             } else if self.take("[") {
                 rest.push(self.bracketed()?);
             } else {
-                return Ok(Path { name, rest });
+                return Ok(ValuePath { name, rest });
             }
         }
     }
 
-    fn bracketed(&mut self) -> Result<Segment, ParseError> {
+    fn bracketed(&mut self) -> Result<PathSegment, ParseError> {
         let segment = match self.peek().clone() {
-            Token::Text(key) => Some(Segment::Key(key)),
+            Token::Text(key) => Some(PathSegment::Key(key)),
             Token::Number(number) => {
-                number.as_u64().and_then(|index| index.try_into().ok()).map(Segment::Index)
+                number.as_u64().and_then(|index| index.try_into().ok()).map(PathSegment::Index)
             }
             Token::Name(_) | Token::Symbol(_) | Token::End => None,
         };
@@ -182,8 +182,11 @@ impl Parser {
         if self.take("]") { Ok(segment) } else { self.expected("`]`") }
     }
 
-    /// Parses something that recurses, within the depth we allow.
-    fn deeper(&mut self, inside: fn(&mut Parser) -> Result<Node, ParseError>) -> Result<Node, ParseError> {
+    /// Parses a nested expression within the depth limit.
+    fn deeper(
+        &mut self,
+        inside: fn(&mut Parser) -> Result<ExpressionNode, ParseError>,
+    ) -> Result<ExpressionNode, ParseError> {
         if self.depth == EXPRESSION_LEVELS_MAX {
             return error(self.position(), format!("nested deeper than {EXPRESSION_LEVELS_MAX} levels"));
         }
@@ -231,7 +234,7 @@ impl Parser {
         self.tokens[self.next].0
     }
 
-    // Never called on the last token, which is always `End`: everything else stops there.
+    // The last token is always `End`, and no rule advances over it.
     fn advance(&mut self) {
         self.next += 1;
     }

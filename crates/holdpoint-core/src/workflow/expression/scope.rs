@@ -1,58 +1,61 @@
-//! Where names lead: paths such as `output.items[0]` and the scope that resolves their first segment.
-//! Borrows everything; building a scope copies no JSON.
+//! Paths such as `output.items[0]`, and the scope that resolves their first segment. A scope borrows its values.
 
 use serde_json::Value;
 
 use super::{ParseError, parse};
 
-/// A way into a JSON value: `a.b[0]["key with space"]`.
+/// A path into a JSON value: `a.b[0]["key with space"]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct ValuePath {
     pub(super) name: String,
-    pub(super) rest: Vec<Segment>,
+    pub(super) rest: Vec<PathSegment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Segment {
+pub(super) enum PathSegment {
     Key(String),
     Index(usize),
 }
 
-impl Path {
-    pub fn parse(text: &str) -> Result<Path, ParseError> {
+impl ValuePath {
+    /// Parses a path.
+    pub fn parse(text: &str) -> Result<ValuePath, ParseError> {
         parse::path(text)
     }
 }
 
-/// What the first segment of a path can name: a root, else a member of the first fallback object that has it.
+/// The names that an expression can use: the roots, then the members of the fallback objects in order.
 #[derive(Clone, Debug, Default)]
-pub struct Scope<'a> {
+pub struct ExpressionScope<'a> {
     roots: Vec<(&'a str, &'a Value)>,
     fallbacks: Vec<&'a Value>,
 }
 
-impl<'a> Scope<'a> {
-    pub fn new() -> Scope<'a> {
-        Scope::default()
+impl<'a> ExpressionScope<'a> {
+    /// Creates an empty scope.
+    pub fn new() -> ExpressionScope<'a> {
+        ExpressionScope::default()
     }
 
+    /// Adds a named value.
     #[must_use]
-    pub fn root(mut self, name: &'a str, value: &'a Value) -> Scope<'a> {
+    pub fn root(mut self, name: &'a str, value: &'a Value) -> ExpressionScope<'a> {
         self.roots.push((name, value));
         self
     }
 
+    /// Adds an object whose members can be used by name. Roots and earlier fallbacks have precedence.
     #[must_use]
-    pub fn fallback(mut self, object: &'a Value) -> Scope<'a> {
+    pub fn fallback(mut self, object: &'a Value) -> ExpressionScope<'a> {
         self.fallbacks.push(object);
         self
     }
 
-    /// The value a path leads to. Absent and null are told apart here; expressions treat both as null.
-    pub fn lookup(&self, path: &Path) -> Option<&'a Value> {
+    /// Returns the value at a path. A missing value is `None` here; expressions treat it as null.
+    pub fn lookup(&self, path: &ValuePath) -> Option<&'a Value> {
         path.rest.iter().try_fold(self.named(&path.name)?, |value, segment| match segment {
-            Segment::Key(key) => value.as_object()?.get(key),
-            Segment::Index(index) => value.as_array()?.get(*index),
+            PathSegment::Key(key) => value.as_object()?.get(key),
+            PathSegment::Index(index) => value.as_array()?.get(*index),
         })
     }
 

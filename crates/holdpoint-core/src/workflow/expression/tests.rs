@@ -1,4 +1,4 @@
-//! What expressions mean and which texts are refused, as tables. No other part of the core takes part.
+//! Tables of expressions with their values, and of invalid texts with their errors.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn value(text: &str) -> Result<Value, String> {
         json!({"amount": 250, "name": "Ada", "empty": "", "key with space": {"x": [1, 2]}, "big": u64::MAX});
     let output =
         json!({"approved": true, "roles": ["finance", "ops", 7], "items": [{"price": 2.5}], "none": null});
-    let scope = Scope::new().root("variables", &variables).fallback(&output).fallback(&variables);
+    let scope = ExpressionScope::new().root("variables", &variables).fallback(&output).fallback(&variables);
     let expression = Expression::parse(text).map_err(|error| error.to_string())?;
     expression.evaluate(&scope).map_err(|error| error.to_string())
 }
@@ -23,14 +23,14 @@ fn table<const N: usize>(rows: [(&str, Value); N]) {
 }
 
 #[track_caller]
-fn refused<const N: usize>(rows: [(&str, &str); N]) {
+fn rejected<const N: usize>(rows: [(&str, &str); N]) {
     for (text, message) in rows {
         assert_eq!(value(text), Err(message.to_owned()), "{text}");
     }
 }
 
 #[test]
-fn literals_stand_for_themselves() {
+fn literals_evaluate_to_their_values() {
     table([
         ("1", json!(1)),
         ("-1", json!(-1)),
@@ -46,7 +46,7 @@ fn literals_stand_for_themselves() {
 }
 
 #[test]
-fn strings_take_either_quote_and_the_escapes_of_json() {
+fn strings_accept_both_quotes_and_the_escapes_of_json() {
     table([
         (r#"'a "b"'"#, json!("a \"b\"")),
         (r#""it's""#, json!("it's")),
@@ -59,7 +59,7 @@ fn strings_take_either_quote_and_the_escapes_of_json() {
 }
 
 #[test]
-fn paths_reach_into_roots_first_and_then_into_fallbacks_in_order() {
+fn paths_resolve_roots_before_fallbacks_in_order() {
     table([
         ("variables.amount", json!(250)),
         ("amount", json!(250)),
@@ -72,15 +72,15 @@ fn paths_reach_into_roots_first_and_then_into_fallbacks_in_order() {
     ]);
     let (first, second) = (json!({"a": 1, "b": {"c": 1}}), json!({"a": 2, "b": {"d": 2}, "e": 3}));
     let root = json!({"x": 0});
-    let scope = Scope::new().fallback(&first).fallback(&second).root("e", &root);
-    let found = |text: &str| scope.lookup(&Path::parse(text).expect("a path")).cloned();
+    let scope = ExpressionScope::new().fallback(&first).fallback(&second).root("e", &root);
+    let found = |text: &str| scope.lookup(&ValuePath::parse(text).expect("a path")).cloned();
     assert_eq!(found("a"), Some(json!(1)));
-    assert_eq!(found("b.d"), None, "the first fallback that has the name decides");
-    assert_eq!(found("e.x"), Some(json!(0)), "roots go before fallbacks");
+    assert_eq!(found("b.d"), None, "the first fallback with the name is used");
+    assert_eq!(found("e.x"), Some(json!(0)), "roots have precedence over fallbacks");
 }
 
 #[test]
-fn a_path_that_leads_nowhere_is_null() {
+fn a_path_without_a_value_is_null() {
     table([
         ("missing", json!(null)),
         ("missing.a[0].b", json!(null)),
@@ -93,21 +93,21 @@ fn a_path_that_leads_nowhere_is_null() {
         ("none == missing", json!(true)),
     ]);
     let none = json!({"none": null});
-    let scope = Scope::new().fallback(&none);
-    assert_eq!(scope.lookup(&Path::parse("none").expect("a path")), Some(&Value::Null));
-    assert_eq!(scope.lookup(&Path::parse("gone").expect("a path")), None);
+    let scope = ExpressionScope::new().fallback(&none);
+    assert_eq!(scope.lookup(&ValuePath::parse("none").expect("a path")), Some(&Value::Null));
+    assert_eq!(scope.lookup(&ValuePath::parse("gone").expect("a path")), None);
 }
 
 #[test]
-fn words_of_the_language_are_plain_keys_after_a_dot() {
+fn keywords_after_a_dot_are_keys() {
     let data = json!({"in": 1, "true": 2, "null": 3});
-    let scope = Scope::new().root("data", &data);
+    let scope = ExpressionScope::new().root("data", &data);
     let expression = Expression::parse("data.in + data.true + data.null").expect("an expression");
     assert_eq!(expression.evaluate(&scope), Ok(json!(6)));
 }
 
 #[test]
-fn equality_is_that_of_json_except_that_one_is_one_point_zero() {
+fn equality_compares_json_values_and_1_equals_1_0() {
     table([
         ("1 == 1.0", json!(true)),
         ("1 == '1'", json!(false)),
@@ -122,7 +122,7 @@ fn equality_is_that_of_json_except_that_one_is_one_point_zero() {
 }
 
 #[test]
-fn numbers_and_strings_have_an_order_and_nothing_else_has() {
+fn only_numbers_and_strings_can_be_ordered() {
     table([
         ("2 < 10", json!(true)),
         ("2 <= 2.0", json!(true)),
@@ -132,16 +132,16 @@ fn numbers_and_strings_have_an_order_and_nothing_else_has() {
         ("'a' >= 'a'", json!(true)),
         ("items[0].price > 2", json!(true)),
     ]);
-    refused([
-        ("1 < 'a'", "only two numbers or two strings have an order, not a number and a string"),
-        ("missing > 3", "only two numbers or two strings have an order, not null and a number"),
-        ("true <= false", "only two numbers or two strings have an order, not a boolean and a boolean"),
-        ("roles >= variables", "only two numbers or two strings have an order, not an array and an object"),
+    rejected([
+        ("1 < 'a'", "only two numbers or two strings can be ordered, not a number and a string"),
+        ("missing > 3", "only two numbers or two strings can be ordered, not null and a number"),
+        ("true <= false", "only two numbers or two strings can be ordered, not a boolean and a boolean"),
+        ("roles >= variables", "only two numbers or two strings can be ordered, not an array and an object"),
     ]);
 }
 
 #[test]
-fn logic_gives_back_the_deciding_value_and_looks_no_further() {
+fn logic_returns_the_deciding_value_and_skips_the_rest() {
     table([
         ("true && 'yes'", json!("yes")),
         ("0 && 1 < 'a'", json!(0)),
@@ -157,7 +157,7 @@ fn logic_gives_back_the_deciding_value_and_looks_no_further() {
 }
 
 #[test]
-fn arithmetic_is_exact_on_whole_numbers_and_left_to_right() {
+fn arithmetic_is_exact_for_integers_and_left_associative() {
     table([
         ("1 + 2 * 3", json!(7)),
         ("(1 + 2) * 3", json!(9)),
@@ -172,16 +172,16 @@ fn arithmetic_is_exact_on_whole_numbers_and_left_to_right() {
         ("amount * 2 <= 500", json!(true)),
         ("'Dear ' + name + '!'", json!("Dear Ada!")),
     ]);
-    refused([
+    rejected([
         ("1 / 0", "division by zero"),
         ("1 / 0.0", "division by zero"),
         ("1 / -0.0", "division by zero"),
         ("0 / (1 - 1)", "division by zero"),
-        ("big + 1", "the result is too large for a whole number of 64 bits"),
-        ("big * big * big", "the result is too large for a whole number of 64 bits"),
-        ("-big", "the result is too large for a whole number of 64 bits"),
+        ("big + 1", "the result does not fit in a 64-bit integer"),
+        ("big * big * big", "the result does not fit in a 64-bit integer"),
+        ("-big", "the result does not fit in a 64-bit integer"),
         ("1e308 * 10", "the result is too large for a number"),
-        ("1 + 'a'", "`+` joins two numbers or two strings, not a number and a string"),
+        ("1 + 'a'", "`+` needs two numbers or two strings, not a number and a string"),
         ("'a' - 'b'", "`-` needs two numbers, not a string and a string"),
         ("missing * 2", "`*` needs two numbers, not null and a number"),
         ("-name", "`-` needs a number, not a string"),
@@ -189,7 +189,7 @@ fn arithmetic_is_exact_on_whole_numbers_and_left_to_right() {
 }
 
 #[test]
-fn in_finds_elements_keys_and_parts() {
+fn in_finds_elements_keys_and_substrings() {
     table([
         ("'finance' in roles", json!(true)),
         ("7.0 in roles", json!(true)),
@@ -201,7 +201,7 @@ fn in_finds_elements_keys_and_parts() {
         ("'a' in missing", json!(false)),
         ("!('hr' in roles) && name == 'Ada'", json!(true)),
     ]);
-    refused([
+    rejected([
         ("1 in name", "a string cannot contain a number"),
         ("1 in variables", "an object cannot contain a number"),
         ("1 in 1", "a number cannot contain a number"),
@@ -209,9 +209,9 @@ fn in_finds_elements_keys_and_parts() {
 }
 
 #[test]
-fn a_joined_string_has_a_limit() {
+fn the_length_of_a_joined_string_is_limited() {
     let large = json!("x".repeat(EXPRESSION_STRING_BYTES_MAX / 2));
-    let scope = Scope::new().root("large", &large);
+    let scope = ExpressionScope::new().root("large", &large);
     let evaluate = |text: &str| Expression::parse(text).expect("an expression").evaluate(&scope);
     assert!(evaluate("large + large").is_ok());
     let error = evaluate("large + large + 'x'").expect_err("too long");
@@ -219,23 +219,23 @@ fn a_joined_string_has_a_limit() {
 }
 
 #[test]
-fn truth_is_that_of_javascript() {
+fn truthiness_follows_javascript() {
     for falsy in [json!(null), json!(false), json!(0), json!(0.0), json!(-0.0), json!("")] {
         assert!(!truthy(&falsy), "{falsy}");
     }
-    for true_enough in [json!(true), json!(1), json!(-0.5), json!("0"), json!(" "), json!([]), json!({})] {
-        assert!(truthy(&true_enough), "{true_enough}");
+    for truthy_value in [json!(true), json!(1), json!(-0.5), json!("0"), json!(" "), json!([]), json!({})] {
+        assert!(truthy(&truthy_value), "{truthy_value}");
     }
 }
 
 #[test]
-fn a_flaw_says_what_was_expected_and_where() {
-    refused([
+fn a_syntax_error_names_the_expected_token_and_the_position() {
+    rejected([
         ("", "expected a value at position 0"),
         ("amount ==", "expected a value after `==` at position 9"),
         ("amount == == 1", "expected a value after `==`, found `==` at position 10"),
-        ("amount = 1", "a single `=` means nothing here, compare with `==`, at position 7"),
-        ("a & b", "a single `&` means nothing here, write `&&`, at position 2"),
+        ("amount = 1", "a single `=` is not an operator, use `==`, at position 7"),
+        ("a & b", "a single `&` is not an operator, use `&&`, at position 2"),
         ("a b", "expected an operator or the end after `a`, found `b` at position 2"),
         ("(1 + 2", "expected `)` after `2` at position 6"),
         ("1)", "expected an operator or the end after `1`, found `)` at position 1"),
@@ -247,11 +247,11 @@ fn a_flaw_says_what_was_expected_and_where() {
         ("a[0", "expected `]` after `0` at position 3"),
         ("1 < amount < 9", "comparisons cannot be chained, join them with `&&`, at position 11"),
         ("a in", "expected a value after `in` at position 4"),
-        ("'open", "the string is not closed, ' is missing: it begins at position 0"),
+        ("'open", "the closing ' is missing for the string that begins at position 0"),
         (r"a == '\x'", "unknown escape in a string at position 6"),
         (r"'\ud83d'", "unknown escape in a string at position 1"),
-        ("01", "`01` is not a number JSON can hold at position 0"),
-        ("1e999", "`1e999` is not a number JSON can hold at position 0"),
+        ("01", "`01` is not a valid JSON number at position 0"),
+        ("1e999", "`1e999` is not a valid JSON number at position 0"),
         ("2fast", "a name cannot begin with a digit at position 0"),
         ("é == 日 ~", "unexpected `~` at position 10"),
         ("f(1)", "expected an operator or the end after `f`, found `(` at position 1"),
@@ -262,26 +262,30 @@ fn a_flaw_says_what_was_expected_and_where() {
 }
 
 #[test]
-fn a_path_alone_is_no_place_for_operators() {
+fn a_path_rejects_operators() {
     for (text, message) in [
         ("", "expected a name at position 0"),
         ("'a'", "expected a name, found a string at position 0"),
         ("a == 1", "expected `.` or `[` or the end after `a`, found `==` at position 2"),
         ("a-b", "expected `.` or `[` or the end after `a`, found `-` at position 1"),
     ] {
-        assert_eq!(Path::parse(text).expect_err(text).to_string(), message, "{text}");
+        assert_eq!(ValuePath::parse(text).expect_err(text).to_string(), message, "{text}");
     }
 }
 
 #[test]
-fn depth_and_length_are_bounded() {
+fn the_depth_and_the_length_are_limited() {
     let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(value(&nested(EXPRESSION_LEVELS_MAX)), Ok(json!(1)));
     let too_deep = format!("nested deeper than 64 levels at position {}", EXPRESSION_LEVELS_MAX + 1);
     assert_eq!(value(&nested(EXPRESSION_LEVELS_MAX + 1)), Err(too_deep.clone()));
     assert_eq!(value(&format!("{}1", "!".repeat(EXPRESSION_LEVELS_MAX + 1))), Err(too_deep.clone()));
     assert_eq!(value(&format!("{}1", "-".repeat(EXPRESSION_LEVELS_MAX + 1))), Err(too_deep));
-    assert_eq!(value(&format!("{}1", "(1) + ".repeat(300))), Ok(json!(301)), "depth is not length");
+    assert_eq!(
+        value(&format!("{}1", "(1) + ".repeat(300))),
+        Ok(json!(301)),
+        "the depth does not depend on the length"
+    );
 
     let longest = format!("1{}", " ".repeat(EXPRESSION_BYTES_MAX - 1));
     assert_eq!(value(&longest), Ok(json!(1)));
@@ -290,7 +294,7 @@ fn depth_and_length_are_bounded() {
 }
 
 #[test]
-fn garbage_is_refused_or_evaluated_but_never_panics() {
+fn invalid_input_never_panics() {
     let seeds = [
         "a", "1", "'", "\"", "\\", "(", ")", "[", "]", ".", "!", "-", "==", "&&", "||", "in", " ", "é", "🦀",
         "\u{0}", "\u{feff}", "\\u", "e", "9", "true", "'x'", "+", "/", "0", "\n",
@@ -300,7 +304,7 @@ fn garbage_is_refused_or_evaluated_but_never_panics() {
             for third in seeds {
                 let text = format!("{first}{second}{third}");
                 let _ = value(&text);
-                let _ = Path::parse(&text);
+                let _ = ValuePath::parse(&text);
                 let _ = value(&format!("a == '{text}"));
             }
         }
@@ -311,7 +315,7 @@ fn garbage_is_refused_or_evaluated_but_never_panics() {
 }
 
 #[test]
-fn a_chain_as_long_as_the_text_allows_is_evaluated() {
+fn a_chain_of_maximum_length_is_evaluated() {
     for (operator, expected) in [("+", json!(2048)), ("*", json!(1)), ("&&", json!(1)), ("||", json!(1))] {
         let links = (EXPRESSION_BYTES_MAX - 1) / (operator.len() + 1);
         let chain = format!("{}1", format!("1{operator}").repeat(links));

@@ -1,4 +1,4 @@
-//! Cuts the text of an expression into tokens. Knows spelling (quotes, escapes, digits) and no grammar.
+//! The tokenizer of expressions: names, strings, numbers and symbols.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) enum Token {
     End,
 }
 
-/// As the reader wrote it, for messages.
+/// Shows a token in error messages.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -29,11 +29,11 @@ impl fmt::Display for Token {
     }
 }
 
-// Longer symbols first: `<=` must not be read as `<`.
+// Longer symbols come first, so that `<=` is not read as `<`.
 const SYMBOLS: [&str; 18] =
     ["==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "(", ")", "[", "]", ".", "+", "-", "*", "/"];
 
-/// All tokens with their positions; the last is always [`Token::End`].
+/// Returns all tokens with their positions. The last token is always [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ParseError> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return error(EXPRESSION_BYTES_MAX, format!("the text is longer than {EXPRESSION_BYTES_MAX} bytes"));
@@ -56,7 +56,7 @@ pub(super) fn error<T>(position: usize, message: impl Into<String>) -> Result<T,
     Err(ParseError { message: message.into(), position })
 }
 
-/// The token at this position and how many bytes it takes.
+/// Returns the token at this position and its length in bytes.
 fn next(text: &str, position: usize) -> Result<(Token, usize), ParseError> {
     let rest = &text[position..];
     let Some(first) = rest.chars().next() else {
@@ -76,10 +76,8 @@ fn next(text: &str, position: usize) -> Result<(Token, usize), ParseError> {
         return Ok((Token::Symbol(symbol), symbol.len()));
     }
     match first {
-        '=' => error(position, "a single `=` means nothing here, compare with `==`,"),
-        '&' | '|' => {
-            error(position, format!("a single `{first}` means nothing here, write `{first}{first}`,"))
-        }
+        '=' => error(position, "a single `=` is not an operator, use `==`,"),
+        '&' | '|' => error(position, format!("a single `{first}` is not an operator, use `{first}{first}`,")),
         other => error(position, format!("unexpected `{}`", other.escape_debug())),
     }
 }
@@ -102,10 +100,10 @@ fn number(rest: &str, position: usize) -> Result<(Token, usize), ParseError> {
     if rest[bytes..].starts_with(is_name_start) {
         return error(position, "a name cannot begin with a digit");
     }
-    // JSON's own number grammar settles what we accept: no leading zeros, nothing beyond a double.
+    // Only JSON numbers are accepted: no leading zeros, and no numbers beyond the range of a double.
     match serde_json::from_str(&rest[..bytes]) {
         Ok(Value::Number(number)) => Ok((Token::Number(number), bytes)),
-        _ => error(position, format!("`{}` is not a number JSON can hold", &rest[..bytes])),
+        _ => error(position, format!("`{}` is not a valid JSON number", &rest[..bytes])),
     }
 }
 
@@ -124,13 +122,13 @@ fn quoted(rest: &str, quote: char, position: usize) -> Result<(Token, usize), Pa
             return error(position + at, "unknown escape in a string");
         };
         text.push(c);
-        // Every escape is ASCII, so its bytes are its characters.
+        // Escapes are ASCII, so the number of bytes is the number of characters.
         chars.nth(bytes - 1);
     }
-    error(position, format!("the string is not closed, {quote} is missing: it begins"))
+    error(position, format!("the closing {quote} is missing for the string that begins"))
 }
 
-/// What stands after a backslash: the character it means and the bytes it takes.
+/// Returns the character of an escape after the backslash, and the length of the escape in bytes.
 fn escape(rest: &str) -> Option<(char, usize)> {
     let c = rest.chars().next()?;
     let meant = match c {
@@ -146,7 +144,7 @@ fn escape(rest: &str) -> Option<(char, usize)> {
     Some((meant, 1))
 }
 
-/// `u0041`, or a surrogate pair as JSON writes what lies beyond 16 bits: `ud83d\ude00`.
+/// Decodes `u0041`, or a surrogate pair such as `ud83d\ude00` for a character beyond 16 bits.
 fn unicode_escape(rest: &str) -> Option<(char, usize)> {
     let high = hex(rest.get(1..5)?)?;
     if let Some(c) = char::from_u32(high) {
@@ -159,6 +157,6 @@ fn unicode_escape(rest: &str) -> Option<(char, usize)> {
 }
 
 fn hex(digits: &str) -> Option<u32> {
-    // `from_str_radix` alone would take a sign.
+    // `from_str_radix` alone would accept a sign.
     digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }

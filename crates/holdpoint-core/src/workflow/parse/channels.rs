@@ -1,10 +1,10 @@
-//! Declared channels, from their JSON.
+//! Parses the declared channels of a definition.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Reader;
+use super::DefinitionReader;
 use crate::event::Reducer;
 use crate::limits;
 use crate::workflow::{Channel, Variable};
@@ -22,7 +22,7 @@ const MEMBERS: [&str; 10] = [
     "sensitive",
 ];
 
-impl Reader {
+impl DefinitionReader {
     pub(super) fn channels(
         &mut self,
         top: &Map<String, Value>,
@@ -45,7 +45,7 @@ impl Reader {
                 continue;
             };
             if variables.iter().any(|variable| variable.name == *name) {
-                self.flaw(None, at.clone(), "is the name of a variable as well");
+                self.flaw(None, at.clone(), "is also the name of a variable; use another name");
             }
             channels.extend(self.channel(&format!("{at}."), members).map(|channel| (name.clone(), channel)));
         }

@@ -1,9 +1,9 @@
-//! The settings of a workflow and of a node, and the schema of a run's options. Members that mean nothing to us may
-//! be there: tools keep their own.
+//! Parses the settings of a workflow and of a node, and the schema of the options of a run. Unknown settings are
+//! ignored, because tools store their own.
 
 use serde_json::{Map, Value};
 
-use super::Reader;
+use super::DefinitionReader;
 use crate::NodeId;
 use crate::limits;
 use crate::schema::Schema;
@@ -11,12 +11,12 @@ use crate::workflow::Settings;
 
 const LOG_LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
-/// Only told to those who watch, so a word we do not know is as good as any.
+/// Returns the compliance class. Every value is accepted, because clients only display it.
 pub(super) fn compliance_class(top: &Map<String, Value>) -> Option<String> {
     top.get("metadata")?.get("complianceClass")?.as_str().map(str::to_owned)
 }
 
-impl Reader {
+impl DefinitionReader {
     pub(super) fn settings(&mut self, top: &Map<String, Value>) -> Settings {
         let empty = Map::new();
         let map = top.get("settings").and_then(Value::as_object).unwrap_or(&empty);
@@ -31,16 +31,16 @@ impl Reader {
         }
         Settings {
             timeout_ms: timeout_ms.filter(|ms| *ms > 0),
-            max_retries: max_retries.map_or(0, small),
-            max_loopback_iterations: back.map_or(limits::LOOPBACK_ITERATIONS_DEFAULT, small),
+            max_retries: max_retries.map_or(0, to_u32),
+            max_loopback_iterations: back.map_or(limits::LOOPBACK_ITERATIONS_DEFAULT, to_u32),
         }
     }
 
-    /// How often a node is tried again, where it says so itself.
+    /// Returns the number of retries that a node sets.
     pub(super) fn retries(&mut self, node: &NodeId, map: &Map<String, Value>) -> Option<u32> {
         let settings = map.get("settings")?.as_object()?;
         let max = u64::from(limits::RETRIES_MAX);
-        self.count(Some(node), "settings.", settings, "maxRetries", max).map(small)
+        self.count(Some(node), "settings.", settings, "maxRetries", max).map(to_u32)
     }
 
     /// Returns whether the effects of a node need the grants of the gates before it. `grant: "none"` opts out.
@@ -64,7 +64,7 @@ impl Reader {
         (self.compile_schema)(schema).map_err(|why| self.flaw(None, "configurableSchema", why)).ok()
     }
 
-    /// An optional whole number, 0 or more.
+    /// Reads an optional whole number from 0 to `max`.
     pub(super) fn count(
         &mut self,
         node: Option<&NodeId>,
@@ -83,6 +83,6 @@ impl Reader {
     }
 }
 
-fn small(count: u64) -> u32 {
+fn to_u32(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

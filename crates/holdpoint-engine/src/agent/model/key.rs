@@ -1,5 +1,5 @@
-//! Where keys are, and keys while they are used. A key is read for every call, so that one that was changed counts from
-//! then on, and it is never shown.
+//! References to API keys, and the keys themselves. A key is read for every call, so that a changed key takes effect at
+//! once. Keys are never printed.
 
 use std::fmt;
 use std::io::Read;
@@ -9,13 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::BadModel;
-use super::members::Members;
+use super::members::ModelMembers;
 
-/// A text that nobody is shown.
+/// A text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretText(String);
 
-impl Secret {
+impl SecretText {
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -25,38 +26,38 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[hidden]")
     }
 }
 
-/// Where a key is to be found.
+/// The location of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KeyRef {
-    /// A variable of the environment.
+    /// The name of an environment variable.
     Env(String),
-    /// A file with nothing else in it.
+    /// The path of a file that contains only the key.
     File(PathBuf),
 }
 
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
 impl KeyRef {
-    /// `{"env": "NAME"}` or `{"file": "PATH"}`, in a definition that is a file in `base`.
+    /// Parses `{"env": "NAME"}` or `{"file": "PATH"}`, in a definition that is a file in `base`.
     pub(super) fn parse(value: &Value, path: &str, base: Option<&Path>) -> Result<Self, BadModel> {
         const FORM: &str =
-            "must be {\"env\": \"NAME\"} or {\"file\": \"PATH\"}; a key itself has no place here";
+            "must be {\"env\": \"NAME\"} or {\"file\": \"PATH\"}; a key in plain text is not accepted";
         if !value.is_object() {
             return Err(BadModel::new(path, FORM));
         }
         let Some(base) = base else {
             return Err(BadModel::new(path, "is only accepted in the operator's own files"));
         };
-        let mut members = Members::of(value, path)?;
+        let mut members = ModelMembers::of(value, path)?;
         let (env, file) = (members.text("env")?, members.text("file")?);
-        members.end()?;
+        members.reject_unknown()?;
         match (env, file) {
             (Some(name), None) if !name.contains(['=', '\0']) => Ok(Self::Env(name)),
             (None, Some(file)) => Ok(Self::File(base.join(file))),
@@ -64,7 +65,7 @@ impl KeyRef {
         }
     }
 
-    /// With the name of a file that is relative to a folder.
+    /// Resolves the path of a file relative to a folder.
     pub(crate) fn in_folder(self, base: &Path) -> Self {
         match self {
             Self::Env(name) => Self::Env(name),
@@ -72,28 +73,28 @@ impl KeyRef {
         }
     }
 
-    /// The key as it is now. What is said instead may reach whoever sees the run, so that where it was looked for is
-    /// told to the log alone.
-    pub(crate) async fn read(&self) -> Result<Secret, &'static str> {
+    /// Reads the current key. Readers of the run can see the error, so that the location of the key is written to the
+    /// log only.
+    pub(crate) async fn read(&self) -> Result<SecretText, &'static str> {
         let found = match self {
             Self::Env(name) => {
-                std::env::var(name).map_err(|_| "the variable that should hold it is not set to a text")
+                std::env::var(name).map_err(|_| "its environment variable is not set or is not UTF-8")
             }
             Self::File(path) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
-                read.ok().and_then(Result::ok).ok_or("the file that should hold it cannot be read")
+                read.ok().and_then(Result::ok).ok_or("its file cannot be read")
             }
         };
         let usable = found.and_then(|text| match text.trim() {
             "" => Err("it is empty"),
             key if key.chars().any(|c| c.is_control() || !c.is_ascii()) => {
-                Err("it has characters that cannot be sent")
+                Err("it has characters that are not allowed in a header")
             }
-            key => Ok(Secret::new(key)),
+            key => Ok(SecretText::new(key)),
         });
         if let Err(why) = usable {
-            tracing::warn!(place = ?self, why, "a key cannot be used");
+            tracing::warn!(place = ?self, why, "an API key cannot be used");
         }
         usable
     }

@@ -1,5 +1,5 @@
-//! Reads the members of a JSON object one by one, and says where one is wrong. What stands there is never repeated: it
-//! may be a key that somebody put into the wrong place.
+//! Reads the members of a JSON object and names the field of a flaw. Messages never contain the value, which may be a
+//! secret in the wrong field.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use super::BadModel;
 
 #[derive(Debug)]
-pub(super) struct Members<'a> {
+pub(super) struct ModelMembers<'a> {
     path: String,
     members: &'a Map<String, Value>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Members<'a> {
-    /// `path` is where the object stands; empty at the top.
+impl<'a> ModelMembers<'a> {
+    /// Reads an object. `path` is its path in the model; empty at the top.
     pub(super) fn of(value: &'a Value, path: impl Into<String>) -> Result<Self, BadModel> {
         let path = path.into();
         match value {
@@ -23,12 +23,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    pub(super) fn at(&self, name: &str) -> String {
+    pub(super) fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
     pub(super) fn flaw(&self, name: &str, message: impl Into<String>) -> BadModel {
-        BadModel::new(self.at(name), message)
+        BadModel::new(self.path_of(name), message)
     }
 
     pub(super) fn value(&mut self, name: &'static str) -> Option<&'a Value> {
@@ -46,7 +46,7 @@ impl<'a> Members<'a> {
         Ok(Some(parsed))
     }
 
-    /// A text that is not empty.
+    /// Returns a non-empty string.
     pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, BadModel> {
         let text: Option<String> = self.take(name, "a string")?;
         match text {
@@ -74,12 +74,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Nothing else may stand there.
-    pub(super) fn end(self) -> Result<(), BadModel> {
+    /// Rejects members that were not read.
+    pub(super) fn reject_unknown(self) -> Result<(), BadModel> {
         match self.members.keys().find(|name| !self.known.contains(&name.as_str())) {
-            Some(name) => {
-                Err(self.flaw(name, format!("is not known here; there are {}", self.known.join(", "))))
-            }
+            Some(name) => Err(self.flaw(name, format!("is not known; known: {}", self.known.join(", ")))),
             None => Ok(()),
         }
     }

@@ -1,14 +1,14 @@
-//! Models behind any endpoint that speaks chat completions. A reply is read as it comes; what may pass is tried again
-//! within the time that a reply has, and a reply that is complete is never asked for twice.
+//! Models behind any endpoint with the chat completions API. Replies are streamed. Transient errors are retried within
+//! the timeout of the reply; a complete reply is never requested again.
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::key::Secret;
-use super::{BadModel, Delta, Listener, Model, ModelError, Prompt, Reply, Replying};
-use crate::outgoing::{Answer, Body, Method, Outgoing, Request, Url};
+use super::key::SecretText;
+use super::{BadModel, DeltaHandler, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ReplyFuture};
+use crate::outgoing::{Method, Outgoing, OutgoingRequest, ResponseBody, StreamedResponse, Url};
 
 mod assembly;
 mod events;
@@ -18,24 +18,25 @@ mod retry;
 mod settings;
 mod wire;
 
-pub use settings::{HeaderText, Settings};
+pub use settings::{HeaderText, OpenAiSettings};
 
-use assembly::Assembly;
-use events::Events;
-use failure::{Failure, Hidden};
+use assembly::ReplyAssembly;
+use events::EventParser;
+use failure::{AttemptFailure, HiddenSecrets};
 
-/// How much more a reply takes on the wire than what it says: each word comes in an envelope.
+/// The bytes on the wire per byte of content: each word has a JSON envelope.
 const ENVELOPE_FACTOR: usize = 128;
-/// How much one event, or a document, may take beyond what it says.
+/// The limit of one event or document, as a factor of the limit for content, and the bytes added to it.
 const EVENT_FACTOR: usize = 8;
 const EVENT_BYTES_EXTRA: usize = 64 * 1024;
-/// What is read of an answer that is an error.
+/// The number of bytes read of an error response.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
-/// How long is waited for the costs of a reply that is complete.
+/// The longest wait for the token counts of a complete reply.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// A model behind an endpoint with the chat completions API.
 pub struct OpenAi {
-    settings: Settings,
+    settings: OpenAiSettings,
     url: Url,
     outgoing: Outgoing,
 }
@@ -47,58 +48,67 @@ impl fmt::Debug for OpenAi {
 }
 
 impl OpenAi {
-    /// Calls go where the policy of `outgoing` lets them, which is the choice of whoever made it.
-    pub fn new(settings: Settings, outgoing: Outgoing) -> Result<Self, BadModel> {
+    /// Creates a model. The policy of `outgoing` must allow the address in `settings`.
+    pub fn new(settings: OpenAiSettings, outgoing: Outgoing) -> Result<Self, BadModel> {
         let flaw = |message: String| BadModel::new("baseUrl", message);
         let mut url = outgoing.check_url(&settings.base_url).map_err(|refused| flaw(refused.to_string()))?;
         url.path_segments_mut()
-            .map_err(|()| flaw("must be able to have a path".to_owned()))?
+            .map_err(|()| flaw("must be a URL that can have a path".to_owned()))?
             .pop_if_empty()
             .extend(["chat", "completions"]);
         Ok(Self { settings, url, outgoing })
     }
 
-    async fn reply(&self, prompt: &Prompt, listener: Listener<'_>) -> Result<Reply, ModelError> {
+    async fn reply(
+        &self,
+        prompt: &ModelPrompt,
+        listener: DeltaHandler<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let until = Instant::now() + Duration::from_millis(self.settings.timeout_ms);
         let body = request::body(&self.settings, prompt);
         let mut failed = 0;
         loop {
-            let mut heard = false;
-            let mut listening = |delta| {
-                heard = true;
+            let mut has_deltas = false;
+            let mut forward = |delta| {
+                has_deltas = true;
                 listener(delta);
             };
-            let failure = match self.attempt(&body, until, &mut listening).await {
+            let failure = match self.attempt(&body, until, &mut forward).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
-            let Some(wait) = self.wait(failed, &failure, until) else { return Err(failure.error) };
-            tracing::debug!(model = %self.settings.model, error = %failure.error, ?wait, "a model is asked again");
-            if heard {
-                listener(Delta::Restarted);
+            let Some(wait) = self.retry_delay(failed, &failure, until) else { return Err(failure.error) };
+            tracing::debug!(model = %self.settings.model, error = %failure.error, ?wait, "retrying a call of a model");
+            if has_deltas {
+                listener(ReplyDelta::Restarted);
             }
             tokio::time::sleep(wait).await;
             failed += 1;
         }
     }
 
-    fn wait(&self, failed: u32, failure: &Failure, until: Instant) -> Option<Duration> {
-        if !failure.again || u64::from(failed) >= self.settings.retries {
+    fn retry_delay(&self, failed: u32, failure: &AttemptFailure, until: Instant) -> Option<Duration> {
+        if !failure.is_retryable || u64::from(failed) >= self.settings.retries {
             return None;
         }
-        let asked_ms = match &failure.error {
+        let requested_ms = match &failure.error {
             ModelError::Unavailable { retry_after_ms, .. } => *retry_after_ms,
             _ => None,
         };
         let base = Duration::from_millis(self.settings.retry_base_ms);
         let left = until.saturating_duration_since(Instant::now());
-        retry::wait(failed, base, asked_ms, left, retry::jitter())
+        retry::delay(failed, base, requested_ms, left, retry::jitter())
     }
 
-    async fn attempt(&self, body: &[u8], until: Instant, listener: Listener<'_>) -> Result<Reply, Failure> {
+    async fn attempt(
+        &self,
+        body: &[u8],
+        until: Instant,
+        listener: DeltaHandler<'_>,
+    ) -> Result<ModelReply, AttemptFailure> {
         let (headers, hidden) = self.headers().await?;
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let request = Request {
+        let request = OutgoingRequest {
             method: Method::Post,
             url: self.url.to_string(),
             headers,
@@ -108,31 +118,31 @@ impl OpenAi {
         };
         let idle = Duration::from_millis(self.settings.idle_timeout_ms);
         let answer = self.outgoing.stream(request, idle).await;
-        let mut answer = answer.map_err(|error| self.failed(error, until))?;
+        let mut answer = answer.map_err(|error| self.call_failure(error, until))?;
         if !(200..300).contains(&answer.status) {
-            return Err(refusal(&mut answer, &hidden).await);
+            return Err(read_error(&mut answer, &hidden).await);
         }
         self.read(&mut answer.body, until, &hidden, listener).await
     }
 
-    /// With everything in them that must not be told.
-    async fn headers(&self) -> Result<(Vec<(String, String)>, Hidden), Failure> {
-        let missing = |why: &str| Failure::for_good(ModelError::Unauthorized(why.to_owned()));
+    /// Returns the headers of a request, and the secrets in them.
+    async fn headers(&self) -> Result<(Vec<(String, String)>, HiddenSecrets), AttemptFailure> {
+        let missing = |why: &str| AttemptFailure::permanent(ModelError::Unauthorized(why.to_owned()));
         let accept = if self.settings.stream { "text/event-stream" } else { "application/json" };
         let mut headers = vec![
             ("content-type".to_owned(), "application/json".to_owned()),
             ("accept".to_owned(), accept.to_owned()),
         ];
-        let mut hidden = Hidden::default();
-        // Some endpoints take keys there.
-        self.url.query_pairs().for_each(|(_, value)| hidden.add(Secret::new(value)));
+        let mut hidden = HiddenSecrets::default();
+        // Some endpoints have keys in the query.
+        self.url.query_pairs().for_each(|(_, value)| hidden.add(SecretText::new(value)));
         if let Some(key) = &self.settings.api_key {
             let key = key.read().await.map_err(missing)?;
             headers.push(("authorization".to_owned(), format!("Bearer {}", key.expose())));
             hidden.add(key);
         }
         for (name, text) in &self.settings.headers {
-            let text: Secret = match text {
+            let text: SecretText = match text {
                 HeaderText::Text(text) => text.clone(),
                 HeaderText::Key(key) => key.read().await.map_err(missing)?,
             };
@@ -146,18 +156,18 @@ impl OpenAi {
     /// A stream of events, or a document: no event begins with a brace.
     async fn read(
         &self,
-        body: &mut Body,
+        body: &mut ResponseBody,
         until: Instant,
-        hidden: &Hidden,
-        listener: Listener<'_>,
-    ) -> Result<Reply, Failure> {
+        hidden: &HiddenSecrets,
+        listener: DeltaHandler<'_>,
+    ) -> Result<ModelReply, AttemptFailure> {
         let most = self.settings.reply_bytes_max;
         let event_bytes_max = most.saturating_mul(EVENT_FACTOR).saturating_add(EVENT_BYTES_EXTRA);
-        let mut assembly = Assembly::new(most);
-        let mut events = Events::new(event_bytes_max);
+        let mut assembly = ReplyAssembly::new(most);
+        let mut events = EventParser::new(event_bytes_max);
         let mut document: Option<Vec<u8>> = None;
         let mut begun = false;
-        while let Some(piece) = self.piece(body, &assembly, until).await? {
+        while let Some(piece) = self.next_bytes(body, &assembly, until).await? {
             let first = piece.iter().find(|byte| !byte.is_ascii_whitespace()).filter(|_| !begun);
             begun = begun || first.is_some();
             if first == Some(&b'{') {
@@ -166,14 +176,15 @@ impl OpenAi {
             if let Some(document) = &mut document {
                 document.extend_from_slice(&piece);
                 if document.len() > event_bytes_max {
-                    return Err(Failure::too_large(most));
+                    return Err(AttemptFailure::too_large(most));
                 }
                 continue;
             }
             let was_complete = assembly.is_complete();
-            let taken = events.push(&piece).map_err(|_| Failure::too_large(most)).and_then(|complete| {
-                complete.iter().try_for_each(|data| take(&mut assembly, data, hidden, listener))
-            });
+            let taken =
+                events.push(&piece).map_err(|_| AttemptFailure::too_large(most)).and_then(|complete| {
+                    complete.iter().try_for_each(|data| add_event(&mut assembly, data, hidden, listener))
+                });
             match taken {
                 Ok(()) if !assembly.is_done() => {}
                 Err(failure) if !was_complete => return Err(failure),
@@ -181,71 +192,73 @@ impl OpenAi {
             }
         }
         match document {
-            Some(document) => assembly.document(&document, hidden, listener)?,
+            Some(document) => assembly.add_document(&document, hidden, listener)?,
             None if assembly.is_done() => {}
-            // Half an event is what a cut leaves; whether the reply was complete without it is seen at its end.
+            // A closed connection can leave an incomplete event. `finish` checks if the reply is complete without it.
             None => {
-                if let Some(data) = events.end()
-                    && let Err(failure) = take(&mut assembly, &data, hidden, listener)
-                    && !is_cut(&failure)
+                if let Some(data) = events.finish()
+                    && let Err(failure) = add_event(&mut assembly, &data, hidden, listener)
+                    && !is_incomplete_reply(&failure)
                 {
                     return Err(failure);
                 }
             }
         }
-        assembly.end(&self.settings.model, hidden)
+        assembly.finish(&self.settings.model, hidden)
     }
 
-    /// The next bytes. A reply that is complete is not lost any more, whatever becomes of the rest.
-    async fn piece(
+    /// Reads the next bytes. After the reply is complete, errors count as the end of the body.
+    async fn next_bytes(
         &self,
-        body: &mut Body,
-        assembly: &Assembly,
+        body: &mut ResponseBody,
+        assembly: &ReplyAssembly,
         until: Instant,
-    ) -> Result<Option<bytes::Bytes>, Failure> {
+    ) -> Result<Option<bytes::Bytes>, AttemptFailure> {
         if assembly.is_complete() {
             let rest = tokio::time::timeout(LINGER, body.next()).await;
             return Ok(rest.ok().and_then(Result::ok).flatten());
         }
         body.next().await.map_err(|error| match error {
             crate::outgoing::Error::Broken { .. } => {
-                Failure::bad_reply("the connection broke before it was complete")
+                AttemptFailure::bad_reply("the connection was closed before the reply was complete")
             }
-            error => self.failed(error, until),
+            error => self.call_failure(error, until),
         })
     }
 
-    fn failed(&self, error: crate::outgoing::Error, until: Instant) -> Failure {
-        // The call was given whole milliseconds, so it may end a little before.
+    fn call_failure(&self, error: crate::outgoing::Error, until: Instant) -> AttemptFailure {
+        // The timeout of the call was rounded to milliseconds, so that it may end slightly early.
         let over = until.saturating_duration_since(Instant::now()) < Duration::from_millis(2);
         let over = over.then_some(self.settings.timeout_ms);
-        Failure::of_call(error, over)
+        AttemptFailure::from_call(error, over)
     }
 }
 
 impl Model for OpenAi {
-    fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a> {
+    fn reply<'a>(&'a self, prompt: &'a ModelPrompt, listener: DeltaHandler<'a>) -> ReplyFuture<'a> {
         Box::pin(self.reply(prompt, listener))
     }
 }
 
-/// One event. Nothing that follows a complete reply can spoil it.
-fn take(
-    assembly: &mut Assembly,
+/// Adds an event to the reply. Errors after a complete reply are ignored.
+fn add_event(
+    assembly: &mut ReplyAssembly,
     data: &[u8],
-    hidden: &Hidden,
-    listener: Listener<'_>,
-) -> Result<(), Failure> {
+    hidden: &HiddenSecrets,
+    listener: DeltaHandler<'_>,
+) -> Result<(), AttemptFailure> {
     let was_complete = assembly.is_complete();
-    assembly.event(data, hidden, listener).or_else(|failure| if was_complete { Ok(()) } else { Err(failure) })
+    assembly
+        .add_event(data, hidden, listener)
+        .or_else(|failure| if was_complete { Ok(()) } else { Err(failure) })
 }
 
-fn is_cut(failure: &Failure) -> bool {
-    matches!(failure.error, ModelError::BadReply(_)) && failure.again
+fn is_incomplete_reply(failure: &AttemptFailure) -> bool {
+    matches!(failure.error, ModelError::BadReply(_)) && failure.is_retryable
 }
 
-/// An answer with another status than success. What cannot be read of it is not missed.
-async fn refusal(answer: &mut Answer, hidden: &Hidden) -> Failure {
+/// Reads an error response. Errors while reading its body are ignored.
+async fn read_error(answer: &mut StreamedResponse, hidden: &HiddenSecrets) -> AttemptFailure {
     let mut body = Vec::new();
     while let Ok(Some(piece)) = answer.body.next().await {
         body.extend_from_slice(&piece);
@@ -253,6 +266,6 @@ async fn refusal(answer: &mut Answer, hidden: &Hidden) -> Failure {
             break;
         }
     }
-    let asked_ms = failure::asked_wait_ms(&answer.headers);
-    Failure::said(Some(answer.status), &String::from_utf8_lossy(&body), asked_ms, hidden)
+    let requested_ms = failure::requested_wait_ms(&answer.headers);
+    AttemptFailure::from_response(Some(answer.status), &String::from_utf8_lossy(&body), requested_ms, hidden)
 }

@@ -1,5 +1,5 @@
-//! A model that says what a script says: for tests, examples, and trying an agent without any model. It knows nothing
-//! but its prompt, so the same prompt always gets the same reply.
+//! A model that replies from a script, for tests, examples and trials without a real model. It has no state: the same
+//! prompt always gets the same reply.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,61 +8,63 @@ use holdpoint_core::agent::{CallRequest, Usage};
 use holdpoint_core::parse_strict;
 use serde_json::{Map, Value};
 
-use super::members::Members;
-use super::{BadModel, Delta, Finish, Listener, Model, ModelError, Prompt, Reply, Replying};
+use super::members::ModelMembers;
+use super::{
+    BadModel, DeltaHandler, FinishReason, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ReplyFuture,
+};
 
-mod scene;
+mod prompt_summary;
 
-use scene::Scene;
+use prompt_summary::PromptSummary;
 
 const DELAY_MS_MAX: u64 = 600_000;
 const SCRIPT_BYTES_MAX: u64 = 4 * 1024 * 1024;
-const LAST_WORDS: &str = "Done.";
+const DEFAULT_TEXT: &str = "Done.";
 
-/// Replies by number: the first reply of a run is the first entry, and so on. An entry has alternatives, of which the
-/// first whose condition holds is taken.
+/// A scripted model. Reply `n` of a run comes from entry `n`. An entry has alternatives; the first one whose condition
+/// holds is used.
 #[derive(Clone, Debug)]
-pub struct Scripted {
-    entries: Vec<Vec<Step>>,
+pub struct ScriptedModel {
+    entries: Vec<Vec<ScriptedReply>>,
 }
 
 #[derive(Clone, Debug)]
-struct Step {
-    when: Condition,
-    /// How the text comes; without pauses in words.
+struct ScriptedReply {
+    when: ReplyCondition,
+    /// The parts of the text, with a delay before each. Each part is sent word by word.
     pieces: Vec<String>,
     calls: Vec<CallRequest>,
     confidence: Option<f64>,
     usage: Usage,
-    error: Option<Mishap>,
-    /// Before a reply, or before each of its pieces.
+    error: Option<ScriptedError>,
+    /// The delay before each piece, or before a reply without text.
     delay_ms: u64,
 }
 
-/// Texts to be found, whatever their case. All of them.
+/// Texts that the prompt must contain, ignoring case. All of them must be found.
 #[derive(Clone, Debug, Default)]
-struct Condition {
+struct ReplyCondition {
     result: Option<String>,
     user: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Mishap {
+enum ScriptedError {
     Unavailable,
     Timeout,
     Overflow,
     Refused,
 }
 
-impl Scripted {
-    /// `{"steps": […]}`, or `{"file": "…"}` in a definition that is a file in `base`; the file holds either the same
-    /// object or the list alone.
+impl ScriptedModel {
+    /// Parses `{"steps": […]}`, or `{"file": "…"}` in a definition that is a file in `base`. The file contains either
+    /// the same object or only the list.
     pub fn parse(model: &Value, base: Option<&Path>) -> Result<Self, BadModel> {
-        let mut members = Members::of(model, "")?;
+        let mut members = ModelMembers::of(model, "")?;
         members.value("provider");
         let (steps, file) = (members.value("steps"), members.text("file")?);
-        members.end()?;
+        members.reject_unknown()?;
         match (steps, file) {
             (Some(steps), None) => Self::of_steps(steps, "steps"),
             (None, Some(file)) => {
@@ -75,7 +77,7 @@ impl Scripted {
                     BadModel::new("file", format!("{place}{}", flaw.message))
                 })
             }
-            _ => Err(BadModel::new("steps", "must be there, or \"file\" instead of it")),
+            _ => Err(BadModel::new("steps", "is missing; give steps or file")),
         }
     }
 
@@ -87,13 +89,13 @@ impl Scripted {
         }
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let document =
-            parse_strict(&bytes).map_err(|error| BadModel::new("", format!("is no JSON: {error}")))?;
+            parse_strict(&bytes).map_err(|error| BadModel::new("", format!("is not valid JSON: {error}")))?;
         if document.is_array() {
             return Self::of_steps(&document, "steps");
         }
-        let mut members = Members::of(&document, "")?;
+        let mut members = ModelMembers::of(&document, "")?;
         let steps = members.value("steps").ok_or_else(|| BadModel::new("steps", "is missing"))?;
-        members.end()?;
+        members.reject_unknown()?;
         Self::of_steps(steps, "steps")
     }
 
@@ -105,31 +107,35 @@ impl Scripted {
                 Value::Array(several) => several
                     .iter()
                     .enumerate()
-                    .map(|(at, step)| Step::parse(step, &format!("{path}[{at}]")))
+                    .map(|(at, step)| ScriptedReply::parse(step, &format!("{path}[{at}]")))
                     .collect(),
-                one => Step::parse(one, &path).map(|step| vec![step]),
+                one => ScriptedReply::parse(one, &path).map(|step| vec![step]),
             }
         };
         Ok(Self { entries: steps.iter().enumerate().map(entry).collect::<Result<_, _>>()? })
     }
 
-    async fn reply(&self, prompt: &Prompt, listener: Listener<'_>) -> Result<Reply, ModelError> {
-        let scene = Scene::of(prompt);
+    async fn reply(
+        &self,
+        prompt: &ModelPrompt,
+        listener: DeltaHandler<'_>,
+    ) -> Result<ModelReply, ModelError> {
+        let scene = PromptSummary::of(prompt);
         let entry = usize::try_from(prompt.step).ok().and_then(|at| self.entries.get(at));
         let Some(step) = entry.and_then(|entry| entry.iter().find(|step| step.when.holds(&scene))) else {
-            listener(Delta::Text(LAST_WORDS.to_owned()));
-            return Ok(Reply {
-                text: LAST_WORDS.to_owned(),
+            listener(ReplyDelta::Text(DEFAULT_TEXT.to_owned()));
+            return Ok(ModelReply {
+                text: DEFAULT_TEXT.to_owned(),
                 model: "scripted".to_owned(),
-                ..Reply::default()
+                ..ModelReply::default()
             });
         };
-        step.perform(&scene, listener).await
+        step.produce(&scene, listener).await
     }
 }
 
-impl Model for Scripted {
-    fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a> {
+impl Model for ScriptedModel {
+    fn reply<'a>(&'a self, prompt: &'a ModelPrompt, listener: DeltaHandler<'a>) -> ReplyFuture<'a> {
         Box::pin(self.reply(prompt, listener))
     }
 
@@ -138,15 +144,16 @@ impl Model for Scripted {
     }
 }
 
-impl Step {
+impl ScriptedReply {
     fn parse(value: &Value, path: &str) -> Result<Self, BadModel> {
-        let mut members = Members::of(value, path)?;
+        let mut members = ModelMembers::of(value, path)?;
         let when = match members.value("if") {
-            Some(condition) => Condition::parse(condition, &members.at("if"))?,
-            None => Condition::default(),
+            Some(condition) => ReplyCondition::parse(condition, &members.path_of("if"))?,
+            None => ReplyCondition::default(),
         };
-        let calls =
-            members.value("calls").map_or(Ok(Vec::new()), |calls| parse_calls(calls, &members.at("calls")));
+        let calls = members
+            .value("calls")
+            .map_or(Ok(Vec::new()), |calls| parse_calls(calls, &members.path_of("calls")));
         let step = Self {
             when,
             pieces: parse_text(&mut members)?,
@@ -159,37 +166,41 @@ impl Step {
         if step.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return Err(members.flaw("confidence", "must be a number from 0 to 1"));
         }
-        members.end()?;
+        members.reject_unknown()?;
         Ok(step)
     }
 
-    async fn perform(&self, scene: &Scene, listener: Listener<'_>) -> Result<Reply, ModelError> {
+    async fn produce(
+        &self,
+        scene: &PromptSummary,
+        listener: DeltaHandler<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let mut text = String::new();
-        // What says nothing, or fails, takes its time too.
-        let silence = String::new();
-        let pieces = if self.pieces.is_empty() { std::slice::from_ref(&silence) } else { &self.pieces };
+        // A reply without text, or one that fails, has the delay too.
+        let empty = String::new();
+        let pieces = if self.pieces.is_empty() { std::slice::from_ref(&empty) } else { &self.pieces };
         for piece in pieces {
             if self.delay_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(self.delay_ms)).await;
             }
-            let piece = scene.fill(piece);
-            piece.split_inclusive(' ').for_each(|word| listener(Delta::Text(word.to_owned())));
+            let piece = scene.fill_placeholders(piece);
+            piece.split_inclusive(' ').for_each(|word| listener(ReplyDelta::Text(word.to_owned())));
             text.push_str(&piece);
         }
-        if let Some(mishap) = self.error {
-            return Err(mishap.error(self.delay_ms));
+        if let Some(error) = self.error {
+            return Err(error.to_model_error(self.delay_ms));
         }
         let filled =
-            |call: &CallRequest| CallRequest { arguments: scene.fill_all(&call.arguments), ..call.clone() };
+            |call: &CallRequest| CallRequest { arguments: scene.fill_value(&call.arguments), ..call.clone() };
         let calls: Vec<CallRequest> = self.calls.iter().map(filled).collect();
         for (index, call) in calls.iter().enumerate() {
             let id = Some(call.id.clone()).filter(|id| !id.is_empty());
             let (name, arguments) = (Some(call.name.clone()), call.arguments.to_string());
-            listener(Delta::Call { index, id, name, arguments });
+            listener(ReplyDelta::Call { index, id, name, arguments });
         }
-        Ok(Reply {
+        Ok(ModelReply {
             text,
-            finish: if calls.is_empty() { Finish::Stop } else { Finish::Calls },
+            finish: if calls.is_empty() { FinishReason::Stop } else { FinishReason::Calls },
             calls,
             usage: self.usage,
             model: "scripted".to_owned(),
@@ -198,12 +209,12 @@ impl Step {
     }
 }
 
-/// Whole, or in the pieces in which it is said.
-fn parse_text(members: &mut Members<'_>) -> Result<Vec<String>, BadModel> {
+/// Parses the text: whole in `text`, or in parts in `pieces`.
+fn parse_text(members: &mut ModelMembers<'_>) -> Result<Vec<String>, BadModel> {
     let text: Option<String> = members.take("text", "a string")?;
     let pieces: Option<Vec<String>> = members.take("pieces", "a list of strings")?;
     match (text, pieces) {
-        (Some(_), Some(_)) => Err(members.flaw("pieces", "cannot stand beside \"text\"")),
+        (Some(_), Some(_)) => Err(members.flaw("pieces", "cannot be combined with \"text\"")),
         (text, pieces) => Ok(pieces.unwrap_or_else(|| text.into_iter().collect())),
     }
 }
@@ -211,27 +222,27 @@ fn parse_text(members: &mut Members<'_>) -> Result<Vec<String>, BadModel> {
 fn parse_calls(value: &Value, path: &str) -> Result<Vec<CallRequest>, BadModel> {
     let Value::Array(calls) = value else { return Err(BadModel::new(path, "must be a list")) };
     let parse = |(at, call): (usize, &Value)| {
-        let mut members = Members::of(call, format!("{path}[{at}]"))?;
+        let mut members = ModelMembers::of(call, format!("{path}[{at}]"))?;
         let name = members.needed_text("name")?;
         let id: Option<String> = members.text("id")?;
         let arguments: Option<Map<String, Value>> = members.take("arguments", "an object")?;
-        members.end()?;
+        members.reject_unknown()?;
         let arguments = Value::Object(arguments.unwrap_or_default());
         Ok(CallRequest { id: id.unwrap_or_default(), name, arguments })
     };
     calls.iter().enumerate().map(parse).collect()
 }
 
-impl Condition {
+impl ReplyCondition {
     fn parse(value: &Value, path: &str) -> Result<Self, BadModel> {
-        let mut members = Members::of(value, path)?;
+        let mut members = ModelMembers::of(value, path)?;
         let condition =
             Self { result: members.text("lastToolResultContains")?, user: members.text("userSays")? };
-        members.end()?;
+        members.reject_unknown()?;
         Ok(condition)
     }
 
-    fn holds(&self, scene: &Scene) -> bool {
+    fn holds(&self, scene: &PromptSummary) -> bool {
         let found = |wanted: &Option<String>, text: &str| {
             wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(&wanted.to_lowercase()))
         };
@@ -239,9 +250,9 @@ impl Condition {
     }
 }
 
-impl Mishap {
-    fn error(self, delay_ms: u64) -> ModelError {
-        let message = "the script says so".to_owned();
+impl ScriptedError {
+    fn to_model_error(self, delay_ms: u64) -> ModelError {
+        let message = "the script returns this error".to_owned();
         match self {
             Self::Unavailable => ModelError::Unavailable { message, retry_after_ms: None },
             Self::Timeout => ModelError::TimedOut(delay_ms),

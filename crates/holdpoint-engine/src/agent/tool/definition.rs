@@ -1,4 +1,4 @@
-//! The `tools` of an agent's definition, from JSON. What is wrong is told with the place where it is.
+//! Parses the `tools` of an agent definition. Flaws name their field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,18 +9,20 @@ use holdpoint_core::{WorkflowId, check_schema};
 use serde_json::{Map, Value};
 
 use super::http::HttpTool;
-use super::mcp::{Offer, Programs};
+use super::mcp::{McpServers, McpTools};
 use super::scripted::ScriptedTool;
-use super::secret::Secret;
-use super::set::{Origin, Tools, WorkflowTool};
+use super::secret::SecretRef;
+use super::set::{ToolOrigin, Tools, WorkflowTool};
 use super::{NAME_CHARS_MAX, Toolbox, is_name};
 use crate::outgoing::Outgoing;
 
-/// Why tools cannot be had as they are defined.
+/// A flaw of the `tools` of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {message}")]
 pub struct BadTools {
+    /// The path of the field, such as `tools[0].url`.
     pub field: String,
+    /// The reason why the field is invalid.
     pub message: String,
 }
 
@@ -30,38 +32,44 @@ impl BadTools {
     }
 }
 
-/// The first member that only an operator may write: one that starts a program, or that reads the machine's
-/// environment or files. Definitions that come over the network are held against this first.
+/// Returns the first member that only an operator may set: one that starts a program, or that reads environment
+/// variables or files of the machine. Definitions that arrive over the network are checked with this first.
 pub fn only_for_operators(tools: &Value) -> Option<BadTools> {
     let tools = tools.as_array()?;
     tools.iter().enumerate().find_map(|(index, tool)| {
         let at = format!("tools[{index}]");
         if tool.get("command").is_some() {
-            return Some(BadTools::new(format!("{at}.command"), "is for operators: it starts a program"));
+            return Some(BadTools::new(
+                format!("{at}.command"),
+                "is reserved for operators: it starts a program",
+            ));
         }
         ["headers", "env"].into_iter().find_map(|member| {
             let texts = tool.get(member)?.as_object()?;
             let (name, _) = texts.iter().find(|(_, value)| !value.is_string())?;
-            Some(BadTools::new(format!("{at}.{member}.{name}"), "is for operators: it reads a secret"))
+            Some(BadTools::new(
+                format!("{at}.{member}.{name}"),
+                "is reserved for operators: it reads a secret",
+            ))
         })
     })
 }
 
 /// The dependencies for building the tools of a definition.
 #[derive(Clone, Copy)]
-pub(crate) struct Workbench<'a> {
+pub(crate) struct ToolDependencies<'a> {
     /// The folder that paths are relative to, and in which programs are started.
     pub base: Option<&'a Path>,
     pub outgoing: &'a Outgoing,
     /// The tools of type `rust`, by name.
     pub rust: &'a BTreeMap<String, Arc<dyn Toolbox>>,
     /// The MCP servers that definitions share.
-    pub programs: &'a Programs,
+    pub mcp_servers: &'a McpServers,
 }
 
 impl Tools {
-    /// `base` is the folder that paths are relative to, and in which programs are started. `rust` is what tools of
-    /// type `rust` are by name.
+    /// Builds the tools of a definition. `base` is the folder that paths are relative to, and in which programs are
+    /// started. `rust` has the tools of type `rust` by name.
     pub fn from_definition(
         tools: &Value,
         base: Option<&Path>,
@@ -70,41 +78,44 @@ impl Tools {
     ) -> Result<Self, BadTools> {
         let Some(list) = tools.as_array() else { return Err(BadTools::new("tools", "must be a list")) };
         let list = list.iter().map(|tool| (tool.clone(), None)).collect();
-        Self::from_connections(list, Workbench { base, outgoing, rust, programs: &Programs::new(None) })
+        Self::from_connections(
+            list,
+            ToolDependencies { base, outgoing, rust, mcp_servers: &McpServers::new(None) },
+        )
     }
 
-    /// Makes the tools of a definition, each with the connection that it uses.
+    /// Builds the tools of a definition, each with the connection that it uses.
     pub(crate) fn from_connections(
-        list: Vec<(Value, Option<Origin>)>,
-        bench: Workbench<'_>,
+        list: Vec<(Value, Option<ToolOrigin>)>,
+        dependencies: ToolDependencies<'_>,
     ) -> Result<Self, BadTools> {
         if list.len() > TOOLS_MAX {
             return Err(BadTools::new("tools", format!("must not be more than {TOOLS_MAX}")));
         }
-        let Workbench { base, outgoing, rust, .. } = bench;
+        let ToolDependencies { base, outgoing, rust, .. } = dependencies;
         let mut found = Self::default();
         for (index, (tool, origin)) in list.into_iter().enumerate() {
-            let members = Members::of(&tool, &format!("tools[{index}]"))?;
+            let members = ToolMembers::of(&tool, &format!("tools[{index}]"))?;
             let (name, origin) = (members.name()?, origin.map(Arc::new));
-            let fresh = match members.needed_text("type")? {
+            let is_free = match members.needed_text("type")? {
                 "mcp" => {
-                    let offer = Offer::parse(&members, name, origin.as_deref(), bench)?;
-                    found.add_several(name, origin, Arc::new(offer))
+                    let tools = McpTools::parse(&members, name, origin.as_deref(), dependencies)?;
+                    found.add_several(name, origin, Arc::new(tools))
                 }
                 "http" => {
                     found.add_one(name, origin, Arc::new(HttpTool::parse(&members, name, base, outgoing)?))
                 }
                 "workflow" if origin.as_ref().is_some_and(|origin| origin.rules.is_some()) => {
                     return Err(
-                        members.bad("use", "names a connection with rules; a workflow cannot have them")
+                        members.bad("use", "names a connection with rules, which a workflow cannot have")
                     );
                 }
-                "workflow" => found.add_workflow(workflow(&members, name)?),
+                "workflow" => found.add_workflow(parse_workflow_tool(&members, name)?),
                 "scripted" => found.add_one(name, origin, Arc::new(ScriptedTool::parse(&members, name)?)),
-                "rust" => found.add_several(name, origin, in_rust(&members, name, rust)?),
+                "rust" => found.add_several(name, origin, find_rust_tool(&members, name, rust)?),
                 _ => return Err(members.bad("type", "must be mcp, http, workflow, scripted or rust")),
             };
-            if !fresh {
+            if !is_free {
                 return Err(members.bad("name", TAKEN));
             }
         }
@@ -114,8 +125,8 @@ impl Tools {
 
 const TOOLS_MAX: usize = 128;
 
-fn workflow(members: &Members<'_>, name: &str) -> Result<WorkflowTool, BadTools> {
-    members.only(&["type", "name", "workflowId", "description", "parameters"])?;
+fn parse_workflow_tool(members: &ToolMembers<'_>, name: &str) -> Result<WorkflowTool, BadTools> {
+    members.reject_unknown(&["type", "name", "workflowId", "description", "parameters"])?;
     let workflow = WorkflowId::parse(members.needed_text("workflowId")?);
     let parameters = members.value("parameters").map(|_| members.schema("parameters"));
     Ok(WorkflowTool {
@@ -126,7 +137,7 @@ fn workflow(members: &Members<'_>, name: &str) -> Result<WorkflowTool, BadTools>
     })
 }
 
-/// What is wrong with tools that can be told without reaching one: a name that two have, and workflows.
+/// Returns the first flaw that can be found without connections: a repeated name, or an invalid workflow tool.
 pub(in crate::agent) fn declared_flaw(tools: &[Value]) -> Option<BadTools> {
     let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
     let mut taken = BTreeSet::new();
@@ -138,7 +149,8 @@ pub(in crate::agent) fn declared_flaw(tools: &[Value]) -> Option<BadTools> {
         if tool.get("type").and_then(Value::as_str) != Some("workflow") {
             return None;
         }
-        let parsed = Members::of(tool, &at).and_then(|members| workflow(&members, members.name()?));
+        let parsed =
+            ToolMembers::of(tool, &at).and_then(|members| parse_workflow_tool(&members, members.name()?));
         parsed.err()
     })
 }
@@ -155,30 +167,30 @@ pub(in crate::agent) fn schema_flaw(tools: &[Value]) -> Option<BadTools> {
 
 const TAKEN: &str = "is the name of another tool of this agent";
 
-fn in_rust(
-    members: &Members<'_>,
+fn find_rust_tool(
+    members: &ToolMembers<'_>,
     name: &str,
     rust: &BTreeMap<String, Arc<dyn Toolbox>>,
 ) -> Result<Arc<dyn Toolbox>, BadTools> {
-    members.only(&["type", "name"])?;
-    rust.get(name).cloned().ok_or_else(|| members.bad("name", "is not a tool that this program has"))
+    members.reject_unknown(&["type", "name"])?;
+    rust.get(name).cloned().ok_or_else(|| members.bad("name", "is not a registered Rust tool"))
 }
 
-/// An object of a definition, and where it stands.
-pub(super) struct Members<'a> {
+/// An object of a definition with its path.
+pub(super) struct ToolMembers<'a> {
     at: String,
     map: &'a Map<String, Value>,
 }
 
-impl<'a> Members<'a> {
+impl<'a> ToolMembers<'a> {
     pub(super) fn of(value: &'a Value, at: &str) -> Result<Self, BadTools> {
         let map = value.as_object().ok_or_else(|| BadTools::new(at, "must be an object"))?;
         Ok(Self { at: at.to_owned(), map })
     }
 
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), BadTools> {
+    pub(super) fn reject_unknown(&self, known: &[&str]) -> Result<(), BadTools> {
         match self.map.keys().find(|name| !known.contains(&name.as_str())) {
-            Some(name) => Err(self.bad(name, "is not known here")),
+            Some(name) => Err(self.bad(name, "is not known")),
             None => Ok(()),
         }
     }
@@ -191,16 +203,16 @@ impl<'a> Members<'a> {
         self.map.get(member)
     }
 
-    /// The object that is a member, if there is one.
-    pub(super) fn within(&self, member: &str) -> Result<Option<Members<'a>>, BadTools> {
-        self.map.get(member).map(|value| Members::of(value, &format!("{}.{member}", self.at))).transpose()
+    /// Returns a member that is an object, if it is present.
+    pub(super) fn within(&self, member: &str) -> Result<Option<ToolMembers<'a>>, BadTools> {
+        self.map.get(member).map(|value| ToolMembers::of(value, &format!("{}.{member}", self.at))).transpose()
     }
 
     pub(super) fn text(&self, member: &str) -> Result<Option<&'a str>, BadTools> {
         match self.map.get(member) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.bad(member, "must be a text")),
+            Some(_) => Err(self.bad(member, "must be a string")),
         }
     }
 
@@ -218,7 +230,7 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn texts(&self, member: &str) -> Result<Option<Vec<&'a str>>, BadTools> {
-        let wrong = || self.bad(member, "must be a list of texts");
+        let wrong = || self.bad(member, "must be a list of strings");
         match self.map.get(member) {
             None => Ok(None),
             Some(Value::Array(items)) => {
@@ -232,11 +244,11 @@ impl<'a> Members<'a> {
         self.map.get(member).map(|globs| self.globs_of(member, globs)).transpose()
     }
 
-    /// Reads a list of globs that a member has.
+    /// Parses the list of globs of a member.
     pub(super) fn globs_of(&self, member: &str, globs: &Value) -> Result<Vec<Glob>, BadTools> {
         let texts: Option<Vec<&str>> =
             globs.as_array().and_then(|items| items.iter().map(Value::as_str).collect());
-        let texts = texts.ok_or_else(|| self.bad(member, "must be a list of texts"))?;
+        let texts = texts.ok_or_else(|| self.bad(member, "must be a list of strings"))?;
         Ok(texts.into_iter().map(Glob::new).collect())
     }
 
@@ -248,7 +260,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A whole number from 1 to a day of milliseconds.
+    /// Returns a whole number of milliseconds from 1 to one day.
     pub(super) fn milliseconds(&self, member: &str, usual: u64) -> Result<u64, BadTools> {
         const MAX: u64 = 24 * 60 * 60 * 1000;
         let Some(value) = self.map.get(member) else { return Ok(usual) };
@@ -256,29 +268,29 @@ impl<'a> Members<'a> {
         number.ok_or_else(|| self.bad(member, format!("must be a whole number from 1 to {MAX}")))
     }
 
-    /// Texts by name, each of which may be a secret.
+    /// Returns strings by name, each of which may be a secret.
     pub(super) fn secrets(
         &self,
         member: &str,
         base: Option<&Path>,
-    ) -> Result<Vec<(String, Secret)>, BadTools> {
+    ) -> Result<Vec<(String, SecretRef)>, BadTools> {
         let Some(value) = self.map.get(member) else { return Ok(Vec::new()) };
         let at = format!("{}.{member}", self.at);
-        let members = Members::of(value, &at)?;
+        let members = ToolMembers::of(value, &at)?;
         let secret = |(name, value): (&String, &Value)| {
-            Ok((name.clone(), Secret::parse(value, &format!("{at}.{name}"), base)?))
+            Ok((name.clone(), SecretRef::parse(value, &format!("{at}.{name}"), base)?))
         };
         members.map.iter().map(secret).collect()
     }
 
-    /// Texts by name.
+    /// Returns strings by name.
     pub(super) fn named_texts(&self, member: &str) -> Result<BTreeMap<String, String>, BadTools> {
         let Some(value) = self.map.get(member) else { return Ok(BTreeMap::new()) };
-        let members = Members::of(value, &format!("{}.{member}", self.at))?;
+        let members = ToolMembers::of(value, &format!("{}.{member}", self.at))?;
         members.map.keys().map(|name| Ok((name.clone(), members.needed_text(name)?.to_owned()))).collect()
     }
 
-    /// JSON Schema of an object; without one, of any object.
+    /// Returns a JSON Schema with `"type": "object"`. If the member is missing, the schema accepts any object.
     pub(super) fn schema(&self, member: &str) -> Result<Value, BadTools> {
         let schema = match self.map.get(member) {
             None => return Ok(serde_json::json!({"type": "object"})),
@@ -290,10 +302,10 @@ impl<'a> Members<'a> {
         if schema.get("type") != Some(&Value::String("object".to_owned())) {
             return Err(self.bad(member, "must be a JSON Schema with \"type\": \"object\""));
         }
-        let _checks = holdpoint_core::checker(schema).map_err(|why| self.bad(member, why))?;
+        let _checks = holdpoint_core::compile_checker(schema).map_err(|why| self.bad(member, why))?;
         Ok(schema.clone())
     }
 }
 
-/// Bytes of the schema of one tool's arguments.
+/// The limit of the schema of a tool, in bytes.
 pub(super) const SCHEMA_BYTES_MAX: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Tools that are one HTTP request. What is sent was checked against the tool's own schema first.
+//! Tools that send one HTTP request. The arguments are checked against the schema of the tool first.
 
 mod template;
 
@@ -10,22 +10,25 @@ use holdpoint_core::TenantId;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::cut::{TAKEN_BYTES_MAX, cut, excerpt};
-use super::definition::{BadTools, Members};
-use super::secret::Secret;
-use super::{Call, Calling, Check, Listing, Returned, ToolError, ToolSpec, Toolbox, never_sent, unsent};
-use crate::outgoing::{self, Method, Outgoing, Request, Response, may_be_set};
-use template::{Template, scalar};
+use super::definition::{BadTools, ToolMembers};
+use super::secret::SecretRef;
+use super::truncate::{RECEIVED_BYTES_MAX, excerpt, truncate};
+use super::{
+    ArgumentsCheck, Call, CallFuture, CallOutcome, ListFuture, ToolError, ToolSpec, Toolbox, unsent_error,
+    was_never_sent,
+};
+use crate::outgoing::{self, Method, Outgoing, OutgoingRequest, OutgoingResponse, is_settable_header};
+use template::{UrlTemplate, scalar};
 
 const TIMEOUT_MS: u64 = 60_000;
 
 pub(super) struct HttpTool {
     spec: Arc<ToolSpec>,
     method: Method,
-    template: Template,
-    headers: Vec<(String, Secret)>,
+    template: UrlTemplate,
+    headers: Vec<(String, SecretRef)>,
     timeout_ms: u64,
-    check: Check,
+    check: ArgumentsCheck,
     outgoing: Outgoing,
 }
 
@@ -50,24 +53,28 @@ const KNOWN: [&str; 10] = [
 
 impl HttpTool {
     pub(super) fn parse(
-        members: &Members<'_>,
+        members: &ToolMembers<'_>,
         name: &str,
         base: Option<&Path>,
         outgoing: &Outgoing,
     ) -> Result<Self, BadTools> {
-        members.only(&KNOWN)?;
+        members.reject_unknown(&KNOWN)?;
         let parameters = members.schema("parameters")?;
-        let check = holdpoint_core::checker(&parameters).map_err(|why| members.bad("parameters", why))?;
-        let template = Template::parse(members.needed_text("url")?).map_err(|why| members.bad("url", why))?;
+        let check =
+            holdpoint_core::compile_checker(&parameters).map_err(|why| members.bad("parameters", why))?;
+        let template =
+            UrlTemplate::parse(members.needed_text("url")?).map_err(|why| members.bad("url", why))?;
         outgoing.check_url(&template.sample()).map_err(|refused| members.bad("url", refused.to_string()))?;
         let required = parameters["required"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if let Some(place) = template.places().into_iter().find(|place| !required.contains(&json!(place))) {
-            return Err(
-                members.bad("url", format!("has the place {{{place}}}, which parameters must require"))
-            );
+        if let Some(name) = template.placeholders().into_iter().find(|name| !required.contains(&json!(name)))
+        {
+            return Err(members.bad(
+                "url",
+                format!("has the placeholder {{{name}}}, which parameters must list as required"),
+            ));
         }
         let headers = members.secrets("headers", base)?;
-        if let Some((name, _)) = headers.iter().find(|(name, _)| !is_free(name)) {
+        if let Some((name, _)) = headers.iter().find(|(name, _)| !is_settable(name)) {
             return Err(members.bad(&format!("headers.{name}"), "is a header that cannot be set here"));
         }
         let spec = ToolSpec {
@@ -88,14 +95,14 @@ impl HttpTool {
         })
     }
 
-    fn request(&self, call: &Call) -> Result<Request, String> {
+    fn request(&self, call: &Call) -> Result<OutgoingRequest, String> {
         (self.check)(&call.arguments).map_err(|why| format!("the arguments are wrong: {why}"))?;
         let Some(arguments) = call.arguments.as_object() else {
             return Err("the arguments are wrong: they must be an object".to_owned());
         };
         let url = self.template.fill(arguments)?;
-        let places = self.template.places();
-        let rest = arguments.iter().filter(|(name, _)| !places.contains(name.as_str()));
+        let placeholders = self.template.placeholders();
+        let rest = arguments.iter().filter(|(name, _)| !placeholders.contains(name.as_str()));
         let rest: Map<String, Value> = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
         let (url, body) = match self.method {
             Method::Post | Method::Put | Method::Patch => (url, Value::Object(rest).to_string().into_bytes()),
@@ -114,60 +121,68 @@ impl HttpTool {
             }
         }
         let timeout_ms = self.timeout_ms;
-        Ok(Request { method: self.method, url, headers, body, timeout_ms, body_bytes_max: TAKEN_BYTES_MAX })
+        Ok(OutgoingRequest {
+            method: self.method,
+            url,
+            headers,
+            body,
+            timeout_ms,
+            body_bytes_max: RECEIVED_BYTES_MAX,
+        })
     }
 
-    /// The template cannot lead elsewhere; should it ever, nothing is sent.
+    /// Checks that the URL has the origin of the definition. The template ensures this already; the check is a second
+    /// safeguard.
     fn check_origin(&self, url: &str) -> Result<(), String> {
         let origin = |text: &str| Url::parse(text).map(|url| url.origin());
         match (origin(url), origin(&self.template.sample())) {
             (Ok(now), Ok(defined)) if now == defined => Ok(()),
-            _ => Err("the arguments make a URL that leads elsewhere".to_owned()),
+            _ => Err("the arguments change the origin of the URL".to_owned()),
         }
     }
 
-    async fn carry_out(&self, call: &Call) -> Result<Returned, ToolError> {
+    async fn send_call(&self, call: &Call) -> Result<CallOutcome, ToolError> {
         let request = self.request(call).map_err(ToolError::NotCalled)?;
         match self.outgoing.send(request).await {
-            Ok(response) => Ok(returned(&response)),
-            Err(error) => failed(&error),
+            Ok(response) => Ok(outcome(&response)),
+            Err(error) => failure_outcome(&error),
         }
     }
 }
 
 impl Toolbox for HttpTool {
-    fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
+    fn list<'a>(&'a self, _: &'a TenantId) -> ListFuture<'a> {
         Box::pin(async { Ok(vec![self.spec.clone()]) })
     }
 
-    fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {
-        Box::pin(self.carry_out(call))
+    fn call<'a>(&'a self, call: &'a Call) -> CallFuture<'a> {
+        Box::pin(self.send_call(call))
     }
 }
 
-/// What a call that brought no answer comes to.
-pub(super) fn failed(error: &outgoing::Error) -> Result<Returned, ToolError> {
-    if never_sent(error) {
-        return Err(unsent(error, error.to_string()));
+/// Returns the outcome of a call without a complete response.
+pub(super) fn failure_outcome(error: &outgoing::Error) -> Result<CallOutcome, ToolError> {
+    if was_never_sent(error) {
+        return Err(unsent_error(error, error.to_string()));
     }
     match error {
-        // It was made and answered; only what was said is lost, and saying it again would not make it smaller.
-        outgoing::Error::BodyTooLarge { .. } => Ok(Returned::Failed(
-            json!({"error": format!("the call was made, but {error}, which is not taken")}),
+        // The call was made and only its response is lost. A retry would not make the response smaller.
+        outgoing::Error::BodyTooLarge { .. } => Ok(CallOutcome::Failed(
+            json!({"error": format!("the call was made, but its response was discarded: {error}")}),
         )),
         other => Err(ToolError::Unknown(other.to_string())),
     }
 }
 
-fn returned(response: &Response) -> Returned {
-    let body = cut(body(response));
+fn outcome(response: &OutgoingResponse) -> CallOutcome {
+    let body = truncate(body(response));
     match response.status {
-        200..300 => Returned::Result(body),
-        status => Returned::Failed(json!({"status": status, "body": body})),
+        200..300 => CallOutcome::Result(body),
+        status => CallOutcome::Failed(json!({"status": status, "body": body})),
     }
 }
 
-fn body(response: &Response) -> Value {
+fn body(response: &OutgoingResponse) -> Value {
     if response.body.is_empty() {
         return Value::Null;
     }
@@ -189,21 +204,20 @@ fn with_query(url: &str, rest: &Map<String, Value>) -> Result<String, String> {
     if pairs.is_empty() {
         return Ok(url.to_owned());
     }
-    let mut url =
-        Url::parse(url).map_err(|_| format!("the URL {} cannot be understood", excerpt(url, 200)))?;
+    let mut url = Url::parse(url).map_err(|_| format!("the URL {} is invalid", excerpt(url, 200)))?;
     let text = |value: &Value| scalar(value).unwrap_or_else(|| value.to_string());
     url.query_pairs_mut().extend_pairs(pairs.into_iter().map(|(name, value)| (name, text(value))));
     Ok(url.into())
 }
 
-fn method(members: &Members<'_>) -> Result<Method, BadTools> {
+fn method(members: &ToolMembers<'_>) -> Result<Method, BadTools> {
     match Method::parse(members.text("method")?.unwrap_or("POST")) {
         None | Some(Method::Head) => Err(members.bad("method", "must be GET, POST, PUT, PATCH or DELETE")),
         Some(method) => Ok(method),
     }
 }
 
-/// What identifies a call is ours, and so is what frames it.
-fn is_free(name: &str) -> bool {
-    may_be_set(name) && !name.eq_ignore_ascii_case("idempotency-key")
+/// Returns true if a definition may set this header. The idempotency key and the framing headers are reserved.
+fn is_settable(name: &str) -> bool {
+    is_settable_header(name) && !name.eq_ignore_ascii_case("idempotency-key")
 }

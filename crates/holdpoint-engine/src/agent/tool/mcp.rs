@@ -1,15 +1,15 @@
-//! Tools of MCP servers, programs or URLs. A server is reached when it is first needed, shared by all calls, and
-//! reached again when it was lost.
+//! Tools of MCP servers, which are programs or URLs. The session of a server is opened when it is first needed, shared
+//! by all calls, and opened again after it was lost.
 
-mod asked;
+mod client_handler;
 mod content;
-mod offer;
+mod endpoint;
 mod process;
 mod programs;
-mod sending;
 mod session;
 mod streamable;
-mod way;
+mod tools;
+mod tracked_call;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,82 +19,86 @@ use rmcp::model::{CallToolRequestParams, Tool};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::cut::excerpt;
-use super::definition::{BadTools, Members, Workbench};
-use super::{Returned, ToolError};
-use programs::Places;
-use session::{Session, Use};
-use way::{Lost, Way, lost};
+use super::definition::{BadTools, ToolDependencies, ToolMembers};
+use super::truncate::excerpt;
+use super::{CallOutcome, ToolError};
+use endpoint::{CallFailure, ServerEndpoint, classify_failure};
+use programs::ProgramSlots;
+use session::{McpSession, SessionGuard};
 
-pub(super) use offer::Offer;
-pub(crate) use programs::Programs;
+pub(crate) use programs::McpServers;
+pub(super) use tools::McpTools;
 
 const TIMEOUT_MS: u64 = 60_000;
 const IDLE_MS: u64 = 5 * 60_000;
 
-/// How long a server that has let a call time out may take to say that it lives.
+/// The timeout of the ping to a server after a call has timed out.
 const PING: Duration = Duration::from_secs(5);
 
-/// A server that was lost once is reached again at once; after that each time later, up to this.
-const PAUSE: Duration = Duration::from_millis(250);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// The pause before a server is tried again that could not start because of `programsMax`.
-const LIMIT_PAUSE: Duration = Duration::from_secs(1);
+/// The backoff after a session was lost. The first reconnect is immediate; the delay then doubles from `BACKOFF` up to
+/// `BACKOFF_MAX`.
+const BACKOFF: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The delay before the next attempt to start a server that could not start because of `programsMax`.
+const LIMIT_BACKOFF: Duration = Duration::from_secs(1);
 
 const WHY_BYTES_MAX: usize = 500;
 
 /// A server and its session. Definitions may share it.
-struct Server {
+struct McpServer {
     name: String,
-    way: Way,
+    endpoint: ServerEndpoint,
     timeout: Duration,
     idle: Duration,
-    places: Arc<Places>,
-    state: tokio::sync::Mutex<State>,
+    slots: Arc<ProgramSlots>,
+    state: tokio::sync::Mutex<ServerState>,
 }
 
 #[derive(Default)]
-struct State {
-    session: Option<Arc<Session>>,
-    /// How often in a row it was lost, or could not be reached.
+struct ServerState {
+    session: Option<Arc<McpSession>>,
+    /// The number of consecutive failures: lost sessions and failed connection attempts.
     failures: u32,
     not_before: Option<Instant>,
     why: String,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("McpServer").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl McpServer {
     fn parse(
-        members: &Members<'_>,
+        members: &ToolMembers<'_>,
         name: &str,
-        bench: Workbench<'_>,
-        places: &Arc<Places>,
+        dependencies: ToolDependencies<'_>,
+        slots: &Arc<ProgramSlots>,
     ) -> Result<Self, BadTools> {
         let timeout = Duration::from_millis(members.milliseconds("timeoutMs", TIMEOUT_MS)?);
         Ok(Self {
             name: name.to_owned(),
-            way: Way::parse(members, bench.base, bench.outgoing, timeout)?,
+            endpoint: ServerEndpoint::parse(members, dependencies.base, dependencies.outgoing, timeout)?,
             timeout,
             idle: Duration::from_millis(members.milliseconds("idleMs", IDLE_MS)?),
-            places: places.clone(),
+            slots: slots.clone(),
             state: tokio::sync::Mutex::default(),
         })
     }
 
-    /// Returns the session there is, or another one.
-    async fn session(&self) -> Result<Use, ToolError> {
+    /// Returns the current session, or opens a new one.
+    async fn session(&self) -> Result<SessionGuard, ToolError> {
         let mut state = self.state.lock().await;
         if let Some(session) = &state.session {
             if let Some(used) = session.begin() {
-                if used.lives(self.timeout.min(PING)).await {
+                if used.is_alive(self.timeout.min(PING)).await {
                     return Ok(used);
                 }
-                tracing::warn!(server = self.name, "a server that does not answer is ended");
+                tracing::warn!(
+                    server = self.name,
+                    "closing the session of an MCP server that does not answer"
+                );
                 used.end();
             }
             state.session = None;
@@ -102,24 +106,24 @@ impl Server {
         if let Some(at) = state.not_before
             && at > Instant::now()
         {
-            return Err(ToolError::Unreachable(format!("{} (it is not tried again at once)", state.why)));
+            return Err(ToolError::Unreachable(format!("{} (waiting before the next attempt)", state.why)));
         }
-        self.way.check().await.map_err(|refused| {
+        self.endpoint.check().await.map_err(|refused| {
             ToolError::NotCalled(format!("the MCP server {} must not be called: {refused}", self.name))
         })?;
-        let place = match self.way.is_program() {
+        let slot = match self.endpoint.is_program() {
             false => None,
-            true => match self.places.take(Instant::now() + self.timeout).await {
-                Ok(place) => Some(place),
+            true => match self.slots.acquire(Instant::now() + self.timeout).await {
+                Ok(slot) => Some(slot),
                 Err(why) => {
                     let why = format!("the MCP server {} cannot be started: {why}", self.name);
                     tracing::warn!(server = self.name, "{why}");
-                    state.hold_off(&why, LIMIT_PAUSE);
+                    state.hold_off(&why, LIMIT_BACKOFF);
                     return Err(ToolError::Unreachable(why));
                 }
             },
         };
-        match self.open(place).await {
+        match self.open(slot).await {
             Ok((session, used)) => {
                 state.session = Some(session);
                 Ok(used)
@@ -137,14 +141,17 @@ impl Server {
         }
     }
 
-    async fn open(&self, place: Option<OwnedSemaphorePermit>) -> Result<(Arc<Session>, Use), String> {
-        let opening = self.way.open(&self.name, self.idle, place.map(|place| (place, &self.places)));
+    async fn open(
+        &self,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> Result<(Arc<McpSession>, SessionGuard), String> {
+        let opening = self.endpoint.open(&self.name, self.idle, slot.map(|slot| (slot, &self.slots)));
         let opened = tokio::time::timeout(self.timeout, opening).await;
         let session = opened.unwrap_or_else(|_| Err("it did not answer in time".to_owned()))?;
         let used = session.begin().ok_or_else(|| "it ended at once".to_owned())?;
-        if self.way.is_program() {
-            // Only from here on may it be ended to make room: now it is in use.
-            self.places.add(&session);
+        if self.endpoint.is_program() {
+            // The program is added after the session is in use, so that it is not ended to free its slot.
+            self.slots.add(&session);
         }
         Ok((session, used))
     }
@@ -164,35 +171,43 @@ impl Server {
         }
     }
 
-    /// Makes a call, at another session if the first was gone before it could hear the call.
-    async fn call(&self, params: CallToolRequestParams) -> Result<Returned, ToolError> {
+    /// Makes a call. If the session had ended before the server received the call, makes it in a new session.
+    async fn call(&self, params: CallToolRequestParams) -> Result<CallOutcome, ToolError> {
         let first = self.session().await?;
         match self.attempt(&first, params.clone()).await {
-            // It had ended before it could hear the call, and nobody had noticed.
-            Err(Lost::Deaf(_)) => {
-                self.lost(&first, "it had ended").await;
+            // The session had ended unnoticed before the server received the call.
+            Err(CallFailure::NeverReceived(_)) => {
+                self.drop_session(&first, "it had ended").await;
                 drop(first);
                 let second = self.session().await?;
                 let attempt = self.attempt(&second, params).await;
-                self.settle(&second, attempt).await
+                self.finish_call(&second, attempt).await
             }
-            attempt => self.settle(&first, attempt).await,
+            attempt => self.finish_call(&first, attempt).await,
         }
     }
 
-    async fn attempt(&self, session: &Use, params: CallToolRequestParams) -> Result<Returned, Lost> {
+    async fn attempt(
+        &self,
+        session: &SessionGuard,
+        params: CallToolRequestParams,
+    ) -> Result<CallOutcome, CallFailure> {
         match tokio::time::timeout(self.timeout, session.call(params)).await {
-            Ok(Ok(response)) => Ok(content::returned(response)),
-            Ok(Err(failure)) => lost(failure),
+            Ok(Ok(response)) => Ok(content::outcome(response)),
+            Ok(Err(failure)) => classify_failure(failure),
             Err(_) => {
                 session.suspect();
-                Err(Lost::Answer(format!("no answer within {} ms", self.timeout.as_millis())))
+                Err(CallFailure::NoAnswer(format!("no answer within {} ms", self.timeout.as_millis())))
             }
         }
     }
 
-    async fn settle(&self, session: &Use, attempt: Result<Returned, Lost>) -> Result<Returned, ToolError> {
-        let says = |why: &str| {
+    async fn finish_call(
+        &self,
+        session: &SessionGuard,
+        attempt: Result<CallOutcome, CallFailure>,
+    ) -> Result<CallOutcome, ToolError> {
+        let message = |why: &str| {
             let why = session.flaw().unwrap_or(why);
             format!("the MCP server {}: {}", self.name, excerpt(why, WHY_BYTES_MAX))
         };
@@ -201,26 +216,26 @@ impl Server {
                 self.state.lock().await.failures = 0;
                 Ok(returned)
             }
-            Err(Lost::Refused(why)) => Err(ToolError::NotCalled(says(&why))),
-            Err(Lost::Away(why)) => Err(ToolError::Unreachable(says(&why))),
-            Err(Lost::Answer(why)) => Err(ToolError::Unknown(says(&why))),
-            Err(Lost::Deaf(why)) => {
-                self.lost(session, &why).await;
-                Err(ToolError::Unreachable(says(&why)))
+            Err(CallFailure::Refused(why)) => Err(ToolError::NotCalled(message(&why))),
+            Err(CallFailure::Unreachable(why)) => Err(ToolError::Unreachable(message(&why))),
+            Err(CallFailure::NoAnswer(why)) => Err(ToolError::Unknown(message(&why))),
+            Err(CallFailure::NeverReceived(why)) => {
+                self.drop_session(session, &why).await;
+                Err(ToolError::Unreachable(message(&why)))
             }
-            Err(Lost::Server(why)) => {
-                let says = says(&why);
-                self.lost(session, &why).await;
-                Err(ToolError::Unknown(says))
+            Err(CallFailure::ServerGone(why)) => {
+                let message = message(&why);
+                self.drop_session(session, &why).await;
+                Err(ToolError::Unknown(message))
             }
         }
     }
 
-    /// The session has come to an end that nobody wanted.
-    async fn lost(&self, session: &Use, why: &str) {
+    /// Ends a session that was lost and counts the failure.
+    async fn drop_session(&self, session: &SessionGuard, why: &str) {
         let mut state = self.state.lock().await;
         session.end();
-        // Several calls may lose the same one.
+        // Concurrent calls may lose the same session, which is counted once.
         if state.session.as_ref().is_some_and(|current| session.is(current)) {
             state.session = None;
             state.fail(&format!("the MCP server {} was lost: {why}", self.name));
@@ -228,11 +243,11 @@ impl Server {
     }
 }
 
-impl State {
-    /// Refuses the callers that come within a while, in the same words.
-    fn hold_off(&mut self, why: &str, pause: Duration) {
+impl ServerState {
+    /// Rejects further callers with this reason for the time of the delay.
+    fn hold_off(&mut self, why: &str, delay: Duration) {
         why.clone_into(&mut self.why);
-        self.not_before = Some(Instant::now() + pause);
+        self.not_before = Some(Instant::now() + delay);
     }
 
     fn fail(&mut self, why: &str) {
@@ -240,7 +255,7 @@ impl State {
         why.clone_into(&mut self.why);
         self.not_before = match self.failures {
             0 | 1 => None,
-            more => Some(Instant::now() + PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(more - 2))),
+            more => Some(Instant::now() + BACKOFF_MAX.min(BACKOFF * 2_u32.saturating_pow(more - 2))),
         };
     }
 }

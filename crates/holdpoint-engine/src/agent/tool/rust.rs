@@ -1,4 +1,4 @@
-//! Tools that are Rust code of whoever embeds the engine.
+//! Tools that are Rust functions of the program that embeds the engine.
 
 use std::fmt;
 use std::future::Future;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use holdpoint_core::TenantId;
 
-use super::{Call, Calling, Listing, Returned, ToolError, ToolSpec, Toolbox};
+use super::{Call, CallFuture, CallOutcome, ListFuture, ToolError, ToolSpec, Toolbox};
 
-type Outcome = Pin<Box<dyn Future<Output = Result<Returned, ToolError>> + Send>>;
+type RustToolFuture = Pin<Box<dyn Future<Output = Result<CallOutcome, ToolError>> + Send>>;
 
-/// One tool that is a function.
+/// A tool that is a Rust function.
 pub struct RustTool {
     spec: Arc<ToolSpec>,
-    body: Box<dyn Fn(Call) -> Outcome + Send + Sync>,
+    body: Box<dyn Fn(Call) -> RustToolFuture + Send + Sync>,
 }
 
 impl fmt::Debug for RustTool {
@@ -24,21 +24,22 @@ impl fmt::Debug for RustTool {
 }
 
 impl RustTool {
+    /// Creates a tool from its description and its function.
     pub fn new<F, O>(spec: ToolSpec, body: F) -> Self
     where
         F: Fn(Call) -> O + Send + Sync + 'static,
-        O: Future<Output = Result<Returned, ToolError>> + Send + 'static,
+        O: Future<Output = Result<CallOutcome, ToolError>> + Send + 'static,
     {
         Self { spec: Arc::new(spec), body: Box::new(move |call| Box::pin(body(call))) }
     }
 }
 
 impl Toolbox for RustTool {
-    fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
+    fn list<'a>(&'a self, _: &'a TenantId) -> ListFuture<'a> {
         Box::pin(async { Ok(vec![self.spec.clone()]) })
     }
 
-    fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {
+    fn call<'a>(&'a self, call: &'a Call) -> CallFuture<'a> {
         (self.body)(call.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! Tools that do nothing but say what their definition says: for tests, demos and learning, beside the scripted model.
+//! Tools that return the result in their definition, for tests and demos with the scripted model.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,10 @@ use holdpoint_core::agent::{PendingToolCall, SuspendTicket, Suspension, ToolCall
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::definition::{BadTools, Members};
-use super::{Call, Calling, Change, Check, Listing, Returned, ToolError, ToolSpec, Toolbox};
+use super::definition::{BadTools, ToolMembers};
+use super::{
+    ArgumentsCheck, Call, CallFuture, CallOutcome, ListFuture, StateChange, ToolError, ToolSpec, Toolbox,
+};
 
 const KNOWN: [&str; 11] = [
     "type",
@@ -25,29 +27,29 @@ const KNOWN: [&str; 11] = [
     "delayMs",
     "asks",
 ];
-/// The whole arguments, and something that no other call has.
+/// The placeholders for all arguments and for a unique text.
 const ARGUMENTS: &str = "{{arguments}}";
 const UNIQUE: &str = "{{unique}}";
 
 pub(super) struct ScriptedTool {
     spec: Arc<ToolSpec>,
-    check: Check,
-    ends: End,
+    check: ArgumentsCheck,
+    outcome: ScriptedOutcome,
     /// The member of the run's state that counts the calls.
     counts: Option<String>,
     delay: Option<Duration>,
-    asks: Option<Asks>,
+    question: Option<ScriptedQuestion>,
 }
 
 #[derive(Debug)]
-enum End {
+enum ScriptedOutcome {
     Result(Value),
     Error(String),
 }
 
-/// What the tool wants to know before it does anything.
+/// The question that the tool asks before it returns its result.
 #[derive(Debug)]
-struct Asks {
+struct ScriptedQuestion {
     action: String,
     message: String,
     response_schema: Option<Value>,
@@ -61,14 +63,15 @@ impl fmt::Debug for ScriptedTool {
 }
 
 impl ScriptedTool {
-    pub(super) fn parse(members: &Members<'_>, name: &str) -> Result<Self, BadTools> {
-        members.only(&KNOWN)?;
+    pub(super) fn parse(members: &ToolMembers<'_>, name: &str) -> Result<Self, BadTools> {
+        members.reject_unknown(&KNOWN)?;
         let parameters = members.schema("parameters")?;
-        let check = holdpoint_core::checker(&parameters).map_err(|why| members.bad("parameters", why))?;
-        let ends = match (members.value("result"), members.text("error")?) {
-            (Some(_), Some(_)) => return Err(members.bad("error", "cannot be there beside result")),
-            (_, Some(error)) => End::Error(error.to_owned()),
-            (result, None) => End::Result(result.cloned().unwrap_or_else(|| json!("done"))),
+        let check =
+            holdpoint_core::compile_checker(&parameters).map_err(|why| members.bad("parameters", why))?;
+        let outcome = match (members.value("result"), members.text("error")?) {
+            (Some(_), Some(_)) => return Err(members.bad("error", "cannot be combined with result")),
+            (_, Some(error)) => ScriptedOutcome::Error(error.to_owned()),
+            (result, None) => ScriptedOutcome::Result(result.cloned().unwrap_or_else(|| json!("done"))),
         };
         let delay = match members.value("delayMs") {
             None => None,
@@ -82,33 +85,35 @@ impl ScriptedTool {
             primary: members.text("primary")?.map(str::to_owned),
         };
         let counts = members.text("counts")?.map(str::to_owned);
-        let asks = members.within("asks")?.map(|asks| Asks::parse(&asks)).transpose()?;
-        Ok(Self { spec: Arc::new(spec), check: Box::new(check), ends, counts, delay, asks })
+        let question = members.within("asks")?.map(|asks| ScriptedQuestion::parse(&asks)).transpose()?;
+        Ok(Self { spec: Arc::new(spec), check: Box::new(check), outcome, counts, delay, question })
     }
 
-    async fn perform(&self, call: &Call) -> Result<Returned, ToolError> {
+    async fn perform(&self, call: &Call) -> Result<CallOutcome, ToolError> {
         (self.check)(&call.arguments).map_err(ToolError::NotCalled)?;
         let answered = call.decision.as_ref().is_some_and(|decision| decision["action"] == "resume");
-        if let Some(asks) = self.asks.as_ref().filter(|_| !answered) {
-            return Ok(Returned::Suspended(Box::new(asks.ticket(call))));
+        if let Some(question) = self.question.as_ref().filter(|_| !answered) {
+            return Ok(CallOutcome::Suspended(Box::new(question.ticket(call))));
         }
         if let Some(delay) = self.delay {
             tokio::time::sleep(delay).await;
         }
-        let result = match &self.ends {
-            End::Error(text) => return Ok(Returned::Failed(json!({ "error": filled(&json!(text), call) }))),
-            End::Result(result) => filled(result, call),
+        let result = match &self.outcome {
+            ScriptedOutcome::Error(text) => {
+                return Ok(CallOutcome::Failed(json!({ "error": fill(&json!(text), call) })));
+            }
+            ScriptedOutcome::Result(result) => fill(result, call),
         };
         Ok(match &self.counts {
-            None => Returned::Result(result),
-            Some(name) => Returned::Changed { result, changes: vec![Change::Add(name.clone(), 1)] },
+            None => CallOutcome::Result(result),
+            Some(name) => CallOutcome::Changed { result, changes: vec![StateChange::Add(name.clone(), 1)] },
         })
     }
 }
 
-impl Asks {
-    fn parse(members: &Members<'_>) -> Result<Self, BadTools> {
-        members.only(&["action", "message", "responseSchema", "resumeMode"])?;
+impl ScriptedQuestion {
+    fn parse(members: &ToolMembers<'_>) -> Result<Self, BadTools> {
+        members.reject_unknown(&["action", "message", "responseSchema", "resumeMode"])?;
         let mode = match members.value("resumeMode") {
             None => ToolCallResumeMode::UseDecisionAsToolResult,
             Some(mode) => serde_json::from_value(mode.clone()).map_err(|_| {
@@ -119,7 +124,7 @@ impl Asks {
         let response_schema = members.value("responseSchema").cloned();
         if let Some(schema) = &response_schema {
             let _checks =
-                holdpoint_core::checker(schema).map_err(|why| members.bad("responseSchema", why))?;
+                holdpoint_core::compile_checker(schema).map_err(|why| members.bad("responseSchema", why))?;
         }
         Ok(Self {
             action: members.needed_text("action")?.to_owned(),
@@ -130,7 +135,7 @@ impl Asks {
     }
 
     fn ticket(&self, call: &Call) -> SuspendTicket {
-        let message = filled(&json!(self.message), call);
+        let message = fill(&json!(self.message), call);
         SuspendTicket {
             suspension: Suspension {
                 id: format!("ask_{}", call.id),
@@ -150,39 +155,40 @@ impl Asks {
 }
 
 impl Toolbox for ScriptedTool {
-    fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
+    fn list<'a>(&'a self, _: &'a TenantId) -> ListFuture<'a> {
         Box::pin(async { Ok(vec![self.spec.clone()]) })
     }
 
-    fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {
+    fn call<'a>(&'a self, call: &'a Call) -> CallFuture<'a> {
         Box::pin(self.perform(call))
     }
 
-    fn is_inside(&self) -> bool {
+    fn is_local(&self) -> bool {
         self.delay.is_none()
     }
 }
 
-/// A value with what is known of the call in the places that are held for it. What is put in is not looked through again.
-fn filled(value: &Value, call: &Call) -> Value {
+/// Replaces the placeholders of a value with the arguments of the call. Placeholders in inserted values are not
+/// replaced.
+fn fill(value: &Value, call: &Call) -> Value {
     match value {
         Value::String(text) if text == ARGUMENTS => call.arguments.clone(),
-        Value::String(text) => filled_text(text, call).into(),
-        Value::Array(items) => items.iter().map(|item| filled(item, call)).collect(),
+        Value::String(text) => fill_text(text, call).into(),
+        Value::Array(items) => items.iter().map(|item| fill(item, call)).collect(),
         Value::Object(members) => {
-            Value::Object(members.iter().map(|(name, value)| (name.clone(), filled(value, call))).collect())
+            Value::Object(members.iter().map(|(name, value)| (name.clone(), fill(value, call))).collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 
-fn filled_text(text: &str, call: &Call) -> String {
+fn fill_text(text: &str, call: &Call) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("{{") {
         let Some((place, after)) = behind.split_once("}}") else { break };
         out.push_str(before);
-        match put(place, call) {
+        match placeholder_value(place, call) {
             Some(known) => out.push_str(&known),
             None => out.push_str(&format!("{{{{{place}}}}}")),
         }
@@ -191,7 +197,7 @@ fn filled_text(text: &str, call: &Call) -> String {
     out + rest
 }
 
-fn put(place: &str, call: &Call) -> Option<String> {
+fn placeholder_value(place: &str, call: &Call) -> Option<String> {
     let whole = format!("{{{{{place}}}}}");
     if whole == UNIQUE {
         return Some(Uuid::now_v7().to_string());
@@ -226,17 +232,19 @@ mod tests {
     }
 
     fn tool(definition: Value) -> Result<ScriptedTool, BadTools> {
-        ScriptedTool::parse(&Members::of(&definition, "tools[0]").unwrap(), "send")
+        ScriptedTool::parse(&ToolMembers::of(&definition, "tools[0]").unwrap(), "send")
     }
 
     #[tokio::test]
-    async fn a_result_says_what_it_was_called_with_and_that_it_is_no_other() {
+    async fn placeholders_in_a_result_are_replaced() {
         let send = tool(json!({"type": "scripted", "name": "send", "counts": "executions",
             "result": {"sent": true, "with": "{{arguments}}", "text": "to {{arguments.to}}, {{arguments.n}} {{?}}", "token": "{{unique}}"}}))
         .unwrap();
         let token = async || {
-            let Ok(Returned::Changed { result, changes }) = send.perform(&call(None)).await else { panic!() };
-            assert_eq!(changes, [Change::Add("executions".into(), 1)]);
+            let Ok(CallOutcome::Changed { result, changes }) = send.perform(&call(None)).await else {
+                panic!()
+            };
+            assert_eq!(changes, [StateChange::Add("executions".into(), 1)]);
             assert_eq!(result["with"], json!({"to": "ann", "n": 2}));
             assert_eq!(result["text"], "to ann, 2 {{?}}");
             result["token"].as_str().unwrap().to_owned()
@@ -245,19 +253,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_tool_asks_for_is_asked_once() {
+    async fn a_tool_asks_its_question_once() {
         let asks = json!({"action": "input_required", "message": "For {{arguments.to}}?",
             "responseSchema": {"type": "boolean"}});
         let send = tool(json!({"type": "scripted", "name": "send", "asks": asks})).unwrap();
-        let Ok(Returned::Suspended(ticket)) = send.perform(&call(None)).await else { panic!() };
+        let Ok(CallOutcome::Suspended(ticket)) = send.perform(&call(None)).await else { panic!() };
         assert_eq!(ticket.suspension.message, "For ann?");
         assert_eq!(ticket.resume_mode, ToolCallResumeMode::UseDecisionAsToolResult);
         let done = send.perform(&call(Some(json!({"action": "resume"})))).await;
-        assert_eq!(done, Ok(Returned::Result(json!("done"))));
+        assert_eq!(done, Ok(CallOutcome::Result(json!("done"))));
     }
 
     #[tokio::test]
-    async fn wrong_arguments_and_wrong_definitions_are_told() {
+    async fn invalid_arguments_and_definitions_are_rejected() {
         let strict = json!({"type": "object", "required": ["subject"]});
         let send = tool(json!({"type": "scripted", "name": "send", "parameters": strict})).unwrap();
         assert!(matches!(send.perform(&call(None)).await, Err(ToolError::NotCalled(_))));
@@ -269,9 +277,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_can_fail() {
+    async fn a_tool_with_an_error_fails() {
         let send = tool(json!({"type": "scripted", "name": "send", "error": "no {{arguments.to}}"})).unwrap();
         let failed = send.perform(&call(None)).await;
-        assert_eq!(failed, Ok(Returned::Failed(json!({"error": "no ann"}))));
+        assert_eq!(failed, Ok(CallOutcome::Failed(json!({"error": "no ann"}))));
     }
 }

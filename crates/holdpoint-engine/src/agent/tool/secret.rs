@@ -1,48 +1,48 @@
-//! Texts of definitions that may be somebody's secret: written out, or kept in the environment or a file. They are
-//! read when they are needed, and nothing here prints them.
+//! Strings of definitions that may be secrets: plain text, or a reference to an environment variable or a file. They
+//! are read when they are needed and never printed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::definition::{BadTools, Members};
+use super::definition::{BadTools, ToolMembers};
 
 #[derive(Clone)]
-pub(super) struct Secret {
-    /// Put in front of it: `Bearer ` and the like.
+pub(super) struct SecretRef {
+    /// A text before the secret, such as `Bearer `.
     prefix: String,
-    source: Source,
+    source: SecretSource,
 }
 
 #[derive(Clone)]
-enum Source {
+enum SecretSource {
     Text(String),
     Environment(String),
     File(PathBuf),
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
+        f.write_str("SecretRef")
     }
 }
 
-impl Secret {
-    /// `"text"`, `{"env": "NAME"}` or `{"file": "PATH"}`, the last two with a `prefix` if they need one. Whatever it
-    /// names must be there already, so that a mistake is found before a call is.
+impl SecretRef {
+    /// Parses `"text"`, `{"env": "NAME"}` or `{"file": "PATH"}`, the last two with an optional `prefix`. The variable
+    /// or file must exist already, so that a mistake is found before the first call.
     pub(super) fn parse(value: &Value, at: &str, base: Option<&Path>) -> Result<Self, BadTools> {
         let secret = match value {
-            Value::String(text) => Self { prefix: String::new(), source: Source::Text(text.clone()) },
+            Value::String(text) => Self { prefix: String::new(), source: SecretSource::Text(text.clone()) },
             other => {
-                let members = Members::of(other, at)?;
-                members.only(&["env", "file", "prefix"])?;
+                let members = ToolMembers::of(other, at)?;
+                members.reject_unknown(&["env", "file", "prefix"])?;
                 let source = match (members.text("env")?, members.text("file")?) {
-                    (Some(name), None) => Source::Environment(name.to_owned()),
+                    (Some(name), None) => SecretSource::Environment(name.to_owned()),
                     (None, Some(path)) => {
-                        Source::File(base.map_or_else(|| PathBuf::from(path), |base| base.join(path)))
+                        SecretSource::File(base.map_or_else(|| PathBuf::from(path), |base| base.join(path)))
                     }
-                    _ => return Err(BadTools::new(at, "must be a text, {\"env\": …} or {\"file\": …}")),
+                    _ => return Err(BadTools::new(at, "must be a string, {\"env\": …} or {\"file\": …}")),
                 };
                 Self { prefix: members.text("prefix")?.unwrap_or_default().to_owned(), source }
             }
@@ -53,10 +53,11 @@ impl Secret {
 
     pub(super) fn read(&self) -> Result<String, String> {
         let text = match &self.source {
-            Source::Text(text) => text.clone(),
-            Source::Environment(name) => std::env::var(name)
-                .map_err(|_| format!("the environment has no text in {name}, where a secret should be"))?,
-            Source::File(path) => std::fs::read_to_string(path)
+            SecretSource::Text(text) => text.clone(),
+            SecretSource::Environment(name) => std::env::var(name).map_err(|_| {
+                format!("the environment variable {name} of a secret is not set or is not UTF-8")
+            })?,
+            SecretSource::File(path) => std::fs::read_to_string(path)
                 .map_err(|error| format!("the secret in {} cannot be read: {error}", path.display()))?
                 .trim_end_matches(['\r', '\n'])
                 .to_owned(),
@@ -71,10 +72,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_is_found_where_the_definition_says_and_is_never_printed() {
+    fn a_secret_is_read_from_its_reference_and_is_never_printed() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
-        let parse = |value: Value| Secret::parse(&value, "tools[0].headers.X", Some(folder.path()));
+        let parse = |value: Value| SecretRef::parse(&value, "tools[0].headers.X", Some(folder.path()));
         let found = parse(json!({"file": "token", "prefix": "Bearer "})).unwrap();
         assert_eq!(found.read().unwrap(), "Bearer s3cret");
         assert!(!format!("{found:?}").contains("s3cret"));

@@ -1,56 +1,59 @@
-//! All tools of an agent under names that tell them apart, and who gets a call by its name.
+//! All tools of an agent under unique names, and the toolbox that executes a call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdpoint_core::permission::Verdict;
+use holdpoint_core::permission::PermissionDecision;
 use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::Value;
 
-use super::{Call, NAME_CHARS_MAX, Returned, ToolError, ToolSpec, Toolbox};
+use super::{Call, CallOutcome, NAME_CHARS_MAX, ToolError, ToolSpec, Toolbox};
 use crate::agent::rules::ConnectionRules;
 
-mod survey;
+mod listing;
 
-pub(crate) use survey::{Needed, Survey};
+pub(crate) use listing::{RequiredTools, ToolList};
 
-/// The tools of an agent. Servers are started when somebody first asks, and end with this.
+/// The tools of an agent. A server is started at the first list or call.
 #[derive(Default)]
 pub struct Tools {
-    entries: Vec<Entry>,
+    entries: Vec<ToolEntry>,
     workflows: Vec<WorkflowTool>,
-    /// Who has which name, as of the last list.
-    known: Mutex<BTreeMap<String, Owner>>,
+    /// The owner of each tool by its name, as of the last list.
+    known: Mutex<BTreeMap<String, ToolOwner>>,
 }
 
-/// A workflow that is offered as a tool. The loop starts it.
+/// A workflow as a tool. The agent loop starts it as a child run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowTool {
+    /// The name of the tool.
     pub name: String,
+    /// The workflow that a call starts.
     pub workflow: WorkflowId,
+    /// The description for the model.
     pub description: String,
-    /// JSON Schema of the inputs, where it is not what the workflow itself declares.
+    /// JSON Schema of the inputs. None for the variables that the workflow declares.
     pub parameters: Option<Value>,
 }
 
-struct Entry {
+struct ToolEntry {
     name: String,
     toolbox: Arc<dyn Toolbox>,
-    /// It is one tool, and its name was chosen for this agent.
+    /// The entry is a single tool whose name the definition sets.
     single: bool,
-    origin: Option<Arc<Origin>>,
+    origin: Option<Arc<ToolOrigin>>,
     /// The last list of its tools.
     last: Mutex<Option<Vec<Arc<ToolSpec>>>>,
 }
 
-/// The connection that an entry of a definition uses, and what it says besides its settings.
+/// The connection that an entry of a definition uses, with its name, tools and rules.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct ToolOrigin {
     pub connection: String,
     /// The tenant of the definition.
     pub tenant: TenantId,
-    /// The name that rules of the connection have for it if it is one tool. A definition cannot change it.
+    /// The name of a single tool in the rules of the connection. A definition cannot change it.
     pub tool_name: String,
     /// The globs of the tools that the connection offers. A definition can only narrow them.
     pub tools: Option<Value>,
@@ -59,14 +62,14 @@ pub(crate) struct Origin {
 
 /// The toolbox that a tool belongs to, and the rules of its connection.
 #[derive(Clone)]
-pub(crate) struct Owner {
+pub(crate) struct ToolOwner {
     toolbox: Arc<dyn Toolbox>,
-    /// What the tool is called where it comes from.
+    /// The name of the tool at its toolbox.
     own_name: String,
     ruled: Option<RuledTool>,
 }
 
-/// The rules of the operator for a tool, and what they know it by.
+/// The rules of the operator for a tool, and the name and primary argument that they use.
 #[derive(Clone)]
 struct RuledTool {
     rules: Arc<ConnectionRules>,
@@ -74,9 +77,9 @@ struct RuledTool {
     primary: Option<String>,
 }
 
-impl Owner {
+impl ToolOwner {
     /// Makes a call of the tool.
-    pub(crate) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
+    pub(crate) async fn call(&self, call: &Call) -> Result<CallOutcome, ToolError> {
         if self.own_name == call.name {
             return self.toolbox.call(call).await;
         }
@@ -93,20 +96,20 @@ impl Owner {
         self.ruled.as_ref().map(|ruled| &*ruled.rules)
     }
 
-    /// Returns what the rules of the tool's connection say of a call.
-    pub(crate) fn judge(&self, arguments: &Value) -> Option<Verdict> {
+    /// Judges a call by the rules of the tool's connection. None if there are none.
+    pub(crate) fn judge(&self, arguments: &Value) -> Option<PermissionDecision> {
         let RuledTool { rules, name, primary } = self.ruled.as_ref()?;
         rules.judge(name, primary.as_deref(), arguments)
     }
 
-    /// Returns whether the rules of the tool's connection deny every call of it.
+    /// Returns true if the rules of the tool's connection deny every call.
     pub(crate) fn is_hidden(&self) -> bool {
         self.ruled.as_ref().is_some_and(|ruled| ruled.rules.hides(&ruled.name))
     }
 
-    /// See [`Toolbox::is_inside`].
-    pub(crate) fn is_inside(&self) -> bool {
-        self.toolbox.is_inside()
+    /// See [`Toolbox::is_local`].
+    pub(crate) fn is_local(&self) -> bool {
+        self.toolbox.is_local()
     }
 }
 
@@ -121,18 +124,20 @@ impl fmt::Debug for Tools {
 }
 
 impl Tools {
-    /// What there is, under unique names. Fails when a server cannot be asked: a tool's name may depend on all others.
+    /// Lists all tools under unique names. Fails if a server cannot be reached, because the name of a tool depends on
+    /// all others.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
-        let Survey { specs, away, refused, .. } = self.survey(tenant, Needed::All).await;
-        let error = refused.map(ToolError::NotCalled).or(away.map(ToolError::Unreachable));
+        let ToolList { specs, unreachable, refused, .. } =
+            self.list_required(tenant, RequiredTools::All).await;
+        let error = refused.map(ToolError::NotCalled).or(unreachable.map(ToolError::Unreachable));
         error.map_or(Ok(specs), Err)
     }
 
-    /// Makes a call of one of them; workflows are not among them.
-    pub async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
+    /// Makes a call. Workflow tools cannot be called with this.
+    pub async fn call(&self, call: &Call) -> Result<CallOutcome, ToolError> {
         let owner = match self.owner(&call.name) {
             Some(owner) => owner,
-            // Another node may have made the list that this call comes from.
+            // The list that this call comes from may have been read by another process.
             None => {
                 self.list(&call.of.tenant).await?;
                 let missing = || ToolError::NotCalled(format!("there is no tool {}", call.name));
@@ -142,12 +147,13 @@ impl Tools {
         owner.call(call).await
     }
 
-    /// See [`Toolbox::is_inside`]. A workflow is a run of its own.
-    pub(crate) fn are_inside(&self) -> bool {
-        self.workflows.is_empty() && self.entries.iter().all(|entry| entry.toolbox.is_inside())
+    /// Returns true if all toolboxes are local (see [`Toolbox::is_local`]) and there is no workflow, which is another
+    /// run.
+    pub(crate) fn are_local(&self) -> bool {
+        self.workflows.is_empty() && self.entries.iter().all(|entry| entry.toolbox.is_local())
     }
 
-    /// Tools that are workflows, which are not called but started.
+    /// Returns the workflow tools. The caller starts them instead of calling them.
     pub fn workflows(&self) -> &[WorkflowTool] {
         &self.workflows
     }
@@ -155,51 +161,52 @@ impl Tools {
     pub(super) fn add_one(
         &mut self,
         name: &str,
-        origin: Option<Arc<Origin>>,
+        origin: Option<Arc<ToolOrigin>>,
         toolbox: Arc<dyn Toolbox>,
     ) -> bool {
-        self.add(Entry { name: name.to_owned(), toolbox, single: true, origin, last: Mutex::default() })
+        self.add(ToolEntry { name: name.to_owned(), toolbox, single: true, origin, last: Mutex::default() })
     }
 
     pub(super) fn add_several(
         &mut self,
         name: &str,
-        origin: Option<Arc<Origin>>,
+        origin: Option<Arc<ToolOrigin>>,
         toolbox: Arc<dyn Toolbox>,
     ) -> bool {
-        self.add(Entry { name: name.to_owned(), toolbox, single: false, origin, last: Mutex::default() })
+        self.add(ToolEntry { name: name.to_owned(), toolbox, single: false, origin, last: Mutex::default() })
     }
 
     pub(super) fn add_workflow(&mut self, workflow: WorkflowTool) -> bool {
-        let fresh = self.is_fresh(&workflow.name);
+        let is_free = self.is_free(&workflow.name);
         self.workflows.push(workflow);
-        fresh
+        is_free
     }
 
-    fn add(&mut self, entry: Entry) -> bool {
-        let fresh = self.is_fresh(&entry.name);
+    fn add(&mut self, entry: ToolEntry) -> bool {
+        let is_free = self.is_free(&entry.name);
         self.entries.push(entry);
-        fresh
+        is_free
     }
 
-    fn is_fresh(&self, name: &str) -> bool {
+    fn is_free(&self, name: &str) -> bool {
         let entries = self.entries.iter().map(|entry| &entry.name);
         entries.chain(self.workflows.iter().map(|workflow| &workflow.name)).all(|taken| taken != name)
     }
 
     /// Returns the toolbox that has a tool of this name, as of the last list.
-    pub(crate) fn owner(&self, name: &str) -> Option<Owner> {
+    pub(crate) fn owner(&self, name: &str) -> Option<ToolOwner> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// A tool keeps its name if nobody else has it; what the definition itself names keeps it in any case. Others are
-    /// called by their server too, and that longer name always reaches them, so that a call is still understood
-    /// after another server has grown a tool of the same name. Without the tools of all servers only that longer name is safe.
-    fn named(
+    /// Assigns unique names. A tool keeps its name if no other tool has it; a tool that the definition names always
+    /// keeps it. Other tools get the name of their server as a prefix. The prefixed name is always valid, so that a
+    /// call still reaches its tool after another server has added a tool of the same name. If the list is not
+    /// complete, only prefixed names are used for the tools of servers.
+    fn assign_names(
         &self,
-        offered: &[(&Entry, Arc<ToolSpec>)],
+        offered: &[(&ToolEntry, Arc<ToolSpec>)],
         complete: bool,
-    ) -> (Vec<Arc<ToolSpec>>, BTreeMap<String, Owner>) {
+    ) -> (Vec<Arc<ToolSpec>>, BTreeMap<String, ToolOwner>) {
         let fixed = offered.iter().filter(|(entry, _)| entry.single).map(|(_, spec)| spec.name.as_str());
         let fixed: BTreeSet<&str> =
             fixed.chain(self.workflows.iter().map(|tool| tool.name.as_str())).collect();
@@ -214,11 +221,7 @@ impl Tools {
             let alone = complete && counts[spec.name.as_str()] == 1 && !fixed.contains(spec.name.as_str());
             let name = if entry.single || alone { spec.name.clone() } else { long.clone() };
             if known.contains_key(&name) || (!entry.single && fixed.contains(name.as_str())) {
-                tracing::warn!(
-                    tool = name,
-                    from = entry.name,
-                    "a tool is left out: another one has its name"
-                );
+                tracing::warn!(tool = name, from = entry.name, "skipping a tool: another tool has its name");
                 continue;
             }
             let spec = if name == spec.name {
@@ -241,14 +244,14 @@ impl Tools {
     }
 }
 
-impl Entry {
-    fn owner(&self, spec: &ToolSpec) -> Owner {
+impl ToolEntry {
+    fn owner(&self, spec: &ToolSpec) -> ToolOwner {
         let ruled = self.origin.as_ref().and_then(|origin| {
             let name = if self.single { &origin.tool_name } else { &spec.name };
             let (name, primary) = (name.clone(), spec.primary.clone());
             Some(RuledTool { rules: origin.rules.clone()?, name, primary })
         });
-        Owner { toolbox: self.toolbox.clone(), own_name: spec.name.clone(), ruled }
+        ToolOwner { toolbox: self.toolbox.clone(), own_name: spec.name.clone(), ruled }
     }
 }
 
@@ -270,14 +273,14 @@ mod tests {
     struct Several(Vec<Arc<dyn Toolbox>>);
 
     impl Toolbox for Several {
-        fn list<'a>(&'a self, tenant: &'a TenantId) -> super::super::Listing<'a> {
+        fn list<'a>(&'a self, tenant: &'a TenantId) -> super::super::ListFuture<'a> {
             Box::pin(async move {
                 let lists = try_join_all(self.0.iter().map(|one| one.list(tenant))).await?;
                 Ok(lists.concat())
             })
         }
 
-        fn call<'a>(&'a self, call: &'a Call) -> super::super::Calling<'a> {
+        fn call<'a>(&'a self, call: &'a Call) -> super::super::CallFuture<'a> {
             self.0[0].call(call)
         }
     }
@@ -291,7 +294,7 @@ mod tests {
             primary: None,
         };
         Arc::new(RustTool::new(spec, move |call| async move {
-            Ok(Returned::Result(json!(format!("{says}:{}", call.name))))
+            Ok(CallOutcome::Result(json!(format!("{says}:{}", call.name))))
         }))
     }
 
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_keeps_its_name_unless_another_one_has_it_too() {
+    async fn a_tool_keeps_its_name_unless_another_tool_has_it() {
         let mut tools = Tools::default();
         assert!(tools.add_several("one", None, tool("search", "1")));
         assert!(tools.add_several("two", None, tool("search", "2")));
@@ -327,11 +330,11 @@ mod tests {
         };
         assert!(tools.add_workflow(refund.clone()));
         assert!(!tools.add_workflow(refund), "a name is given once");
-        // Nobody has listed before: the call does.
-        assert_eq!(tools.call(&call("two__search")).await, Ok(Returned::Result(json!("2:search"))));
+        // The tools were not listed before, so that the call lists them.
+        assert_eq!(tools.call(&call("two__search")).await, Ok(CallOutcome::Result(json!("2:search"))));
         assert_eq!(names(&tools).await, ["one__search", "two__search", "read", "four__refund", "send"]);
         for (name, says) in [("read", "3:read"), ("three__read", "3:read"), ("four__refund", "4:refund")] {
-            assert_eq!(tools.call(&call(name)).await, Ok(Returned::Result(json!(says))), "{name}");
+            assert_eq!(tools.call(&call(name)).await, Ok(CallOutcome::Result(json!(says))), "{name}");
         }
         for unknown in ["search", "refund", "send__send", "x"] {
             assert!(matches!(tools.call(&call(unknown)).await, Err(ToolError::NotCalled(_))), "{unknown}");
@@ -339,10 +342,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_tools_that_cannot_be_told_apart_the_second_is_left_out() {
+    async fn the_second_tool_of_a_server_with_the_same_name_is_skipped() {
         let mut tools = Tools::default();
         tools.add_several("one", None, Arc::new(Several(vec![tool("a", "1"), tool("a", "2")])));
         assert_eq!(names(&tools).await, ["one__a"]);
-        assert_eq!(tools.call(&call("one__a")).await, Ok(Returned::Result(json!("1:a"))));
+        assert_eq!(tools.call(&call("one__a")).await, Ok(CallOutcome::Result(json!("1:a"))));
     }
 }

@@ -1,4 +1,4 @@
-//! Who gets an event: everybody who waits for it and takes it, in one commit.
+//! Matching of an event with the interrupts that wait for it. One commit resolves all interrupts that accept it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,141 +7,149 @@ use holdpoint_core::{
     Command, EventReception, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId,
 };
 
-use super::{MATCHES_MAX, Received, RefusedBy, Taker};
-use crate::advance::Draft;
-use crate::committer::{Cause, Guard, Mail};
-use crate::engine::{Before, Engine};
+use super::{EventOutcome, EventRefusal, MATCHES_MAX, WaitingInterrupt};
+use crate::committer::{ArrivalCause, MailboxAction, Precondition};
+use crate::draft::RunDraft;
+use crate::engine::{Engine, PriorState};
 use crate::error::Error;
-use crate::store::arrivals::{Arrival, Key, State};
+use crate::store::arrivals::{Arrival, ArrivalKey, ArrivalState};
 use crate::store::{self, awaited, unreadable};
 
-/// Interrupts looked at for one event, those that will not take it included. When nobody of them does, the others look for
-/// themselves.
-const LOOKED_AT_MAX: usize = 1000;
-/// Rows read in one go: few at first, because one is the usual number, and more when those were not enough.
+/// The maximum number of interrupts that one event is offered to, including those that reject it. If all of them reject
+/// it, a worker offers the event to the others.
+const INTERRUPTS_READ_MAX: usize = 1000;
+/// The number of rows of the first query, small because one interrupt is the usual case. Later queries double it.
 const ROWS_FIRST: u64 = 128;
 const ROWS_MAX: u64 = 4096;
 
-/// Runs that an event carries on, as they are then.
-pub(super) type Drafts = BTreeMap<RunId, (Before, Draft)>;
+/// The runs that an event changes, with their uncommitted changes.
+pub(super) type RunDrafts = BTreeMap<RunId, (PriorState, RunDraft)>;
 
-/// Who takes an event.
+/// The interrupts that an event resolves or that reject it.
 #[derive(Default)]
-pub(super) struct Takers {
-    pub drafts: Drafts,
-    matched: Vec<Taker>,
-    refused: Vec<RefusedBy>,
+pub(super) struct EventMatches {
+    pub drafts: RunDrafts,
+    matched: Vec<WaitingInterrupt>,
+    refused: Vec<EventRefusal>,
     more: bool,
-    /// The last who was looked at, where there are more.
+    /// The last interrupt that was tried, if more are waiting.
     pub last: Option<(RunId, InterruptId)>,
 }
 
-impl Takers {
-    pub(super) fn received(&mut self, reception: EventReception) -> Received {
+impl EventMatches {
+    pub(super) fn take_outcome(&mut self, reception: EventReception) -> EventOutcome {
         let (matched, refused) = (std::mem::take(&mut self.matched), std::mem::take(&mut self.refused));
-        Received { reception, matched, refused, more: self.more, kept_until: None, repeated: false }
+        EventOutcome { reception, matched, refused, more: self.more, kept_until: None, repeated: false }
     }
 }
 
-/// What an interrupt has to say to an event.
-pub(super) enum Verdict {
-    /// It is resolved, in the draft.
-    Takes(Taker),
-    Refuses(RefusedBy),
-    /// It never waited for this one, though it looks so from afar.
-    WaitsForAnother,
-    /// It waits no more.
-    Gone,
+/// The outcome of an offer of an event to an interrupt.
+pub(super) enum OfferOutcome {
+    /// The event resolves the interrupt in the draft.
+    Accepted(WaitingInterrupt),
+    Refused(EventRefusal),
+    /// The interrupt waits for a different event. The topic index can match more than the interrupt accepts.
+    NotMatching,
+    /// The interrupt is no longer open.
+    Closed,
 }
 
 impl Engine {
-    /// The oldest runs come first.
-    pub(super) async fn takers(&self, key: &Key, arrival: &Arrival) -> Result<Takers, Error> {
+    /// Offers an event to the interrupts that wait for it, those of the oldest runs first.
+    pub(super) async fn find_matches(
+        &self,
+        key: &ArrivalKey,
+        arrival: &Arrival,
+    ) -> Result<EventMatches, Error> {
         let event = arrival.event.as_ref().ok_or_else(|| unreadable("event", "it is gone"))?;
         let by = Principal::named(arrival.sent_by.as_str());
-        let mut takers = Takers::default();
-        let mut search = awaited::Search::new(&key.tenant, arrival.topics.clone());
+        let mut matches = EventMatches::default();
+        let mut search = awaited::AwaitedSearch::new(&key.tenant, arrival.topics.clone());
         let (mut looked_at, mut rows, mut last) = (0, ROWS_FIRST, None);
         while let Some(found) = search.next(self.db(), rows).await? {
             rows = (rows * 2).min(ROWS_MAX);
             for (run, interrupt) in found {
-                if takers.matched.len() >= MATCHES_MAX || looked_at >= LOOKED_AT_MAX {
-                    takers.more = true;
-                    takers.last = last;
-                    return Ok(takers);
+                if matches.matched.len() >= MATCHES_MAX || looked_at >= INTERRUPTS_READ_MAX {
+                    matches.more = true;
+                    matches.last = last;
+                    return Ok(matches);
                 }
                 looked_at += 1;
                 last = Some((run.clone(), interrupt));
                 let of = RunRef { tenant: key.tenant.clone(), run };
-                match self.offer(&mut takers.drafts, &of, interrupt, (event, &by)).await? {
-                    Verdict::Takes(taker) => takers.matched.push(taker),
-                    Verdict::Refuses(refused) if takers.refused.len() < MATCHES_MAX => {
-                        takers.refused.push(refused);
+                match self.offer_event(&mut matches.drafts, &of, interrupt, (event, &by)).await? {
+                    OfferOutcome::Accepted(interrupt_ref) => matches.matched.push(interrupt_ref),
+                    OfferOutcome::Refused(refused) if matches.refused.len() < MATCHES_MAX => {
+                        matches.refused.push(refused);
                     }
-                    Verdict::Refuses(_) | Verdict::WaitsForAnother | Verdict::Gone => {}
+                    OfferOutcome::Refused(_) | OfferOutcome::NotMatching | OfferOutcome::Closed => {}
                 }
             }
         }
-        Ok(takers)
+        Ok(matches)
     }
 
-    /// Offers an event to an interrupt of a run that is stored, or of one that got it already for another interrupt.
-    pub(super) async fn offer(
+    /// Offers an event to an interrupt. Continues the draft of a run that accepted the event for another interrupt.
+    pub(super) async fn offer_event(
         &self,
-        drafts: &mut Drafts,
+        drafts: &mut RunDrafts,
         of: &RunRef,
         interrupt: InterruptId,
         (event, by): (&ExternalEvent, &Principal),
-    ) -> Result<Verdict, Error> {
+    ) -> Result<OfferOutcome, Error> {
         let (before, mut draft) = match drafts.remove(&of.run) {
             Some(begun) => begun,
             None => {
-                // Whoever will not take it need not be read in full: many may wait, and few take it.
-                let Some(seen) = there(of, self.run(of).await)? else { return Ok(Verdict::Gone) };
-                let verdict = put_to(&mut Draft::new(seen, self.now()), interrupt, event, by);
-                if !matches!(verdict, Verdict::Takes(_)) {
-                    return Ok(verdict);
+                // Tries a cached run first: many interrupts may wait, and few accept the event.
+                let Some(seen) = find_readable(of, self.run(of).await)? else {
+                    return Ok(OfferOutcome::Closed);
+                };
+                let outcome = offer_to_draft(&mut RunDraft::new(seen, self.now()), interrupt, event, by);
+                if !matches!(outcome, OfferOutcome::Accepted(_)) {
+                    return Ok(outcome);
                 }
-                let Some(run) = there(of, self.load(of).await)? else { return Ok(Verdict::Gone) };
-                (Before::of(&run), Draft::new(run, self.now()))
+                let Some(run) = find_readable(of, self.load(of).await)? else {
+                    return Ok(OfferOutcome::Closed);
+                };
+                (PriorState::of(&run), RunDraft::new(run, self.now()))
             }
         };
-        let verdict = put_to(&mut draft, interrupt, event, by);
+        let outcome = offer_to_draft(&mut draft, interrupt, event, by);
         if !draft.events.is_empty() {
             drafts.insert(of.run.clone(), (before, draft));
         }
-        Ok(verdict)
+        Ok(outcome)
     }
 
-    /// Commits what an event has done to runs and to all around them, and that it is used up. Names what was no longer
-    /// so, if something was not.
-    pub(super) async fn give(
+    /// Commits the changes of runs by an event and marks the event as used. Returns the precondition that failed, if
+    /// any.
+    pub(super) async fn commit_delivery(
         &self,
-        key: &Key,
-        state: State,
+        key: &ArrivalKey,
+        state: ArrivalState,
         outcome: String,
-        drafts: Drafts,
-    ) -> Result<Option<Guard>, Error> {
-        let mut seeds = Vec::with_capacity(drafts.len());
+        drafts: RunDrafts,
+    ) -> Result<Option<Precondition>, Error> {
+        let mut causes = Vec::with_capacity(drafts.len());
         for (run, (before, mut draft)) in drafts {
             let wakes = before.wakes(&draft);
             let of = RunRef { tenant: key.tenant.clone(), run: run.clone() };
-            let mail = if wakes { self.activate(&of, &mut draft).await? } else { Mail::None };
-            seeds.push((run, before, draft, mail));
+            let mail = if wakes { self.activate(&of, &mut draft).await? } else { MailboxAction::None };
+            causes.push((run, before, draft, mail));
         }
-        let mut changes = match self.families(TenantId::clone(&key.tenant), seeds).await? {
+        let mut changes = match self.collect_changes(TenantId::clone(&key.tenant), causes).await? {
             Ok(changes) => changes,
-            Err(guard) => return Ok(Some(guard)),
+            Err(failed) => return Ok(Some(failed)),
         };
         if let Some(first) = changes.first_mut() {
-            first.cause = Some(Box::new(Cause { key: key.clone(), state, outcome }));
+            first.cause = Some(Box::new(ArrivalCause { key: key.clone(), state, outcome }));
         }
         self.commit(changes, None).await
     }
 }
 
-/// A run that somebody can carry on. What nobody can read must not be in everybody's way.
-fn there(of: &RunRef, run: Result<Arc<Run>, Error>) -> Result<Option<Arc<Run>>, Error> {
+/// Returns `None` for a run that does not exist or cannot be read, so that it does not block other runs.
+fn find_readable(of: &RunRef, run: Result<Arc<Run>, Error>) -> Result<Option<Arc<Run>>, Error> {
     match run {
         Ok(run) => Ok(Some(run)),
         Err(Error::NotFound(_)) => Ok(None),
@@ -153,15 +161,21 @@ fn there(of: &RunRef, run: Result<Arc<Run>, Error>) -> Result<Option<Arc<Run>>, 
     }
 }
 
-fn put_to(draft: &mut Draft, id: InterruptId, event: &ExternalEvent, by: &Principal) -> Verdict {
-    let Some(interrupt) = draft.run.interrupt(id) else { return Verdict::Gone };
+fn offer_to_draft(
+    draft: &mut RunDraft,
+    id: InterruptId,
+    event: &ExternalEvent,
+    by: &Principal,
+) -> OfferOutcome {
+    let Some(interrupt) = draft.run.interrupt(id) else { return OfferOutcome::Closed };
     if !interrupt.awaits(event) {
-        return Verdict::WaitsForAnother;
+        return OfferOutcome::NotMatching;
     }
-    let taker = Taker { run: draft.run.id.clone(), node: interrupt.node.clone(), interrupt: id };
+    let interrupt_ref =
+        WaitingInterrupt { run: draft.run.id.clone(), node: interrupt.node.clone(), interrupt: id };
     let command = Command::Deliver { interrupt: id, event: Box::new(event.clone()), by: by.clone() };
     match draft.decide(&command) {
-        Ok(()) => Verdict::Takes(taker),
+        Ok(()) => OfferOutcome::Accepted(interrupt_ref),
         Err(
             Refusal::AlreadyResolved
             | Refusal::Expired
@@ -169,19 +183,22 @@ fn put_to(draft: &mut Draft, id: InterruptId, event: &ExternalEvent, by: &Princi
             | Refusal::InterruptGone
             | Refusal::InterruptNotFound
             | Refusal::RunFinished(_),
-        ) => Verdict::Gone,
-        Err(refusal) => Verdict::Refuses(RefusedBy {
-            by: taker,
+        ) => OfferOutcome::Closed,
+        Err(refusal) => OfferOutcome::Refused(EventRefusal {
+            by: interrupt_ref,
             code: refusal.code().to_string(),
-            message: message(&refusal),
+            message: refusal_message(&refusal),
         }),
     }
 }
 
-/// What is wrong with a value begins with the value, which is nobody's business here.
-fn message(refusal: &Refusal) -> String {
+/// Returns the message of a refusal for the sender of an event. The message about an invalid value is replaced, because
+/// it would show the value to the sender.
+fn refusal_message(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::InvalidRequest { field, .. } => format!("{field}: is not what the interrupt asks for"),
+        Refusal::InvalidRequest { field, .. } => {
+            format!("{field}: does not match the schema of the interrupt")
+        }
         other => other.to_string(),
     }
 }

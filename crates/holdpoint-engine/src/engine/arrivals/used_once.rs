@@ -1,17 +1,17 @@
-//! Two who found the same event: the commit decides, whatever they saw before.
+//! Test of two workers that find the same event: the commit decides which one uses it.
 
-use holdpoint_core::{ExternalEvent, Owner, Principal, Start, TenantId, WorkflowId};
+use holdpoint_core::{ExternalEvent, Owner, Principal, StartRequest, TenantId, WorkflowId};
 use serde_json::json;
 
-use super::matching::{Drafts, Verdict};
-use crate::committer::Guard;
+use super::matching::{OfferOutcome, RunDrafts};
+use crate::committer::Precondition;
 use crate::engine::{Engine, Options};
 use crate::location::Location;
-use crate::store::arrivals::{Key, State};
+use crate::store::arrivals::{ArrivalKey, ArrivalState};
 use crate::store::awaited;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_who_found_one_event_the_second_gets_nothing() {
+async fn an_event_that_two_workers_found_is_used_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::open(Options::new(Location::Sqlite(folder.path().join("db")))).await.unwrap();
     let (tenant, by) = (TenantId::parse("default").unwrap(), Principal::named("shop"));
@@ -30,20 +30,20 @@ async fn of_two_who_found_one_event_the_second_gets_nothing() {
     engine.receive(&tenant, &event, &by).await.unwrap();
     let owner = Owner { tenant: tenant.clone(), principal: "tester".to_owned() };
     for _ in 0..2 {
-        engine.start(&WorkflowId::parse("flow").unwrap(), Start::new(owner.clone())).await.unwrap();
+        engine.start(&WorkflowId::parse("flow").unwrap(), StartRequest::new(owner.clone())).await.unwrap();
     }
-    let key = Key { tenant, event_id: "e1".to_owned() };
+    let key = ArrivalKey { tenant, event_id: "e1".to_owned() };
     let mut found = Vec::new();
-    for wait in awaited::to_look(engine.db(), engine.now(), 10).await.unwrap() {
-        let mut drafts = Drafts::new();
-        let verdict = engine.offer(&mut drafts, &wait.of, wait.id, (&event, &by)).await.unwrap();
-        assert!(matches!(verdict, Verdict::Takes(_)), "both would take it");
+    for wait in awaited::due(engine.db(), engine.now(), 10).await.unwrap() {
+        let mut drafts = RunDrafts::new();
+        let outcome = engine.offer_event(&mut drafts, &wait.of, wait.id, (&event, &by)).await.unwrap();
+        assert!(matches!(outcome, OfferOutcome::Accepted(_)), "both accept the event");
         found.push(drafts);
     }
-    let mut guards = Vec::new();
+    let mut failed = Vec::new();
     for drafts in found {
-        guards.push(engine.give(&key, State::Kept, String::new(), drafts).await.unwrap());
+        failed.push(engine.commit_delivery(&key, ArrivalState::Kept, String::new(), drafts).await.unwrap());
     }
-    assert_eq!(guards, [None, Some(Guard::Arrival)]);
+    assert_eq!(failed, [None, Some(Precondition::Arrival)]);
     engine.close().await;
 }

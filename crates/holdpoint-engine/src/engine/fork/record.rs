@@ -1,28 +1,30 @@
-//! The log of the source as a fork reads it: which of it came from outside, and whether something is the same.
+//! The log of the source of a fork: the events to copy, recorded answers and steps, and the comparison with derived
+//! events.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunError, RunId, Start,
-    Via, as_answer, decide, digest,
+    Answer, ChildRunState, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunError, RunId,
+    StartRequest, Via, as_answer, decide, digest,
 };
 use serde_json::Value;
 
-use crate::store::events::Recorded;
+use crate::store::events::RecordedEvent;
 
-pub(super) struct Record {
+/// The recorded events of the source.
+pub(super) struct SourceLog {
     pub source: RunId,
-    pub events: Vec<Recorded>,
-    /// The numbers at which commits begin: between two commits a run is at rest.
-    pub starts: BTreeSet<u64>,
-    /// Where the source went its own way, if it is a branch: it may have been cut from another in the middle of a commit.
+    pub events: Vec<RecordedEvent>,
+    /// The sequences at which commits begin. The state of a run is consistent only between two commits.
+    pub commit_starts: BTreeSet<u64>,
+    /// The sequence at which the source itself was forked. It can lie in the middle of a commit of the earlier run.
     pub seam: Option<u64>,
-    /// How the copy begins.
-    pub start: Start,
+    /// The start of the fork.
+    pub start: StartRequest,
 }
 
-impl Record {
+impl SourceLog {
     /// Returns the latest error of a node.
     pub(super) fn error_of(&self, node: &NodeId) -> RunError {
         let failed = self.events.iter().rev().find_map(|one| match &one.event {
@@ -32,41 +34,43 @@ impl Record {
         failed.unwrap_or_else(|| RunError::new("node_failed", format!("node {node} failed")))
     }
 
-    /// The first event is that of the copy; refused when it may not begin like that.
+    /// Replaces the first event by the start of the fork. Fails if the core refuses that start.
     pub(super) fn new(
         source: RunId,
-        mut events: Vec<Recorded>,
-        starts: BTreeSet<u64>,
-        start: Start,
-        unborn: &Run,
+        mut events: Vec<RecordedEvent>,
+        commit_starts: BTreeSet<u64>,
+        start: StartRequest,
+        new_run: &Run,
     ) -> Result<Self, Refusal> {
         let mut seam = None;
         if let Some(first) = events.first_mut() {
             if let Event::RunStarted(started) = &first.event {
                 seam = started.fork.as_ref().map(|fork| fork.from_seq);
             }
-            let begun = decide(unborn, &Command::Start(Box::new(start.clone())), first.at)?;
+            let begun = decide(new_run, &Command::Start(Box::new(start.clone())), first.at)?;
             first.event = begun.into_iter().next().ok_or(Refusal::AlreadyStarted)?;
         }
-        Ok(Self { source, events, starts, seam, start })
+        Ok(Self { source, events, commit_starts, seam, start })
     }
 
-    /// The last place not behind this one at which the source was at rest.
-    pub(super) fn rest(&self, before: usize) -> u64 {
-        let mut starts = self.starts.range(..=before as u64);
-        starts.rfind(|at| Some(**at) != self.seam).copied().unwrap_or(0)
+    /// Returns the last sequence up to `before` at which a commit of the source begins.
+    pub(super) fn last_commit_start(&self, before: usize) -> u64 {
+        let mut commit_starts = self.commit_starts.range(..=before as u64);
+        commit_starts.rfind(|at| Some(**at) != self.seam).copied().unwrap_or(0)
     }
 
-    pub(super) fn cut(&mut self, from_seq: u64) {
+    pub(super) fn truncate(&mut self, from_seq: u64) {
         self.events.truncate(usize::try_from(from_seq).unwrap_or(usize::MAX));
     }
 
-    /// Runs that are waited for at the end of the record belong to the source. The copy will have its own.
-    pub(super) fn rename_children(&mut self, copy: &RunId, unborn: &Run) {
-        let mut run = unborn.clone();
+    /// Gives child runs that the source still waits for at the end of the record new ids, so that the fork starts its
+    /// own.
+    pub(super) fn rename_children(&mut self, copy: &RunId, new_run: &Run) {
+        let mut run = new_run.clone();
         self.events.iter().for_each(|one| run.apply(&one.event, one.at));
-        let waited =
-            |run: &Run, child: &Child| (child.call.is_some() || run.awaits(&child.run)) && !run.finished();
+        let waited = |run: &Run, child: &ChildRunState| {
+            (child.call.is_some() || run.awaits(&child.run)) && !run.finished()
+        };
         let mut names = HashMap::new();
         for (at, child) in run.children.iter().enumerate() {
             if child.result.is_none()
@@ -87,7 +91,7 @@ impl Record {
         }
     }
 
-    /// What a branch has made is found under its own name, also what it has taken over.
+    /// Replaces the run id in artifact ids, so that a branch has its own artifacts, including the copied ones.
     pub(super) fn rename_artifacts(&mut self, theirs: &RunId, copy: &RunId) {
         for one in &mut self.events {
             let (node, name) = match &mut one.event {
@@ -100,18 +104,18 @@ impl Record {
             };
             if *name == format!("{theirs}:{node}") {
                 *name = format!("{copy}:{node}");
-                sign_again(&mut one.event);
+                refresh_digest(&mut one.event);
             }
         }
     }
 
-    /// Whether the copy does the same as the source at a place. If so, what is written: the record where the world
-    /// outside had a say, else what was worked out.
-    pub(super) fn same(&self, at: usize, derived: &Event, copy: &RunId) -> Option<Event> {
+    /// Compares a derived event with the recorded event at a position. If they match, returns the event to write: the
+    /// recorded one where it contains outside data, otherwise the derived one.
+    pub(super) fn matching_event(&self, at: usize, derived: &Event, copy: &RunId) -> Option<Event> {
         let whole = derived;
         let recorded = &self.events.get(at)?.event;
         let outside = match (recorded, derived) {
-            // The time it was told to sleep is a matter of the clock.
+            // The end of a sleep depends on the clock.
             (Event::SleepStarted { node: one, .. }, Event::SleepStarted { node: other, .. }) => one == other,
             (Event::NodeDispatched { child, .. }, Event::NodeDispatched { .. }) => {
                 let mut renamed = derived.clone();
@@ -126,33 +130,37 @@ impl Record {
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
-        self.same_but_for_names(recorded, derived, copy).then(|| whole.clone())
+        if self.is_same_except_run_id(recorded, derived, copy) {
+            return Some(whole.clone());
+        }
+        (adopt_recorded_wording(derived, recorded) == *recorded).then(|| recorded.clone())
     }
 
-    /// Where a run's own id is part of what it says.
-    fn same_but_for_names(&self, recorded: &Event, derived: &Event, copy: &RunId) -> bool {
+    /// Returns whether two events differ only in the id of the run.
+    fn is_same_except_run_id(&self, recorded: &Event, derived: &Event, copy: &RunId) -> bool {
         let derived = serde_json::to_string(derived).unwrap_or_default();
         let renamed = derived.replace(copy.as_str(), self.source.as_str());
-        // As values: members of objects may have another order in a log from before.
+        // Compared as values, because members of objects can have another order in an old log.
         renamed != derived
             && serde_json::from_str::<Value>(&renamed).ok() == serde_json::to_value(recorded).ok()
     }
 
-    /// What was answered, by key: every vote, where votes were counted.
-    pub(super) fn answers(&self, copy: &RunId) -> HashMap<String, Vec<Said>> {
+    /// Returns the recorded answers by interrupt key, including every vote of a quorum.
+    pub(super) fn answers(&self, copy: &RunId) -> HashMap<String, Vec<RecordedAnswer>> {
         let (mut asked, mut answers) = (HashMap::new(), HashMap::<String, Vec<_>>::new());
         for one in &self.events {
             match &one.event {
                 Event::InterruptRequested { id, key, data, .. } => {
-                    let shown = Arc::new([digest(data), digest(&self.in_the_name_of(copy, data))]);
+                    let shown = Arc::new([digest(data), digest(&self.renamed_data(copy, data))]);
                     asked.insert(*id, (key.clone(), shown));
                 }
                 Event::VoteCast { interrupt: id, value, by, .. }
                 | Event::InterruptResolved { id, vote: Some(value), by, .. }
                 | Event::InterruptResolved { id, value, vote: None, by, .. } => {
                     if let Some((key, shown)) = asked.get(id) {
-                        let said = Said { value: value.clone(), by: by.clone(), shown: shown.clone() };
-                        answers.entry(key.clone()).or_default().push(said);
+                        let answer =
+                            RecordedAnswer { value: value.clone(), by: by.clone(), shown: shown.clone() };
+                        answers.entry(key.clone()).or_default().push(answer);
                     }
                 }
                 _ => {}
@@ -161,15 +169,15 @@ impl Record {
         answers
     }
 
-    /// What the source would have shown under the name of its copy.
-    fn in_the_name_of(&self, copy: &RunId, data: &Value) -> Value {
+    /// Returns data of the source with the run id of the fork.
+    fn renamed_data(&self, copy: &RunId, data: &Value) -> Value {
         let renamed = data.to_string().replace(self.source.as_str(), copy.as_str());
         serde_json::from_str(&renamed).unwrap_or_else(|_| data.clone())
     }
 
-    /// What was done outside, by node and visit.
-    pub(super) fn steps(&self, unborn: Run) -> HashMap<(NodeId, u32), Vec<(String, Value)>> {
-        let mut run = unborn;
+    /// Returns the recorded steps by node and visit.
+    pub(super) fn steps(&self, new_run: Run) -> HashMap<(NodeId, u32), Vec<(String, Value)>> {
+        let mut run = new_run;
         let mut steps: HashMap<_, Vec<_>> = HashMap::new();
         for one in &self.events {
             if let Event::StepRecorded { node, name, result, .. } = &one.event {
@@ -182,18 +190,18 @@ impl Record {
     }
 }
 
-/// An answer on record.
-pub(super) struct Said {
+/// A recorded answer.
+pub(super) struct RecordedAnswer {
     value: Value,
     by: String,
-    /// The digests of what it was said to: as it was shown, and as the copy would show it.
+    /// The digests of the payload as it was shown, and as the fork shows it.
     shown: Arc<[String; 2]>,
 }
 
-impl Said {
-    /// The same answer to what is asked now. Where something else is asked it says what it was given to, and is refused
-    /// as any answer is that was meant for something else.
-    pub(super) fn again(&self, asked: &Interrupt) -> Answer {
+impl RecordedAnswer {
+    /// Returns the answer for an interrupt of the fork. If the payload differs, the answer has the digest of the
+    /// recorded payload, so that the core refuses it.
+    pub(super) fn to_answer(&self, asked: &Interrupt) -> Answer {
         let now = asked.digest.clone().unwrap_or_else(|| digest(&asked.data));
         let meant = self.shown.contains(&now);
         let approval = Some(&self.value).filter(|_| asked.kind == Kind::Approval);
@@ -210,16 +218,16 @@ impl Said {
     }
 }
 
-/// A digest is of what is shown, and what is shown has changed. Requests of older versions have none.
-fn sign_again(event: &mut Event) {
+/// Computes the digest of changed data again. Requests of older versions have no digest.
+fn refresh_digest(event: &mut Event) {
     if let Event::InterruptRequested { digest: Some(digest), data, .. } = event {
         *digest = holdpoint_core::digest(data);
     }
 }
 
-/// Takes over from the record the members that events of older versions lack and that follow from the members which are
-/// compared: the digest of a request, the unmapped outputs, the details of an error. The recorded uses of grants are
-/// taken over too, because a copy cannot use the grants of its source.
+/// Copies members from the recorded event that events of older versions lack and that follow from the compared members:
+/// the digest of a request, the unmapped outputs, the details of an error. Also copies the recorded uses of grants,
+/// because a fork cannot use the grants of its source.
 fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
     let mut derived = derived.clone();
     match (&mut derived, recorded) {
@@ -243,7 +251,25 @@ fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
     derived
 }
 
-/// Older versions did not show the words of the rule that asks about a call.
+/// Copies error messages from the recorded event, because their wording can change between versions. The code of an error
+/// does not change.
+fn adopt_recorded_wording(derived: &Event, recorded: &Event) -> Event {
+    let mut derived = derived.clone();
+    match (&mut derived, recorded) {
+        (Event::NodeFailed { error, .. }, Event::NodeFailed { error: old, .. })
+        | (Event::NodeRetried { error, .. }, Event::NodeRetried { error: old, .. })
+        | (Event::RunFailed { error, .. }, Event::RunFailed { error: old, .. }) => {
+            error.message.clone_from(&old.message);
+        }
+        (Event::AgentDecided { flaw: Some(flaw), .. }, Event::AgentDecided { flaw: Some(old), .. }) => {
+            flaw.clone_from(old);
+        }
+        _ => {}
+    }
+    derived
+}
+
+/// Removes the member `rule` of a ticket if the recorded ticket has none. Older versions did not show the rule.
 fn adopt_ticket(data: &mut Value, recorded: &Value) {
     let members = data.as_object_mut().filter(|_| recorded.get("rule").is_none());
     if members.is_some_and(|members| members.shift_remove("rule").is_some())
@@ -275,11 +301,17 @@ mod tests {
         }
     }
 
-    fn record(event: Event) -> Record {
+    fn record(event: Event) -> SourceLog {
         let owner = Owner { tenant: TenantId::parse("t").unwrap(), principal: "ann".to_owned() };
-        let events = vec![Recorded { seq: 0, at: Timestamp(0), event }];
+        let events = vec![RecordedEvent { seq: 0, at: Timestamp(0), event }];
         let source = RunId::parse("source").unwrap();
-        Record { source, events, starts: BTreeSet::new(), start: Start::new(owner), seam: None }
+        SourceLog {
+            source,
+            events,
+            commit_starts: BTreeSet::new(),
+            start: StartRequest::new(owner),
+            seam: None,
+        }
     }
 
     #[test]
@@ -292,19 +324,23 @@ mod tests {
             branch: None,
             unmapped: unmapped.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let said = || json!({"action": "accept", "feedback": "fine"});
-        let older = completed(said(), &[]);
-        let newer = completed(said(), &["feedback"]);
-        assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older.clone()));
-        assert_eq!(record(older).same(0, &completed(json!({}), &[]), &copy), None);
+        let accepted = || json!({"action": "accept", "feedback": "fine"});
+        let older = completed(accepted(), &[]);
+        let newer = completed(accepted(), &["feedback"]);
+        assert_eq!(record(older.clone()).matching_event(0, &newer, &copy), Some(older.clone()));
+        assert_eq!(record(older).matching_event(0, &completed(json!({}), &[]), &copy), None);
         let failed = |error: RunError| Event::NodeFailed { node: node(), error };
         let older = failed(RunError::new("approval_rejected", "late"));
         let newer = failed(RunError::timed_out("approval_rejected", "late"));
-        assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older));
+        assert_eq!(record(older.clone()).matching_event(0, &newer, &copy), Some(older.clone()));
+        let reworded = failed(RunError::timed_out("approval_rejected", "no answer in time"));
+        assert_eq!(record(older.clone()).matching_event(0, &reworded, &copy), Some(older.clone()));
+        let other_code = failed(RunError::new("node_failed", "late"));
+        assert_eq!(record(older).matching_event(0, &other_code, &copy), None);
     }
 
     #[test]
-    fn a_ticket_of_an_older_version_is_the_same_without_the_words_of_its_rule() {
+    fn a_ticket_of_an_older_version_matches_without_its_rule() {
         let copy = RunId::parse("copy").unwrap();
         let ticket = |data: Value| match asked("x", false) {
             Event::InterruptRequested { id, node, kind, key, .. } => Event::InterruptRequested {
@@ -324,21 +360,21 @@ mod tests {
             ticket(json!({"suspension": {"message": message}, "rule": {"reason": reason}}))
         };
         let now = newer("Allow it? money", "money");
-        assert_eq!(record(older.clone()).same(0, &now, &copy), Some(older.clone()));
-        assert_eq!(record(now.clone()).same(0, &now, &copy), Some(now.clone()));
-        assert_eq!(record(now).same(0, &newer("Allow it? time", "time"), &copy), None);
+        assert_eq!(record(older.clone()).matching_event(0, &now, &copy), Some(older.clone()));
+        assert_eq!(record(now.clone()).matching_event(0, &now, &copy), Some(now.clone()));
+        assert_eq!(record(now).matching_event(0, &newer("Allow it? time", "time"), &copy), None);
         let other = ticket(json!({"suspension": {"message": "Send it?"}}));
-        assert_eq!(record(older).same(0, &other, &copy), None);
+        assert_eq!(record(older).matching_event(0, &other, &copy), None);
     }
 
     #[test]
-    fn a_request_of_an_older_version_is_the_same_without_its_digest() {
+    fn a_request_of_an_older_version_matches_without_its_digest() {
         let copy = RunId::parse("copy").unwrap();
-        let same = |recorded: Event, derived: Event| record(recorded).same(0, &derived, &copy);
+        let same = |recorded: Event, derived: Event| record(recorded).matching_event(0, &derived, &copy);
         assert_eq!(same(asked("x", true), asked("x", false)), Some(asked("x", true)));
         assert_eq!(same(asked("x", false), asked("x", false)), Some(asked("x", false)));
         assert_eq!(same(asked("x", true), asked("y", false)), None);
-        // What carries the name of its run gets the digest of what it then says.
+        // Data that contains the run id gets a new digest.
         assert_eq!(same(asked("source", false), asked("copy", false)), Some(asked("copy", false)));
     }
 }

@@ -1,94 +1,97 @@
-//! Tells a run again: facts come from the record, nodes are run, and what they come to is held against the record.
-//! Nothing outside is touched.
+//! Replay of a run: outside data comes from the record, nodes execute again, and their events are compared with the
+//! record. A replay has no outside effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_core::agent::Act;
+use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{
-    Answer, Command, Event, InterruptId, NodeStatus, Outcome, Refusal, Run, Timestamp, Work, decide, limits,
+    Answer, Command, Event, InterruptId, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, Timestamp, decide,
+    limits,
 };
 
-use super::happen;
-use super::record::Record;
-use crate::advance::Draft;
+use super::apply_event;
+use super::record::SourceLog;
+use crate::draft::RunDraft;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::nodes::NodeType;
-use crate::worker::Holder;
+use crate::worker::RunExecutor;
 
-pub(super) struct Replay<'e> {
+/// The state of a replay.
+pub(super) struct ForkReplay<'e> {
     engine: &'e Engine,
-    record: &'e Record,
+    record: &'e SourceLog,
     pub run: Arc<Run>,
-    /// What is written so far, commit by commit as in the source.
+    /// The events so far, grouped by the commits of the source.
     pub rows: Vec<(Timestamp, Vec<Event>)>,
-    /// The next place in the record.
+    /// The next position in the record.
     at: usize,
-    /// Before this place the record is right, whatever the nodes say.
+    /// Before this position, recorded events replace derived ones that differ.
     until: usize,
 }
 
-/// How the record was left.
+/// The end of a replay.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
-    /// The first difference.
+pub(super) struct ReplayEnd {
+    /// The event that reports the first difference.
     pub diverged: Option<Event>,
-    /// What the run came to instead, or came to beyond a record that was cut.
+    /// The derived events after the difference or after the end of a truncated record.
     pub rest: Vec<Event>,
 }
 
-impl<'e> Replay<'e> {
-    pub(super) fn new(engine: &'e Engine, record: &'e Record, unborn: Run, from_seq: u64) -> Self {
+impl<'e> ForkReplay<'e> {
+    pub(super) fn new(engine: &'e Engine, record: &'e SourceLog, new_run: Run, from_seq: u64) -> Self {
         let until = usize::try_from(from_seq).unwrap_or(usize::MAX);
-        Self { engine, record, run: Arc::new(unborn), rows: Vec::new(), at: 0, until }
+        Self { engine, record, run: Arc::new(new_run), rows: Vec::new(), at: 0, until }
     }
 
-    /// Goes through the record to its end, or to the first difference.
-    pub(super) async fn tell(&mut self) -> Result<Ended, Error> {
-        // Nodes are run again from where the source was last at rest.
-        let rest = self.record.rest(self.until);
+    /// Replays the record to its end or to the first difference.
+    pub(super) async fn compare_all(&mut self) -> Result<ReplayEnd, Error> {
+        // Copies events up to the last commit, and executes nodes from there on.
+        let rest = self.record.last_commit_start(self.until);
         while (self.at as u64) < rest && self.at < self.record.events.len() {
-            self.take();
+            self.copy_next();
         }
         while let Some(next) = self.record.events.get(self.at) {
-            if next.event.is_fact() || self.is_of_tool(&next.event) {
-                self.take();
+            if next.event.is_external() || self.is_tool_write(&next.event) {
+                self.copy_next();
                 continue;
             }
             match self.derive(&next.event, next.at).await? {
-                Derived::Events(events) => {
+                Derivation::Events(events) => {
                     if let Some(ended) = self.compare(events) {
                         return Ok(ended);
                     }
                 }
-                Derived::Nothing(_) if self.at < self.until => self.take(),
-                Derived::Nothing(found) => return Ok(self.diverged(found.to_owned(), Vec::new())),
+                Derivation::Nothing(_) if self.at < self.until => self.copy_next(),
+                Derivation::Nothing(found) => return Ok(self.diverged(found.to_owned(), Vec::new())),
             }
         }
-        Ok(Ended::default())
+        Ok(ReplayEnd::default())
     }
 
-    /// What tools change in the state of a run came from outside, as what they return did; what other nodes change, they work out.
-    fn is_of_tool(&self, event: &Event) -> bool {
+    /// Returns whether a tool of an agent wrote the variable. Such a write is outside data, like the result of the
+    /// tool; other nodes derive their writes.
+    fn is_tool_write(&self, event: &Event) -> bool {
         let Event::VariableChanged { node, .. } = event else { return false };
         self.run.node_state(node).is_some_and(|state| state.agent.is_some())
     }
 
-    /// Something is left where the record ends in the middle, or where it differs.
-    fn compare(&mut self, events: Vec<Event>) -> Option<Ended> {
+    /// Compares derived events with the record. Returns the end of the replay if the record ends or differs.
+    fn compare(&mut self, events: Vec<Event>) -> Option<ReplayEnd> {
         let mut alike = true;
         let mut derived = events.into_iter();
         while let Some(event) = derived.next() {
             if self.at >= self.record.events.len() {
                 let rest = std::iter::once(event).chain(derived).filter(|_| alike).collect();
-                return Some(Ended { diverged: None, rest });
+                return Some(ReplayEnd { diverged: None, rest });
             }
-            match self.record.same(self.at, &event, &self.run.id) {
-                Some(event) => self.write(event),
+            match self.record.matching_event(self.at, &event, &self.run.id) {
+                Some(event) => self.append(event),
                 None if self.at < self.until => {
                     alike = false;
-                    self.take();
+                    self.copy_next();
                 }
                 None => {
                     let found = event.name().to_owned();
@@ -99,113 +102,126 @@ impl<'e> Replay<'e> {
         None
     }
 
-    fn diverged(&self, found: String, rest: Vec<Event>) -> Ended {
+    fn diverged(&self, found: String, rest: Vec<Event>) -> ReplayEnd {
         let expected = self.record.events.get(self.at).map_or("", |one| one.event.name()).to_owned();
         let (source, at_sequence) = (self.record.source.clone(), self.at as u64);
-        Ended { diverged: Some(Event::ReplayDiverged { source, at_sequence, expected, found }), rest }
+        ReplayEnd { diverged: Some(Event::ReplayDiverged { source, at_sequence, expected, found }), rest }
     }
 
-    /// What the run comes to by itself now.
-    async fn derive(&self, recorded: &Event, at: Timestamp) -> Result<Derived, Error> {
-        let mut draft = Draft::new(self.run.clone(), at);
+    /// Derives the next events of the run.
+    async fn derive(&self, recorded: &Event, at: Timestamp) -> Result<Derivation, Error> {
+        let mut draft = RunDraft::new(self.run.clone(), at);
         if self.run.started.is_none() {
             draft.decide(&Command::Start(Box::new(self.record.start.clone())))?;
-            return Ok(Derived::Events(draft.events));
+            return Ok(Derivation::Events(draft.events));
         }
-        // Whoever finishes a node does not ask whose turn it is.
-        let named = recorded.outcome_of().and_then(|node| self.run.workflow.position(node));
+        // The outcome of a running node is derived regardless of the order of work.
+        let named = recorded.executed_node().and_then(|node| self.run.workflow.position(node));
         let running = named.filter(|position| self.run.nodes[*position].status == NodeStatus::Running);
-        let work = running.map(Work::Enter).or_else(|| self.begun(recorded)).or_else(|| self.run.next_work());
+        let work = running
+            .map(NodeWork::Enter)
+            .or_else(|| self.recorded_begin(recorded))
+            .or_else(|| self.run.next_work());
         let decided = match work {
-            None => return Ok(Derived::Nothing("nothing")),
-            Some(Work::Begin(position)) => {
+            None => return Ok(Derivation::Nothing("nothing")),
+            Some(NodeWork::Begin(position)) => {
                 let node = &self.run.workflow.nodes[position];
                 let effect = self.engine.nodes().effect_of(node);
                 draft.decide(&Command::Begin { node: node.id.clone(), effect })
             }
-            Some(Work::Enter(position)) => {
-                let done = enter(self.engine, &draft, position).await;
+            Some(NodeWork::Enter(position)) => {
+                let done = execute_node(self.engine, &draft, position).await;
                 match done.or_else(|| Some((Vec::new(), failed_outside(recorded)?))) {
-                    Some((acts, outcome)) => {
-                        draft.act(position, acts).and_then(|()| draft.finish(position, outcome))
+                    Some((actions, outcome)) => {
+                        draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome))
                     }
-                    None => return Ok(Derived::Nothing("a step that is not recorded")),
+                    None => return Ok(Derivation::Nothing("a step that is not recorded")),
                 }
             }
         };
         Ok(match decided {
-            Ok(()) if !draft.events.is_empty() => Derived::Events(draft.events),
-            Ok(()) | Err(_) => Derived::Nothing("nothing"),
+            Ok(()) if !draft.events.is_empty() => Derivation::Events(draft.events),
+            Ok(()) | Err(_) => Derivation::Nothing("nothing"),
         })
     }
 
-    /// The node that the record begins here, if its turn has come: of several that may begin, the record knows the order.
-    fn begun(&self, recorded: &Event) -> Option<Work> {
+    /// Returns the node that begins in the record at this position, if it is ready. The record has the order of several
+    /// ready nodes.
+    fn recorded_begin(&self, recorded: &Event) -> Option<NodeWork> {
         let Event::NodeStarted { node, .. } = recorded else { return None };
-        let begins = Work::Begin(self.run.workflow.position(node)?);
+        let begins = NodeWork::Begin(self.run.workflow.position(node)?);
         self.run.ready_work().into_iter().find(|work| *work == begins)
     }
 
-    fn take(&mut self) {
+    fn copy_next(&mut self) {
         if let Some(next) = self.record.events.get(self.at) {
-            self.write(next.event.clone());
+            self.append(next.event.clone());
         }
     }
 
-    /// With the time that the source has at this place.
-    fn write(&mut self, event: Event) {
+    /// Appends an event with the recorded time of this position.
+    fn append(&mut self, event: Event) {
         let at = self.record.events.get(self.at).map_or(self.run.updated_at, |one| one.at);
         Arc::make_mut(&mut self.run).apply(&event, at);
         match self.rows.last_mut() {
-            Some((_, row)) if !self.record.starts.contains(&(self.at as u64)) => row.push(event),
+            Some((_, row)) if !self.record.commit_starts.contains(&(self.at as u64)) => row.push(event),
             _ => self.rows.push((at, vec![event])),
         }
         self.at += 1;
     }
 }
 
-enum Derived {
+/// The result of one step of the derivation.
+enum Derivation {
     Events(Vec<Event>),
-    /// And why.
+    /// No events, with the text for the report of the difference.
     Nothing(&'static str),
 }
 
-/// Runs one node; nothing when it wants to do something outside that is not on record.
-async fn enter(engine: &Engine, draft: &Draft, position: usize) -> Option<(Vec<Act>, Outcome)> {
+/// Executes one node. Returns `None` if it needs an outside effect that is not recorded.
+async fn execute_node(
+    engine: &Engine,
+    draft: &RunDraft,
+    position: usize,
+) -> Option<(Vec<AgentAction>, NodeOutcome)> {
     let node = &draft.run.workflow.nodes[position];
     match engine.nodes().get(&node.type_id) {
-        Some(NodeType::Pure(pure)) => Some((Vec::new(), draft.perform(position, pure.clone().as_ref()))),
+        Some(NodeType::Pure(pure)) => Some((Vec::new(), draft.execute_pure(position, pure.clone().as_ref()))),
         Some(NodeType::Effect(_)) | None => {
-            let holder = Holder::replaying(engine.clone(), draft.now);
-            holder.enter(draft.run.clone(), position).await
+            let holder = RunExecutor::for_replay(engine.clone(), draft.now);
+            holder.enter_node(draft.run.clone(), position).await
         }
     }
 }
 
-/// A step that failed leaves no record but the failure of its node.
-fn failed_outside(recorded: &Event) -> Option<Outcome> {
+/// Returns the recorded failure of a node. A failed step has no other record.
+fn failed_outside(recorded: &Event) -> Option<NodeOutcome> {
     match recorded {
         Event::NodeFailed { error, .. } | Event::NodeRetried { error, .. } => {
-            Some(Outcome::Failed(error.clone()))
+            Some(NodeOutcome::Failed(error.clone()))
         }
         _ => None,
     }
 }
 
-/// After a difference: what the record knows of the same questions and steps is still true, the rest is live. A question
-/// is the same when the same is shown.
-pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -> Result<(), Error> {
-    let unborn = Run::unborn(draft.run.id.clone(), draft.run.workflow.clone());
-    let (answers, steps) = (record.answers(&draft.run.id), record.steps(unborn));
+/// Continues after a difference: takes answers to the same interrupts and results of the same steps from the record and
+/// executes the rest live. Interrupts are the same if they show the same payload.
+pub(super) async fn continue_with_record(
+    engine: &Engine,
+    draft: &mut RunDraft,
+    record: &SourceLog,
+) -> Result<(), Error> {
+    let new_run = Run::new(draft.run.id.clone(), draft.run.workflow.clone());
+    let (answers, steps) = (record.answers(&draft.run.id), record.steps(new_run));
     for _ in 0..=limits::NODE_EXECUTIONS_MAX {
-        engine.carry_on(draft).await?;
+        engine.advance_draft(draft).await?;
         let run = draft.run.clone();
-        // The next vote, where votes are counted.
-        let said = run.open_interrupts().filter(|_| !run.finished()).filter_map(|asked| {
-            Some((asked.id, answers.get(&asked.key)?.get(asked.votes.len())?.again(asked)))
+        // For a quorum, the next recorded vote.
+        let answered = run.open_interrupts().filter(|_| !run.finished()).filter_map(|asked| {
+            Some((asked.id, answers.get(&asked.key)?.get(asked.votes.len())?.to_answer(asked)))
         });
-        // A question that takes no answer from the record stays open, and keeps none of the others open.
-        if said.into_iter().any(|(id, said)| answer(draft, id, said).is_ok()) {
+        // An interrupt that refuses the recorded answer stays open; the others continue.
+        if answered.into_iter().any(|(id, answered)| answer(draft, id, answered).is_ok()) {
             continue;
         }
         let Some(work) = draft.begin_next()? else { return Ok(()) };
@@ -215,11 +231,11 @@ pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -
         let known = steps.get(&(node.clone(), state.visit)).into_iter().flatten();
         let missing: Vec<_> = known.filter(|(name, _)| !state.steps.contains_key(name)).cloned().collect();
         for (name, result) in missing {
-            happen(draft, Event::StepRecorded { node: node.clone(), name, result, took_ms: None });
+            apply_event(draft, Event::StepRecorded { node: node.clone(), name, result, took_ms: None });
         }
-        match enter(engine, draft, position).await {
-            Some((acts, outcome)) => {
-                draft.act(position, acts)?;
+        match execute_node(engine, draft, position).await {
+            Some((actions, outcome)) => {
+                draft.record_actions(position, actions)?;
                 draft.finish(position, outcome)?;
             }
             None => return Ok(()),
@@ -228,9 +244,9 @@ pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -
     Ok(())
 }
 
-fn answer(draft: &mut Draft, id: InterruptId, answer: Answer) -> Result<(), Refusal> {
+fn answer(draft: &mut RunDraft, id: InterruptId, answer: Answer) -> Result<(), Refusal> {
     let command = Command::Resolve { answers: BTreeMap::from([(id, answer)]) };
-    // Which roles somebody held is not on record; that they were turned away here never happened.
+    // The roles of a principal are not recorded. A refusal because of a missing role must not be recorded.
     match decide(&draft.run, &command, draft.now)?.iter().find_map(Event::denial) {
         Some(refusal) => Err(refusal),
         None => draft.decide(&command),

@@ -1,38 +1,40 @@
-//! The end of handles: graphs that nobody answered in time are ended, providers delete what they keep, and at last the
-//! row goes.
+//! Expiry of graph handles: cancels graphs that were not answered in time, deletes the state of providers, and deletes
+//! the row after its retention.
 
 use std::time::Duration;
 
 use holdpoint_core::{Interrupt, Principal, Run, Timestamp};
 
-use super::Handle;
+use super::GraphHandle;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::providers::{About, Case, Provider, Trouble, code, sessions};
+use crate::providers::{GraphAttempt, LockedHandle, Provider, ProviderError, code, sessions};
 use crate::store::handles::{self, HandleRow};
 
-/// Who ends what nobody answered in time.
+/// The principal that cancels expired graphs.
 pub(super) const EXPIRED_BY: &str = "system:expiry";
-/// Handles in one go.
+/// The number of handles in one batch.
 const BATCH: u64 = 100;
-/// How long a provider may take to forget something.
-const FORGET_WITHIN: Duration = Duration::from_secs(30);
-/// How long a handle is left alone that could not be ended.
+/// The timeout of a provider that cancels a graph and deletes its state.
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The delay before the expiry of a handle is retried after an error.
 const POSTPONED_MS: u64 = 300_000;
 
-/// What becomes of a handle whose time has come.
+/// The action for a handle whose expiry time has passed.
 #[derive(Debug, PartialEq, Eq)]
-enum Fate {
-    /// Somebody still has time to answer, or nobody is asked.
+enum ExpiryAction {
+    /// The handle expires later: an interrupt has time left, or the graph does not wait.
     Later(Timestamp),
+    /// The run is cancelled.
     Cancelled,
-    /// Its run has ended.
+    /// The run has ended.
     Ended,
 }
 
-impl Fate {
-    /// A pause is waited for as long as handles live, and until its own deadline. Only what waits at a graph is ended: a run
-    /// that goes on elsewhere, or waits for something else, is not the handle's.
+impl ExpiryAction {
+    /// Returns the action for a handle. An interrupt is open for the lifetime of a handle and until its own deadline.
+    /// Only a run that waits at a graph is cancelled; a run that executes other nodes or waits for other interrupts
+    /// continues.
     fn of(run: &Run, row: &HandleRow, now: Timestamp, life_ms: u64) -> Self {
         if run.finished() {
             return Self::Ended;
@@ -49,7 +51,7 @@ impl Fate {
     }
 }
 
-/// A handle that a caller has a key of; others are made by nodes of workflows.
+/// Returns whether a caller started the graph by a state key. Graph nodes of workflows create the other handles.
 fn is_started_by_key(row: &HandleRow) -> bool {
     !row.start_digest.is_empty()
 }
@@ -60,12 +62,12 @@ fn is_of_provider(run: &Run, asked: &Interrupt) -> bool {
 }
 
 impl Engine {
-    /// Ends what is due. How many handles that were.
+    /// Ends expired handles. Returns the number of handles that were due.
     pub(crate) async fn expire_handles(&self) -> Result<usize, Error> {
         let due = handles::due(self.db(), self.now(), BATCH).await?;
         for row in &due {
             if let Err(error) = self.expire(row).await {
-                tracing::warn!(%error, "a handle could not be ended; it is tried again");
+                tracing::warn!(%error, "the expiry of a graph handle failed and will be retried");
                 let later = self.now().plus_ms(POSTPONED_MS);
                 self.write(vec![handles::look_later(row, later)]).await?;
             }
@@ -74,10 +76,10 @@ impl Engine {
         Ok(due.len())
     }
 
-    /// Ends a handle, or finds that it is not to be ended now.
+    /// Ends a handle if it has expired.
     pub(super) async fn expire(&self, row: &HandleRow) -> Result<(), Error> {
         let now = self.now();
-        // Others may have ended it, and its key may be another graph's by now.
+        // A concurrent expiry may have ended the handle, and another graph may use its state key.
         let found = handles::by_key(self.db(), &row.tenant, &row.state_key).await?;
         let Some(row) = found.filter(|found| found.run == row.run && found.expires_at <= now) else {
             return Ok(());
@@ -88,28 +90,32 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let life_ms = self.providers().limits.expires_ms;
-        match run.as_deref().map(|run| Fate::of(run, &row, now, life_ms)) {
-            Some(Fate::Later(until)) => {
+        match run.as_deref().map(|run| ExpiryAction::of(run, &row, now, life_ms)) {
+            Some(ExpiryAction::Later(until)) => {
                 return self.write(vec![handles::look_later(&row, until)]).await.map(|_| ());
             }
-            Some(Fate::Cancelled) => {
-                let reason = Some("nobody answered before the handle's expires_at".to_owned());
+            Some(ExpiryAction::Cancelled) => {
+                let reason = Some("not answered before the handle's expires_at".to_owned());
                 self.cancel(&row.of(), reason, Principal::named(EXPIRED_BY)).await?;
             }
-            Some(Fate::Ended) | None => {}
+            Some(ExpiryAction::Ended) | None => {}
         }
-        self.forget(&row, run.as_deref()).await
+        self.delete_provider_state(&row, run.as_deref()).await
     }
 
-    /// Has providers delete what they keep, and deletes the row when it was kept for long enough.
-    async fn forget(&self, row: &HandleRow, run: Option<&Run>) -> Result<(), Error> {
+    /// Lets providers delete their state, and deletes the row after its retention.
+    async fn delete_provider_state(&self, row: &HandleRow, run: Option<&Run>) -> Result<(), Error> {
         let Some(mut case) = self.case_to_end(row).await? else { return Ok(()) };
         for (graph, slot) in case.graphs() {
-            // A provider that the operator has taken away cannot be told.
+            // A provider that the operator has removed cannot be called.
             let Ok((provider, name)) = self.providers().find(&graph, &row.tenant) else { continue };
-            case.turn_to(graph, name, slot);
-            if let Err(trouble) = end(&provider, &case).await {
-                tracing::warn!(provider = provider.name(), code = trouble.code, "a provider keeps a graph");
+            case.switch_graph(graph, name, slot);
+            if let Err(error) = end_provider_run(&provider, &case).await {
+                tracing::warn!(
+                    provider = provider.name(),
+                    code = error.code,
+                    "a provider did not delete the state of a graph; it will be retried"
+                );
                 let _ = case.postpone().await;
                 case.close().await;
                 return Ok(());
@@ -129,21 +135,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Nothing while somebody is at work on it.
-    async fn case_to_end(&self, row: &HandleRow) -> Result<Option<Case>, Error> {
-        let about = About {
+    /// Locks a handle for its end. Returns `None` while another task holds the lock.
+    async fn case_to_end(&self, row: &HandleRow) -> Result<Option<LockedHandle>, Error> {
+        let about = GraphAttempt {
             graph: row.graph.clone(),
             name: String::new(),
             slot: String::new(),
             attempt: "end".to_owned(),
-            within: FORGET_WITHIN,
+            within: PROVIDER_TIMEOUT,
         };
-        Case::open(self, row, about).await
+        LockedHandle::open(self, row, about).await
     }
 
-    /// Folders on this machine whose handles are gone, perhaps ended by another node.
+    /// Deletes session folders on this machine whose handles do not exist. Another node may have ended them.
     async fn sweep_sessions(&self) -> Result<(), Error> {
-        for session in sessions::all(self.providers().sessions.clone()).await {
+        for session in sessions::list(self.providers().sessions.clone()).await {
             let found = handles::by_key(self.db(), &session.tenant, &session.state_key).await?;
             if found.is_none_or(|row| row.run != session.run) {
                 session.delete().await;
@@ -152,8 +158,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A graph that somebody answers is waited for anew. Written only now and then.
-    pub(super) async fn prolong(&self, handle: &Handle) -> Result<(), Error> {
+    /// Extends the expiry time of a graph after an answer. Writes only if less than half of the lifetime is left.
+    pub(super) async fn extend_expiry(&self, handle: &GraphHandle) -> Result<(), Error> {
         let (now, life) = (self.now(), self.providers().limits.expires_ms);
         if handle.expires_at > now.plus_ms(life / 2) {
             return Ok(());
@@ -162,11 +168,13 @@ impl Engine {
     }
 }
 
-async fn end(provider: &Provider, case: &Case) -> Result<(), Trouble> {
+async fn end_provider_run(provider: &Provider, case: &LockedHandle) -> Result<(), ProviderError> {
     let both = async {
         provider.cancel(case).await?;
         provider.forget(case).await
     };
-    let in_time = tokio::time::timeout(FORGET_WITHIN, both).await;
-    in_time.unwrap_or_else(|_| Err(Trouble::passing(code::TIMEOUT, "the provider did not answer in time")))
+    let in_time = tokio::time::timeout(PROVIDER_TIMEOUT, both).await;
+    in_time.unwrap_or_else(|_| {
+        Err(ProviderError::transient(code::TIMEOUT, "the provider did not answer in time"))
+    })
 }

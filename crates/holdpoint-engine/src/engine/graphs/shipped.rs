@@ -1,4 +1,4 @@
-//! Workflows that come with the engine. They are registered for a tenant that asks for one and has none of its own.
+//! Workflows that are shipped with the engine. The engine registers one when a tenant uses it and has none with its id.
 
 use serde_json::Value;
 
@@ -6,9 +6,9 @@ const CONTENT_REVIEW: &str = include_str!("shipped/content-review.json");
 
 pub(super) fn definition(name: &str) -> Option<Value> {
     match name {
-        "content-review" => {
-            Some(serde_json::from_str(CONTENT_REVIEW).expect("a file of this crate that the tests have read"))
-        }
+        "content-review" => Some(
+            serde_json::from_str(CONTENT_REVIEW).expect("the file is part of this crate and a test reads it"),
+        ),
         _ => None,
     }
 }

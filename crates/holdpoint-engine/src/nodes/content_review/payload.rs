@@ -1,5 +1,5 @@
-//! What the graph shows a reviewer, and what a reviewer may say. These shapes are the graph's own: to everything around it
-//! they are JSON under the kind `content_review`.
+//! The payload of a review interrupt and of its answer. Only the graph knows these types; other code sees JSON of the
+//! custom kind `content_review`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,48 +11,60 @@ use crate::context::Stop;
 /// The kind of the interrupt, as its `customKind`.
 pub(super) const KIND: &str = "content_review";
 
-/// What a reviewer is shown.
+/// The payload that a reviewer sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewRequest {
+    /// The text to review.
     pub draft: String,
-    /// How often it was revised.
+    /// The number of revisions so far.
     pub revision: u64,
-    /// How often it may be; a wish for one more is a rejection.
+    /// The maximum number of revisions. A request for one more is a rejection.
     pub max_revisions: u64,
+    /// The results of the rules.
     pub checks: Vec<CheckResult>,
-    /// What was said of earlier revisions, the oldest first.
+    /// The remarks on earlier revisions, oldest first.
     pub feedback: Vec<Feedback>,
-    /// Where an approved text goes, without what is behind the path. Nowhere, when nothing is said.
+    /// The address of the publication, without query and fragment. None if the text is not sent anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish_to: Option<String>,
 }
 
-/// What a rule says of a draft. It advises: who approves may overrule it.
+/// The result of a rule for a draft. It is advice: the reviewer may approve a draft that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
+    /// The name of the rule.
     pub name: String,
+    /// True if the draft satisfies the rule.
     pub passed: bool,
+    /// The reason if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A remark on a revision that was not good enough.
+/// A remark with which a reviewer requested a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feedback {
+    /// The revision that the remark is about.
     pub revision: u64,
+    /// The remark.
     pub text: String,
 }
 
+/// The action of a reviewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum ReviewAction {
+    /// Publish the text.
     Approve,
+    /// Write another revision.
     Revise,
+    /// End the review without a publication.
     Reject,
 }
 
-impl Action {
+impl ReviewAction {
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -62,22 +74,24 @@ impl Action {
     }
 }
 
-/// What a reviewer says.
+/// The answer of a reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReviewDecision {
-    pub action: Action,
+    /// The action.
+    pub action: ReviewAction,
+    /// A remark, which a revision without an edited text needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// The text as the reviewer wants it, instead of the one that was shown.
+    /// The edited text, which replaces the one that was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
-    /// Which revision it is about. It may be left out; said, it is refused where another one is shown by now.
+    /// The revision that the answer is about. Optional; an answer with another revision than the shown one is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
 
-/// What a decision must look like. Whatever does not is refused, and the question stays open.
+/// Returns the JSON Schema of an answer. An answer that does not match is rejected, and the interrupt stays open.
 pub(super) fn decision_schema(revision: u64) -> Value {
     let is = |action: &str| json!({"properties": {"action": {"const": action}}});
     json!({
@@ -97,8 +111,8 @@ pub(super) fn decision_schema(revision: u64) -> Value {
     })
 }
 
-/// A place to publish at as it may be shown: what is behind the path may be a secret.
-pub(super) fn shown_place(url: &str) -> Result<String, Stop> {
+/// Returns the address of the publication without query and fragment, which may contain a secret.
+pub(super) fn displayed_url(url: &str) -> Result<String, Stop> {
     let url = Url::parse(url).map_err(|error| invalid(format!("the input publishUrl: {error}")))?;
     if !url.has_host() {
         return Err(invalid("the input publishUrl names no host"));

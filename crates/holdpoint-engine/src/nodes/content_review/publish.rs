@@ -1,36 +1,36 @@
-//! `contentReview.publish`: the only node of the graph that reaches anybody outside. Before it does, it looks up for itself
-//! what the reviewer was shown and said, and publishes that text or none.
+//! `contentReview.publish`: the only node of the graph with an effect. It reads the shown draft and the answer from the
+//! review interrupt, and publishes only the text that was approved there.
 
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{NodeId, NodeStatus, Resolution, Run, RunError};
 use serde_json::{Value, json};
 
-use super::payload::{Action, KIND, ReviewDecision, ReviewRequest, shown_place};
-use super::{PUBLISH, input, invalid, needed, outputs};
-use crate::approved::{self, APPROVED_BY};
+use super::payload::{KIND, ReviewAction, ReviewDecision, ReviewRequest, displayed_url};
+use super::{PUBLISH, input, invalid, outputs, required_input};
+use crate::approval_check::{self, APPROVED_BY};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs, config_flaw, config_text, http, unknown_config};
-use crate::outgoing::{Method, Outgoing, Request, activity_key};
+use crate::outgoing::{Method, Outgoing, OutgoingRequest, activity_key};
 
 const TIMEOUT_MS: u64 = 30_000;
-/// Of an answer that nobody keeps.
+/// The limit of the response, which is not recorded.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-pub(super) struct Publish(Outgoing);
+pub(super) struct PublishNode(Outgoing);
 
-impl Publish {
+impl PublishNode {
     pub(super) fn new(outgoing: Outgoing) -> Self {
         Self(outgoing)
     }
 }
 
-impl Node for Publish {
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+impl Node for PublishNode {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &[APPROVED_BY]);
         match config_text(node, APPROVED_BY) {
             Ok(Some(_)) => {}
             Ok(None) => {
-                flaws.push(config_flaw(node, APPROVED_BY, "is missing: nothing is published unreviewed"));
+                flaws.push(config_flaw(node, APPROVED_BY, "is missing: a publication requires a review"));
             }
             Err(flaw) => flaws.push(flaw),
         }
@@ -42,70 +42,74 @@ impl Node for Publish {
     }
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
-        let (draft, revision): (String, u64) = (needed(context, "draft")?, needed(context, "revision")?);
+        let (draft, revision): (String, u64) =
+            (required_input(context, "draft")?, required_input(context, "revision")?);
         let url: Option<String> = input(context, "publishUrl")?;
-        let place = url.as_deref().map(shown_place).transpose()?;
-        let approval = Approval::at(context.run(), Node::approved_by(self, context.node()))?;
+        let place = url.as_deref().map(displayed_url).transpose()?;
+        let approval = ReviewApproval::at(context.run(), Node::approved_by(self, context.node()))?;
         approval.check(&draft, revision, place.as_deref())?;
         if let Some(url) = url {
             let request = request(context, url, &json!({ "draft": draft, "revision": revision }))?;
             let outgoing = self.0.clone();
-            context.step("publish", || async move { sent(&outgoing, request).await }).await?;
+            context.step("publish", || async move { send(&outgoing, request).await }).await?;
         }
         Ok(outputs([
             ("published", &true),
-            ("decision", &Action::Approve),
+            ("decision", &ReviewAction::Approve),
             ("draft", &draft),
             ("revision", &revision),
-            ("reason", &approval.said.feedback),
+            ("reason", &approval.decision.feedback),
         ]))
     }
 }
 
-/// What was shown and said at a review, in the visit that led here.
-struct Approval {
+/// The payload and the answer of the review, in its last visit.
+struct ReviewApproval {
     shown: ReviewRequest,
-    said: ReviewDecision,
+    decision: ReviewDecision,
 }
 
-impl Approval {
+impl ReviewApproval {
     fn at(run: &Run, review: Option<&str>) -> Result<Self, Stop> {
         let review = review.and_then(|review| NodeId::parse(review).ok());
-        let review = review.ok_or_else(|| mismatch("no review is named"))?;
+        let review = review.ok_or_else(|| mismatch("the config names no review"))?;
         let completed = run.node_state(&review).is_some_and(|state| state.status == NodeStatus::Completed);
-        let asked =
-            run.interrupt_of_node(&review).filter(|asked| completed && asked.data["customKind"] == KIND);
-        let asked = asked.ok_or_else(|| mismatch("the review has not approved anything"))?;
-        approved::check_as_shown(asked)?;
-        let Some(Resolution::Answered { value, .. }) = &asked.resolution else {
-            return Err(mismatch("nobody has answered the review"));
+        let interrupt = run
+            .interrupt_of_node(&review)
+            .filter(|interrupt| completed && interrupt.data["customKind"] == KIND);
+        let interrupt = interrupt.ok_or_else(|| mismatch("the review is not completed"))?;
+        approval_check::check_as_shown(interrupt)?;
+        let Some(Resolution::Answered { value, .. }) = &interrupt.resolution else {
+            return Err(mismatch("the review has no answer"));
         };
         let unreadable = |error: serde_json::Error| mismatch(&error.to_string());
         Ok(Self {
-            shown: serde_json::from_value(asked.data["data"].clone()).map_err(unreadable)?,
-            said: serde_json::from_value(value.clone()).map_err(unreadable)?,
+            shown: serde_json::from_value(interrupt.data["data"].clone()).map_err(unreadable)?,
+            decision: serde_json::from_value(value.clone()).map_err(unreadable)?,
         })
     }
 
     fn check(&self, draft: &str, revision: u64, place: Option<&str>) -> Result<(), Stop> {
-        if self.said.action != Action::Approve {
-            return Err(mismatch("the review did not approve it"));
+        if self.decision.action != ReviewAction::Approve {
+            return Err(mismatch("the reviewer did not approve the text"));
         }
-        if self.said.draft.as_ref().unwrap_or(&self.shown.draft) != draft || self.shown.revision != revision {
-            return Err(mismatch("another text was approved than the one to be published"));
+        if self.decision.draft.as_ref().unwrap_or(&self.shown.draft) != draft
+            || self.shown.revision != revision
+        {
+            return Err(mismatch("the approved text differs from the text to publish"));
         }
         if self.shown.publish_to.as_deref() != place {
-            return Err(mismatch("it was approved for another place"));
+            return Err(mismatch("the text was approved for another address"));
         }
         Ok(())
     }
 }
 
 fn mismatch(why: &str) -> Stop {
-    Stop::failed("approval_mismatch", format!("nothing was published: {why}"))
+    Stop::failed("approval_mismatch", format!("the text was not published: {why}"))
 }
 
-fn request(context: &EffectContext, url: String, body: &Value) -> Result<Request, Stop> {
+fn request(context: &EffectContext, url: String, body: &Value) -> Result<OutgoingRequest, Stop> {
     let started = context.started().ok_or_else(|| invalid("the run was never started"))?;
     let (tenant, run, node) = (&started.owner.tenant, context.run_id(), &context.node().id);
     let key = activity_key(tenant, run, node, context.visit(), PUBLISH);
@@ -114,12 +118,12 @@ fn request(context: &EffectContext, url: String, body: &Value) -> Result<Request
     headers.extend(context.trace_headers());
     let body = body.to_string().into_bytes();
     let (timeout_ms, body_bytes_max) = (TIMEOUT_MS, ANSWER_BYTES_MAX);
-    Ok(Request { method: Method::Post, url, headers, body, timeout_ms, body_bytes_max })
+    Ok(OutgoingRequest { method: Method::Post, url, headers, body, timeout_ms, body_bytes_max })
 }
 
-async fn sent(outgoing: &Outgoing, request: Request) -> Result<Value, Stop> {
-    let origin = outgoing.check_url(&request.url).map_err(http::refused)?.origin().ascii_serialization();
-    let response = outgoing.send(request).await.map_err(http::failed)?;
+async fn send(outgoing: &Outgoing, request: OutgoingRequest) -> Result<Value, Stop> {
+    let origin = outgoing.check_url(&request.url).map_err(http::call_refused)?.origin().ascii_serialization();
+    let response = outgoing.send(request).await.map_err(http::call_failed)?;
     if (200..300).contains(&response.status) {
         return Ok(json!({ "status": response.status }));
     }

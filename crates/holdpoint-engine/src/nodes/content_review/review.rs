@@ -1,48 +1,50 @@
-//! `contentReview.review`: shows a draft to somebody, and goes the way of the answer.
+//! `contentReview.review`: opens an interrupt with a draft, and chooses the branch of the answer.
 
-use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Kind, Request};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{InterruptRequest, Kind};
 use serde_json::{Value, json};
 
-use super::payload::{Action, Feedback, KIND, ReviewDecision, ReviewRequest, decision_schema, shown_place};
-use super::writing::revisions_allowed;
-use super::{input, needed, outputs};
+use super::draft::revisions_allowed;
+use super::payload::{
+    Feedback, KIND, ReviewAction, ReviewDecision, ReviewRequest, decision_schema, displayed_url,
+};
+use super::{input, outputs, required_input};
 use crate::context::{Context, Stop};
 use crate::nodes::{Outputs, PureNode, config_ms, unknown_config};
 
-pub(super) struct Review;
+pub(super) struct ReviewNode;
 
-/// What became of a review.
-struct Verdict {
-    action: Action,
-    /// As it is after the reviewer has had it.
+/// The outcome of a review.
+struct ReviewOutcome {
+    action: ReviewAction,
+    /// The draft after the review.
     draft: String,
-    /// What the reviewer made of it, where it is to be shown again.
+    /// The text that the reviewer edited, if it is to be reviewed again.
     edited: Option<String>,
     reason: Option<String>,
     feedback: Vec<Feedback>,
 }
 
-impl PureNode for Review {
-    fn asks(&self) -> bool {
+impl PureNode for ReviewNode {
+    fn is_gate(&self) -> bool {
         true
     }
 
-    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+    fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &["timeoutMs"]);
         flaws.extend(config_ms(node, "timeoutMs").err());
         flaws
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let shown = shown(context)?;
-        let mut request = Request::new(Kind::Custom, json!({ "customKind": KIND, "data": shown }));
+        let shown = review_request(context)?;
+        let mut request = InterruptRequest::new(Kind::Custom, json!({ "customKind": KIND, "data": shown }));
         request.resume_schema = Some(decision_schema(shown.revision));
         request.timeout_ms = context.config().get("timeoutMs").and_then(Value::as_u64);
         let revision = shown.revision;
         let verdict = match context.interrupt(request) {
-            Ok(answer) => judged(shown, read(answer)?),
-            Err(Stop::TimedOut) => rejected(shown, Some("nobody decided in time".to_owned())),
+            Ok(answer) => apply_decision(shown, parse_decision(answer)?),
+            Err(Stop::TimedOut) => reject(shown, Some("nobody decided in time".to_owned())),
             Err(other) => return Err(other),
         };
         context.choose(verdict.action.as_str());
@@ -57,51 +59,57 @@ impl PureNode for Review {
     }
 }
 
-fn shown(context: &Context) -> Result<ReviewRequest, Stop> {
+fn review_request(context: &Context) -> Result<ReviewRequest, Stop> {
     let url: Option<String> = input(context, "publishUrl")?;
     Ok(ReviewRequest {
-        draft: needed(context, "draft")?,
-        revision: needed(context, "revision")?,
+        draft: required_input(context, "draft")?,
+        revision: required_input(context, "revision")?,
         max_revisions: revisions_allowed(context)?,
         checks: input(context, "checks")?.unwrap_or_default(),
         feedback: input(context, "feedback")?.unwrap_or_default(),
-        publish_to: url.map(|url| shown_place(&url)).transpose()?,
+        publish_to: url.map(|url| displayed_url(&url)).transpose()?,
     })
 }
 
-fn read(answer: Value) -> Result<ReviewDecision, Stop> {
+fn parse_decision(answer: Value) -> Result<ReviewDecision, Stop> {
     let unreadable = |error: serde_json::Error| Stop::failed("invalid_decision", error.to_string());
     serde_json::from_value(answer).map_err(unreadable)
 }
 
-fn judged(shown: ReviewRequest, decision: ReviewDecision) -> Verdict {
+fn apply_decision(shown: ReviewRequest, decision: ReviewDecision) -> ReviewOutcome {
     match decision.action {
-        Action::Approve => Verdict {
-            action: Action::Approve,
+        ReviewAction::Approve => ReviewOutcome {
+            action: ReviewAction::Approve,
             draft: decision.draft.unwrap_or(shown.draft),
             edited: None,
             reason: decision.feedback,
             feedback: shown.feedback,
         },
-        Action::Reject => rejected(shown, decision.feedback),
-        Action::Revise if shown.revision >= shown.max_revisions => {
+        ReviewAction::Reject => reject(shown, decision.feedback),
+        ReviewAction::Revise if shown.revision >= shown.max_revisions => {
             let remark = decision.feedback.map(|text| format!("; the last remark was: {text}"));
             let reason = format!(
                 "rejected automatically: one more revision was asked for, and maxRevisions allows {}{}",
                 shown.max_revisions,
                 remark.unwrap_or_default()
             );
-            rejected(shown, Some(reason))
+            reject(shown, Some(reason))
         }
-        Action::Revise => {
+        ReviewAction::Revise => {
             let mut feedback = shown.feedback;
             feedback.extend(decision.feedback.map(|text| Feedback { revision: shown.revision, text }));
-            let (action, draft, edited) = (Action::Revise, shown.draft, decision.draft);
-            Verdict { action, draft, edited, reason: None, feedback }
+            let (action, draft, edited) = (ReviewAction::Revise, shown.draft, decision.draft);
+            ReviewOutcome { action, draft, edited, reason: None, feedback }
         }
     }
 }
 
-fn rejected(shown: ReviewRequest, reason: Option<String>) -> Verdict {
-    Verdict { action: Action::Reject, draft: shown.draft, edited: None, reason, feedback: shown.feedback }
+fn reject(shown: ReviewRequest, reason: Option<String>) -> ReviewOutcome {
+    ReviewOutcome {
+        action: ReviewAction::Reject,
+        draft: shown.draft,
+        edited: None,
+        reason,
+        feedback: shown.feedback,
+    }
 }

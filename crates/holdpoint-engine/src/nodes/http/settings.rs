@@ -1,12 +1,12 @@
-//! The config of `core.http`, from JSON with every flaw.
+//! Parses the config of `core.http` and collects all flaws.
 
 use holdpoint_core::limits;
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, DefinitionFlaw};
 use serde_json::Value;
 
-use crate::approved::APPROVED_BY;
+use crate::approval_check::APPROVED_BY;
 use crate::nodes::unknown_config;
-use crate::outgoing::{Method, may_be_set};
+use crate::outgoing::{Method, is_settable_header};
 
 const KNOWN: [&str; 8] = [
     "method",
@@ -20,20 +20,20 @@ const KNOWN: [&str; 8] = [
 ];
 const TIMEOUT_MS: u64 = 30_000;
 const TIMEOUT_MS_MAX: u64 = 300_000;
-/// An answer is recorded as a step, which has a limit of its own.
+/// The response is recorded as a step, whose size is limited.
 const RESPONSE_BYTES_MAX: u64 = limits::STEP_RESULT_BYTES_MAX as u64;
 
-pub(super) struct Settings {
+pub(super) struct HttpSettings {
     pub(super) method: Method,
     pub(super) url: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) timeout_ms: u64,
-    /// Empty: every 2xx.
+    /// The expected statuses. Empty for every 2xx.
     expected: Vec<u16>,
-    /// Nothing: as the answer says.
+    /// None to use the content type of the response.
     pub(super) response_type: Option<ResponseType>,
     pub(super) response_bytes_max: usize,
-    /// The gate that must have granted the body.
+    /// The gate that must have approved the body.
     pub(super) approved_by: Option<String>,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum ResponseType {
     Text,
 }
 
-impl Settings {
-    pub(super) fn of(node: &workflow::Node) -> Result<Self, Vec<Flaw>> {
-        let mut reading = Reading { node, flaws: unknown_config(node, &KNOWN) };
+impl HttpSettings {
+    pub(super) fn of(node: &workflow::Node) -> Result<Self, Vec<DefinitionFlaw>> {
+        let mut reading = SettingsReader { node, flaws: unknown_config(node, &KNOWN) };
         let settings = Self {
             method: reading.method(),
             url: reading.url(),
@@ -69,21 +69,21 @@ impl Settings {
     }
 }
 
-/// Whether authors may set a header. What identifies the call is ours, and so is what frames it.
-pub(super) fn header_is_free(name: &str) -> bool {
-    let ours =
-        ["idempotency-key", "traceparent", "tracestate"].iter().any(|ours| name.eq_ignore_ascii_case(ours));
-    !ours && may_be_set(name)
+/// Returns true if a definition may set this header. Idempotency, tracing and framing headers are reserved.
+pub(super) fn may_set_header(name: &str) -> bool {
+    let is_reserved =
+        ["idempotency-key", "traceparent", "tracestate"].iter().any(|one| name.eq_ignore_ascii_case(one));
+    !is_reserved && is_settable_header(name)
 }
 
-struct Reading<'a> {
+struct SettingsReader<'a> {
     node: &'a workflow::Node,
-    flaws: Vec<Flaw>,
+    flaws: Vec<DefinitionFlaw>,
 }
 
-impl Reading<'_> {
+impl SettingsReader<'_> {
     fn flaw(&mut self, field: &str, message: impl Into<String>) {
-        self.flaws.push(Flaw::of_node(&self.node.id, format!("config.{field}"), message));
+        self.flaws.push(DefinitionFlaw::of_node(&self.node.id, format!("config.{field}"), message));
     }
 
     fn method(&mut self) -> Method {
@@ -117,11 +117,11 @@ impl Reading<'_> {
         let mut found = Vec::new();
         for (name, value) in headers {
             match value.as_str() {
-                Some(value) if header_is_free(name) && is_header_text(value) => {
+                Some(value) if may_set_header(name) && is_header_text(value) => {
                     found.push((name.clone(), value.to_owned()));
                 }
-                // Without the value, which may be a credential.
-                Some(_) if header_is_free(name) => {
+                // The message does not contain the value, which may be a credential.
+                Some(_) if may_set_header(name) => {
                     self.flaw(&format!("headers.{name}"), "must be printable ASCII on one line");
                 }
                 Some(_) => self.flaw(&format!("headers.{name}"), "is a header that cannot be set here"),
@@ -155,18 +155,18 @@ impl Reading<'_> {
         })
     }
 
-    /// What people approve is the body; where it goes and what goes with it must not be a matter of the run.
+    /// Reads the gate. Approvers see only the body, so that the URL, the query and the headers must not come from
+    /// inputs.
     fn approved_by(&mut self) -> Option<String> {
         let value = self.node.config.get(APPROVED_BY)?;
         for port in ["url", "query", "headers"] {
             if self.node.inputs.contains_key(port) {
-                let message =
-                    format!("cannot be kept beside the input {port}: nobody is shown what that will be");
+                let message = format!("cannot be combined with the input {port}, which approvers do not see");
                 self.flaw(APPROVED_BY, message);
             }
         }
         if !self.node.inputs.contains_key("body") {
-            self.flaw(APPROVED_BY, "needs the input body: it is what was approved");
+            self.flaw(APPROVED_BY, "requires the input body, which is what approvers see");
         }
         match value.as_str() {
             Some(gate) if !gate.is_empty() => Some(gate.to_owned()),

@@ -1,57 +1,62 @@
-//! How the program is started: which flags, and which environment. Nothing of ours but the search path.
+//! The command line and the environment of the program. It inherits only the search path of this process.
 
 use tokio::process::Command;
 
-use super::super::{Trouble, code};
-use super::folder::{Folder, unusable};
-use super::settings::Settings;
+use super::super::{ProviderError, code};
+use super::session_folder::{SessionFolder, folder_error};
+use super::settings::ClaudeSettings;
 
-/// Conversations are kept for as long as handles live, and not for as long as the agent likes.
+/// Disables the cleanup of conversations by the program: the handle determines their lifetime.
 const OWN_SETTINGS: &str = r#"{"cleanupPeriodDays":3650}"#;
 
-/// Which conversation.
-pub(super) enum Which<'a> {
-    Fresh(&'a str),
-    Old(&'a str),
+/// The session that the program works on.
+pub(super) enum SessionMode<'a> {
+    New(&'a str),
+    Resumed(&'a str),
 }
 
 pub(super) async fn command(
-    settings: &Settings,
-    folder: &Folder,
-    which: &Which<'_>,
-) -> Result<Command, Trouble> {
+    settings: &ClaudeSettings,
+    folder: &SessionFolder,
+    which: &SessionMode<'_>,
+) -> Result<Command, ProviderError> {
     let mut command = Command::new(&settings.binary);
     command.args(["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]);
-    // Without waiting for us, a call that was put off could be made before we are asked.
+    // The program must wait for the hook. Otherwise it could make a deferred call before the hook decides.
     command.args(["--await-initialize", "--permission-prompt-tool=stdio", "--permission-mode=default"]);
     command.args(["--setting-sources=", "--strict-mcp-config", "--settings", OWN_SETTINGS]);
     command.arg(format!("--tools={}", settings.tools.join(",")));
-    // In files and not in arguments, which everybody on the machine can read.
-    let servers = folder.put("mcp.json", settings.mcp_config().to_string().as_bytes());
-    command.arg(joined("--mcp-config=", servers.map_err(|error| unusable(&error))?));
+    // Passed in files, because every user of the machine can read the arguments.
+    let servers = folder.write_file("mcp.json", settings.mcp_config().to_string().as_bytes());
+    command.arg(joined("--mcp-config=", servers.map_err(|error| folder_error(&error))?));
     if let Some(text) = &settings.instructions {
-        let file = folder.put("instructions.txt", text.as_bytes()).map_err(|error| unusable(&error))?;
+        let file =
+            folder.write_file("instructions.txt", text.as_bytes()).map_err(|error| folder_error(&error))?;
         command.arg(joined("--append-system-prompt-file=", file));
     }
     if let Some(model) = &settings.model {
         command.arg(format!("--model={model}"));
     }
     command.arg(match which {
-        Which::Fresh(session) => format!("--session-id={session}"),
-        Which::Old(session) => format!("--resume={session}"),
+        SessionMode::New(session) => format!("--session-id={session}"),
+        SessionMode::Resumed(session) => format!("--resume={session}"),
     });
     command.current_dir(folder.work());
     environment(&mut command, settings, folder).await?;
     Ok(command)
 }
 
-async fn environment(command: &mut Command, settings: &Settings, folder: &Folder) -> Result<(), Trouble> {
+async fn environment(
+    command: &mut Command,
+    settings: &ClaudeSettings,
+    folder: &SessionFolder,
+) -> Result<(), ProviderError> {
     command.env_clear();
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }
     command.env("HOME", folder.home()).env("CLAUDE_CONFIG_DIR", folder.config());
-    command.env("TMPDIR", folder.scratch());
+    command.env("TMPDIR", folder.temp());
     command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
     command.env("CLAUDE_CODE_MAX_RETRIES", settings.max_retries().to_string());
     if let Some(url) = &settings.base_url {
@@ -59,7 +64,10 @@ async fn environment(command: &mut Command, settings: &Settings, folder: &Folder
     }
     if let Some(key) = &settings.api_key {
         let key = key.read().await.map_err(|why| {
-            Trouble::lasting(code::MISCONFIGURED, format!("the key of the model's API cannot be used: {why}"))
+            ProviderError::permanent(
+                code::MISCONFIGURED,
+                format!("apiKey: cannot read the key of the model API: {why}"),
+            )
         })?;
         command.env("ANTHROPIC_API_KEY", key.expose());
     }

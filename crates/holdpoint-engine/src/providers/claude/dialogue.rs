@@ -1,50 +1,51 @@
-//! One turn of the program: what it says, line by line, and what it is told. It ends with its result, with its end, or
-//! when its time is up: then it is asked to stop, told to, and killed.
+//! One turn of the program: reads its output line by line and answers its control requests. The turn ends with the
+//! result or the exit of the program, or with a timeout: then the program is interrupted, terminated and killed, in
+//! this order.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::super::{Case, Trouble};
-use super::gate::Gate;
-use super::process::{Next, Running};
-use super::reference::Reference;
+use super::super::{LockedHandle, ProviderError};
+use super::permission_hook::PermissionHook;
+use super::process::{AgentProcess, ProcessEvent};
+use super::reference::ClaudeReference;
 
-/// How long each way of asking for the end is given.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a program may take to end after its result.
-const CLOSING: Duration = Duration::from_secs(10);
-/// How long what it said last may take to arrive after its end.
-const DRAINING: Duration = Duration::from_secs(1);
-/// Our name for the one hook.
+/// Time the program has to react to the interrupt, and then to the termination signal.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Time the program has to exit after its result.
+const EXIT_GRACE: Duration = Duration::from_secs(10);
+/// Time to read the remaining output after the exit of the program.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Callback id of the hook.
 const HOOK: &str = "gate";
 const INITIALIZE: &str = "1";
 const INTERRUPT: &str = "2";
 
-/// What was heard in a turn.
+/// The output of the program in a turn.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct ProgramOutput {
     pub(super) result: Option<Value>,
-    /// Why it was ended by us.
-    pub(super) cut: Option<Cut>,
-    pub(super) complaints: String,
+    /// The reason, if the engine ended the program.
+    pub(super) aborted: Option<AbortReason>,
+    pub(super) stderr: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// It did not begin.
-    Silent,
-    /// Its time was up.
-    Late,
-    TooMuch,
-    /// It would not let us decide about its calls.
-    NoGate,
+pub(super) enum AbortReason {
+    /// No output within the time limit for the first event.
+    NoOutput,
+    /// The turn exceeded its time limit.
+    TimedOut,
+    TooMuchOutput,
+    /// The program rejected the hook that decides about its calls.
+    HookRejected,
 }
 
-/// What follows when the time is up.
+/// The stage of the dialogue. It determines the action at the next timeout.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum DialogueStage {
     Waiting,
     Working,
     Interrupted,
@@ -53,142 +54,150 @@ enum Stage {
 }
 
 pub(super) struct Dialogue<'a> {
-    pub(super) case: &'a Case,
-    pub(super) reference: &'a mut Reference,
-    pub(super) gate: Gate<'a>,
-    /// When the turn is over.
+    pub(super) handle: &'a LockedHandle,
+    pub(super) reference: &'a mut ClaudeReference,
+    pub(super) hook: PermissionHook<'a>,
+    /// Deadline of the turn.
     pub(super) until: Instant,
     pub(super) first_event: Duration,
 }
 
-struct Talk {
-    running: Running,
-    stage: Stage,
+struct DialogueState {
+    running: AgentProcess,
+    stage: DialogueStage,
     limit: Instant,
-    heard: Heard,
+    output: ProgramOutput,
 }
 
 impl Dialogue<'_> {
-    /// Fails only when what must be on disk cannot be written.
-    pub(super) async fn hold(mut self, running: Running, prompt: Option<&str>) -> Result<Heard, Trouble> {
+    /// Runs the dialogue to its end. Fails only if the reference cannot be stored.
+    pub(super) async fn run(
+        mut self,
+        running: AgentProcess,
+        prompt: Option<&str>,
+    ) -> Result<ProgramOutput, ProviderError> {
         let limit = self.until.min(Instant::now() + self.first_event);
-        let mut talk = Talk { running, stage: Stage::Waiting, limit, heard: Heard::default() };
-        talk.say(&initialize()).await;
+        let mut state =
+            DialogueState { running, stage: DialogueStage::Waiting, limit, output: ProgramOutput::default() };
+        state.send(&initialize()).await;
         if let Some(prompt) = prompt {
-            talk.say(&user(prompt)).await;
+            state.send(&user_message(prompt)).await;
         }
         loop {
             let next = tokio::select! {
                 biased;
-                next = talk.running.next() => next,
-                () = sleep_until(talk.limit) => {
-                    if talk.time_is_up(self.until).await { break } else { continue }
+                next = state.running.next() => next,
+                () = sleep_until(state.limit) => {
+                    if state.escalate(self.until).await { break } else { continue }
                 }
             };
             match next {
-                Next::Says(line) => self.hear(&mut talk, &line).await?,
-                Next::Ends => talk.enter(Stage::Closing, DRAINING),
-                Next::IsSilent => break,
-                Next::SaysTooMuch => talk.heard.cut = Some(Cut::TooMuch),
+                ProcessEvent::Line(line) => self.handle_line(&mut state, &line).await?,
+                ProcessEvent::Exited => state.enter(DialogueStage::Closing, DRAIN_TIMEOUT),
+                ProcessEvent::EndOfOutput => break,
+                ProcessEvent::TooMuchOutput => state.output.aborted = Some(AbortReason::TooMuchOutput),
             }
-            if matches!(talk.heard.cut, Some(Cut::NoGate | Cut::TooMuch)) {
+            if matches!(state.output.aborted, Some(AbortReason::HookRejected | AbortReason::TooMuchOutput)) {
                 break;
             }
         }
-        let Talk { mut running, mut heard, .. } = talk;
-        if heard.cut.is_none() {
-            running.let_end(CLOSING).await;
+        let DialogueState { mut running, output: mut program_output, .. } = state;
+        if program_output.aborted.is_none() {
+            running.wait_for_exit(EXIT_GRACE).await;
         }
-        heard.complaints = running.bury().await;
-        Ok(heard)
+        program_output.stderr = running.finish().await;
+        Ok(program_output)
     }
 
-    async fn hear(&mut self, talk: &mut Talk, line: &[u8]) -> Result<(), Trouble> {
-        // What is no JSON is for somebody else.
+    async fn handle_line(&mut self, state: &mut DialogueState, line: &[u8]) -> Result<(), ProviderError> {
+        // The program may print lines that are not JSON.
         let Ok(line) = serde_json::from_slice::<Value>(line) else { return Ok(()) };
         match line["type"].as_str() {
             Some("control_response") => {
                 let response = &line["response"];
                 if response["request_id"] == INITIALIZE && response["subtype"] != "success" {
-                    talk.heard.cut = Some(Cut::NoGate);
+                    state.output.aborted = Some(AbortReason::HookRejected);
                 }
                 return Ok(());
             }
             Some("control_request") => {
-                let answer = self.answer(&line["request"]).await?;
-                talk.say(&response(&line["request_id"], &answer)).await;
+                let answer = self.answer_control_request(&line["request"]).await?;
+                state.send(&control_response(&line["request_id"], &answer)).await;
             }
-            Some("result") if talk.heard.result.is_none() => {
-                talk.heard.result = Some(line);
-                talk.running.hush();
-                talk.enter(Stage::Closing, CLOSING);
+            Some("result") if state.output.result.is_none() => {
+                state.output.result = Some(line);
+                state.running.close_stdin();
+                state.enter(DialogueStage::Closing, EXIT_GRACE);
                 return Ok(());
             }
             _ => {}
         }
-        if talk.stage == Stage::Waiting {
-            (talk.stage, talk.limit) = (Stage::Working, self.until);
+        if state.stage == DialogueStage::Waiting {
+            (state.stage, state.limit) = (DialogueStage::Working, self.until);
         }
         Ok(())
     }
 
-    async fn answer(&mut self, request: &Value) -> Result<Result<Value, &'static str>, Trouble> {
+    async fn answer_control_request(
+        &mut self,
+        request: &Value,
+    ) -> Result<Result<Value, &'static str>, ProviderError> {
         match request["subtype"].as_str() {
             Some("hook_callback") if request["callback_id"] == HOOK => {
                 let call = &request["input"];
                 let (id, tool) = (call["tool_use_id"].as_str(), call["tool_name"].as_str());
-                let verdict = self.gate.judge(id.unwrap_or_default(), tool.unwrap_or_default());
-                if let Some(allowed) = verdict.allowed(id.unwrap_or_default(), self.case.attempt()) {
+                let verdict = self.hook.decide(id.unwrap_or_default(), tool.unwrap_or_default());
+                if let Some(allowed) = verdict.allowed_call(id.unwrap_or_default(), self.handle.attempt()) {
                     let before = self.reference.allowed.replace(allowed);
-                    if let Err(trouble) = self.reference.keep(self.case).await {
-                        // Nobody was told, so that nothing can have been done.
+                    if let Err(failure) = self.reference.keep(self.handle).await {
+                        // The program was not told, so it has not made the call.
                         self.reference.allowed = before;
-                        let _ = self.reference.keep(self.case).await;
-                        return Err(trouble);
+                        let _ = self.reference.keep(self.handle).await;
+                        return Err(failure);
                     }
                 }
                 Ok(Ok(verdict.output()))
             }
-            // Whatever the hook was not asked about is not allowed.
+            // Denies calls that bypass the hook.
             Some("can_use_tool") => {
-                Ok(Ok(json!({ "behavior": "deny", "message": "nobody allowed this call" })))
+                Ok(Ok(json!({ "behavior": "deny", "message": "this call was not approved" })))
             }
             _ => Ok(Err("not supported")),
         }
     }
 }
 
-impl Talk {
-    /// A program that does not listen is dealt with by its time.
-    async fn say(&mut self, line: &Value) {
-        let _ = timeout_at(self.limit, self.running.say(line)).await;
+impl DialogueState {
+    /// Writes a line. Ignores errors: a program that does not read runs into the timeout.
+    async fn send(&mut self, line: &Value) {
+        let _ = timeout_at(self.limit, self.running.write_line(line)).await;
     }
 
-    fn enter(&mut self, stage: Stage, within: Duration) {
+    fn enter(&mut self, stage: DialogueStage, within: Duration) {
         (self.stage, self.limit) = (stage, Instant::now() + within);
     }
 
-    /// True when there is nothing left but to kill it.
-    async fn time_is_up(&mut self, until: Instant) -> bool {
+    /// Handles a timeout. Returns true if the program must be killed.
+    async fn escalate(&mut self, until: Instant) -> bool {
         match self.stage {
-            Stage::Waiting if Instant::now() < until => {
-                self.heard.cut = Some(Cut::Silent);
+            DialogueStage::Waiting if Instant::now() < until => {
+                self.output.aborted = Some(AbortReason::NoOutput);
                 true
             }
-            Stage::Waiting | Stage::Working => {
-                self.heard.cut = Some(Cut::Late);
-                self.enter(Stage::Interrupted, PATIENCE);
+            DialogueStage::Waiting | DialogueStage::Working => {
+                self.output.aborted = Some(AbortReason::TimedOut);
+                self.enter(DialogueStage::Interrupted, STOP_GRACE);
                 let request = json!({ "subtype": "interrupt" });
-                self.say(&json!({ "type": "control_request", "request_id": INTERRUPT, "request": request }))
+                self.send(&json!({ "type": "control_request", "request_id": INTERRUPT, "request": request }))
                     .await;
                 false
             }
-            Stage::Interrupted => {
-                self.enter(Stage::Terminated, PATIENCE);
-                self.running.ask_to_end();
+            DialogueStage::Interrupted => {
+                self.enter(DialogueStage::Terminated, STOP_GRACE);
+                self.running.terminate();
                 false
             }
-            Stage::Terminated | Stage::Closing => true,
+            DialogueStage::Terminated | DialogueStage::Closing => true,
         }
     }
 }
@@ -199,13 +208,13 @@ fn initialize() -> Value {
     json!({ "type": "control_request", "request_id": INITIALIZE, "request": request })
 }
 
-fn user(text: &str) -> Value {
+fn user_message(text: &str) -> Value {
     let content = json!([{ "type": "text", "text": text }]);
     let message = json!({ "role": "user", "content": content });
     json!({ "type": "user", "session_id": "", "parent_tool_use_id": null, "message": message })
 }
 
-fn response(id: &Value, answer: &Result<Value, &'static str>) -> Value {
+fn control_response(id: &Value, answer: &Result<Value, &'static str>) -> Value {
     let response = match answer {
         Ok(answer) => json!({ "subtype": "success", "request_id": id, "response": answer }),
         Err(why) => json!({ "subtype": "error", "request_id": id, "error": why }),

@@ -1,5 +1,5 @@
-//! The agent's program while it runs: with an environment of our choosing, in a group of its own that does not outlive
-//! whoever listens to it, and believed only as far as it keeps its lines short.
+//! The running program of the agent, in its own process group. It is killed when it is dropped, and its output is
+//! limited in size.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,43 +9,43 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::hygiene::scrubbed;
-use super::leftovers;
+use super::orphaned_processes;
+use super::redaction::scrubbed;
 
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Of everything that a program says in a turn.
+/// Limit for the whole output of a turn.
 const TURN_BYTES_MAX: usize = 256 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
-/// Of what it complains about.
-const COMPLAINTS_BYTES_MAX: usize = 16 * 1024;
-/// How long a program that was killed may take to be gone.
-const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// Limit for the part of stderr that is kept.
+const STDERR_BYTES_MAX: usize = 16 * 1024;
+/// Time a killed program has to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A program that runs. Dropped, it is killed with everything that it has started.
-pub(super) struct Running {
+/// A running program. Drop kills it with all of its descendants.
+pub(super) struct AgentProcess {
     child: Child,
     stdin: Option<ChildStdin>,
-    lines: Lines,
-    complaints: tokio::task::JoinHandle<String>,
-    /// The folder it was started for.
+    lines: LineReader,
+    stderr: tokio::task::JoinHandle<String>,
+    /// The session folder.
     root: PathBuf,
-    /// It was waited for.
+    /// The exit status was collected.
     ended: bool,
-    buried: bool,
+    finished: bool,
 }
 
-/// What a program does next.
-pub(super) enum Next {
-    Says(Vec<u8>),
-    /// It has ended; what it said before may still be on its way.
-    Ends,
-    /// There is nothing more to hear.
-    IsSilent,
-    /// It said more than anybody should have to hear.
-    SaysTooMuch,
+/// The next event of a program.
+pub(super) enum ProcessEvent {
+    Line(Vec<u8>),
+    /// The program has exited. Output may remain to be read.
+    Exited,
+    /// Stdout is closed.
+    EndOfOutput,
+    /// The output exceeds a limit.
+    TooMuchOutput,
 }
 
-impl Running {
+impl AgentProcess {
     pub(super) fn start(mut command: Command, root: PathBuf) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         #[cfg(unix)]
@@ -53,30 +53,30 @@ impl Running {
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(io::Error::other("a program was started without its pipes"));
+            return Err(io::Error::other("the program was started without pipes"));
         };
-        let lines = Lines { from: stdout, read: Vec::new(), looked: 0, total: 0 };
-        let complaints = tokio::spawn(listen(stderr));
-        Ok(Self { child, stdin: Some(stdin), lines, complaints, root, ended: false, buried: false })
+        let lines = LineReader { stdout, buffer: Vec::new(), searched: 0, total: 0 };
+        let complaints = tokio::spawn(read_stderr(stderr));
+        Ok(Self { child, stdin: Some(stdin), lines, stderr: complaints, root, ended: false, finished: false })
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// May be dropped and asked again.
-    pub(super) async fn next(&mut self) -> Next {
+    /// Returns the next event. Cancel safe.
+    pub(super) async fn next(&mut self) -> ProcessEvent {
         tokio::select! {
             biased;
             next = self.lines.next() => next,
             _ = self.child.wait(), if !self.ended => {
                 self.ended = true;
-                Next::Ends
+                ProcessEvent::Exited
             }
         }
     }
 
-    pub(super) async fn say(&mut self, line: &serde_json::Value) -> io::Result<()> {
+    pub(super) async fn write_line(&mut self, line: &serde_json::Value) -> io::Result<()> {
         let Some(stdin) = &mut self.stdin else { return Ok(()) };
         let mut text = line.to_string();
         text.push('\n');
@@ -84,19 +84,19 @@ impl Running {
         stdin.flush().await
     }
 
-    /// There is nothing more to say to it.
-    pub(super) fn hush(&mut self) {
+    /// Closes stdin, which tells the program to exit.
+    pub(super) fn close_stdin(&mut self) {
         self.stdin = None;
     }
 
-    pub(super) fn ask_to_end(&self) {
+    pub(super) fn terminate(&self) {
         #[cfg(unix)]
         self.signal(rustix::process::Signal::TERM);
     }
 
     #[cfg(unix)]
     fn signal(&self, signal: rustix::process::Signal) {
-        // Until it is waited for, nobody else can have its number.
+        // The kernel does not reuse the process id before the exit status is collected.
         let leader =
             self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(leader) = leader {
@@ -104,8 +104,8 @@ impl Running {
         }
     }
 
-    /// Gives it time to end by itself.
-    pub(super) async fn let_end(&mut self, within: Duration) {
+    /// Waits up to `within` for the program to exit by itself.
+    pub(super) async fn wait_for_exit(&mut self, within: Duration) {
         if !self.ended {
             self.ended = tokio::time::timeout(within, self.child.wait()).await.is_ok();
         }
@@ -117,73 +117,73 @@ impl Running {
         let _ = self.child.start_kill();
     }
 
-    /// Waits for its end, and sees to it. With what it complained about.
-    pub(super) async fn bury(mut self) -> String {
-        self.hush();
+    /// Kills the program, waits for its exit, and returns its stderr output.
+    pub(super) async fn finish(mut self) -> String {
+        self.close_stdin();
         self.kill();
-        // What it started in sessions of their own.
+        // Kills descendants in other process groups.
         let root = self.root.clone();
-        let _ = tokio::task::spawn_blocking(move || leftovers::sweep(&root)).await;
-        if tokio::time::timeout(GONE_WITHIN, self.child.wait()).await.is_err() {
-            tracing::warn!("a program that was killed is still there");
+        let _ = tokio::task::spawn_blocking(move || orphaned_processes::sweep(&root)).await;
+        if tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await.is_err() {
+            tracing::warn!("a killed program has not exited");
         }
-        self.buried = true;
-        let complaints = tokio::time::timeout(GONE_WITHIN, &mut self.complaints).await;
+        self.finished = true;
+        let complaints = tokio::time::timeout(EXIT_TIMEOUT, &mut self.stderr).await;
         complaints.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
-impl Drop for Running {
+impl Drop for AgentProcess {
     fn drop(&mut self) {
-        if !self.buried {
+        if !self.finished {
             self.kill();
-            leftovers::sweep(&self.root);
+            orphaned_processes::sweep(&self.root);
         }
-        self.complaints.abort();
+        self.stderr.abort();
     }
 }
 
-struct Lines {
-    from: ChildStdout,
-    read: Vec<u8>,
-    /// Up to where there is no end of a line.
-    looked: usize,
+struct LineReader {
+    stdout: ChildStdout,
+    buffer: Vec<u8>,
+    /// Length of the part of the buffer without a line end.
+    searched: usize,
     total: usize,
 }
 
-impl Lines {
-    /// May be dropped and asked again.
-    async fn next(&mut self) -> Next {
+impl LineReader {
+    /// Returns the next line. Cancel safe.
+    async fn next(&mut self) -> ProcessEvent {
         loop {
-            if let Some(at) = self.read[self.looked..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.read.split_off(self.looked + at + 1);
-                let line = std::mem::replace(&mut self.read, rest);
-                self.looked = 0;
-                return Next::Says(line);
+            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(self.searched + at + 1);
+                let line = std::mem::replace(&mut self.buffer, rest);
+                self.searched = 0;
+                return ProcessEvent::Line(line);
             }
-            self.looked = self.read.len();
-            if self.looked > LINE_BYTES_MAX || self.total > TURN_BYTES_MAX {
-                return Next::SaysTooMuch;
+            self.searched = self.buffer.len();
+            if self.searched > LINE_BYTES_MAX || self.total > TURN_BYTES_MAX {
+                return ProcessEvent::TooMuchOutput;
             }
-            self.read.reserve(PIECE_BYTES);
-            match self.from.read_buf(&mut self.read).await {
+            self.buffer.reserve(PIECE_BYTES);
+            match self.stdout.read_buf(&mut self.buffer).await {
                 Ok(count @ 1..) => self.total += count,
-                Ok(0) | Err(_) => return Next::IsSilent,
+                Ok(0) | Err(_) => return ProcessEvent::EndOfOutput,
             }
         }
     }
 }
 
-/// Reads to the end, because a full pipe would stop the program, and keeps the beginning.
-async fn listen(mut stderr: ChildStderr) -> String {
+/// Reads stderr to its end, because a full pipe would block the program. Keeps the beginning.
+async fn read_stderr(mut stderr: ChildStderr) -> String {
     let (mut piece, mut kept) = ([0; 4096], Vec::new());
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {
-        let room = COMPLAINTS_BYTES_MAX.saturating_sub(kept.len()).min(count);
+        let room = STDERR_BYTES_MAX.saturating_sub(kept.len()).min(count);
         kept.extend_from_slice(&piece[..room]);
     }
     let text = String::from_utf8_lossy(&kept).into_owned();
     if !text.is_empty() {
-        tracing::debug!(said = scrubbed(&text), "the agent's program complained");
+        tracing::debug!(text = scrubbed(&text), "the program of the agent wrote to stderr");
     }
     text
 }

@@ -1,72 +1,77 @@
-//! What is kept of a session between turns, sealed in the handle. Nothing here is shown to anybody.
+//! The state of a session between turns. It is sealed in the handle and never shown to users.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::{Case, Trouble, code};
+use super::super::{LockedHandle, ProviderError, code};
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Reference {
-    /// The agent's name for the conversation.
+pub(super) struct ClaudeReference {
+    /// Id of the session at the agent.
     pub(super) session: String,
-    /// Of the program that began or last carried on.
+    /// Version of the program in the last turn.
     #[serde(default)]
     pub(super) version: Option<String>,
-    /// Which tools there were.
+    /// Digest of the tools at the start of the session.
     pub(super) tools: String,
-    /// How often the conversation was attached to the handle. A folder that is behind must fetch it.
+    /// The number of times the conversation was attached to the handle. A folder with a lower number must fetch it.
     #[serde(default)]
     pub(super) turn: u64,
-    /// The call that waits for people.
+    /// The call that waits for a decision.
     #[serde(default)]
-    pub(super) deferred: Option<Deferred>,
-    /// The call that the program was told it may make. On disk before the program is told.
+    pub(super) deferred: Option<DeferredCall>,
+    /// The call that the program was allowed to make. Stored before the program is told.
     #[serde(default)]
-    pub(super) allowed: Option<Allowed>,
+    pub(super) allowed: Option<AllowedCall>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Deferred {
+pub(super) struct DeferredCall {
     pub(super) id: String,
     pub(super) tool: String,
     pub(super) input: Value,
-    /// The start or answer that came to it: told again, that comes to the same, and decides nothing.
+    /// The attempt that led to this call. A retry of that attempt returns the same interrupt without a decision.
     #[serde(default)]
     pub(super) attempt: String,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Allowed {
+pub(super) struct AllowedCall {
     pub(super) id: String,
-    /// The answer that allowed it. It counts once.
+    /// The attempt whose answer allowed the call. It allows the call once.
     pub(super) attempt: String,
-    /// What it is called with, where somebody changed that.
+    /// The input of the call, if an approver edited it.
     pub(super) input: Option<Value>,
 }
 
-impl Reference {
-    pub(super) fn fresh(tools: String) -> Self {
+impl ClaudeReference {
+    pub(super) fn new(tools: String) -> Self {
         let session = Uuid::now_v7().to_string();
         Self { session, version: None, tools, turn: 0, deferred: None, allowed: None }
     }
 
-    pub(super) fn of(case: &Case) -> Result<Self, Trouble> {
-        let lost = || Trouble::lasting(code::STATE_LOST, "what was kept of the agent's session is gone");
-        case.reference().and_then(|kept| serde_json::from_value(kept).ok()).ok_or_else(lost)
+    pub(super) fn of(handle: &LockedHandle) -> Result<Self, ProviderError> {
+        let lost = || {
+            ProviderError::permanent(
+                code::STATE_LOST,
+                "the stored state of the agent session is missing or invalid",
+            )
+        };
+        handle.reference().and_then(|kept| serde_json::from_value(kept).ok()).ok_or_else(lost)
     }
 
-    pub(super) async fn keep(&self, case: &Case) -> Result<(), Trouble> {
-        case.keep(self.to_value()).await
+    pub(super) async fn keep(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
+        handle.keep(self.to_value()).await
     }
 
     pub(super) fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// The program was told that it may make this call.
-    pub(super) fn allowed(&self, id: &str) -> Option<&Allowed> {
+    /// Returns the record of the allowed call if it has this id.
+    pub(super) fn allowed_call(&self, id: &str) -> Option<&AllowedCall> {
         self.allowed.as_ref().filter(|allowed| allowed.id == id)
     }
 }

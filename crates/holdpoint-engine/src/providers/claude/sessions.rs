@@ -1,5 +1,5 @@
-//! Whose the folders of sessions are. A handle may be ended by a node on another machine, and what lies here must go then,
-//! too.
+//! The owners of session folders on this machine. Another machine can end a handle; its folder here must be deleted
+//! then.
 
 use std::fs;
 use std::io;
@@ -8,71 +8,71 @@ use std::path::{Path, PathBuf};
 use holdpoint_core::{RunId, TenantId};
 use serde::{Deserialize, Serialize};
 
-use super::super::Case;
-use super::folder::write_whole;
-use super::leftovers;
+use super::super::LockedHandle;
+use super::orphaned_processes;
+use super::session_folder::write_atomically;
 
 const FILE: &str = "owner.json";
-/// Folders that are looked at in one go.
-const MOST: usize = 10_000;
+/// The maximum number of folders that one call lists.
+const FOLDERS_MAX: usize = 10_000;
 
-/// Whose a folder is, as it is written down in it.
+/// The owner of a folder, as stored in the folder.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Owner {
+pub(super) struct FolderOwner {
     tenant: String,
     state_key: String,
     run: String,
 }
 
-impl Owner {
-    pub(super) fn of(case: &Case) -> Self {
-        let (tenant, state_key) = (case.tenant().to_owned(), case.state_key().to_owned());
-        Self { tenant, state_key, run: case.run().to_owned() }
+impl FolderOwner {
+    pub(super) fn of(handle: &LockedHandle) -> Self {
+        let (tenant, state_key) = (handle.tenant().to_owned(), handle.state_key().to_owned());
+        Self { tenant, state_key, run: handle.run().to_owned() }
     }
 
-    pub(super) fn put(&self, root: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, root: &Path) -> io::Result<()> {
         let path = root.join(FILE);
         if path.exists() {
             return Ok(());
         }
-        write_whole(&path, serde_json::to_string(self).unwrap_or_default().as_bytes())
+        write_atomically(&path, serde_json::to_string(self).unwrap_or_default().as_bytes())
     }
 }
 
-/// A folder on this machine.
-pub(crate) struct Session {
+/// A session folder on this machine.
+pub(crate) struct LocalSession {
     pub tenant: TenantId,
     pub state_key: String,
     pub run: RunId,
     root: PathBuf,
 }
 
-impl Session {
+impl LocalSession {
     fn read(root: PathBuf) -> Option<Self> {
-        let Owner { tenant, state_key, run } =
+        let FolderOwner { tenant, state_key, run } =
             serde_json::from_slice(&fs::read(root.join(FILE)).ok()?).ok()?;
         Some(Self { tenant: TenantId::parse(&tenant).ok()?, state_key, run: RunId::parse(&run).ok()?, root })
     }
 
-    /// Kills what still runs there, and deletes it.
+    /// Kills the processes of the folder and deletes it.
     pub(crate) async fn delete(self) {
         let deleting = tokio::task::spawn_blocking(move || {
             if let Ok(root) = self.root.canonicalize() {
-                leftovers::sweep(&root);
+                orphaned_processes::sweep(&root);
             }
             fs::remove_dir_all(&self.root)
         });
         if !matches!(deleting.await, Ok(Ok(()))) {
-            tracing::warn!("a folder of a session that has ended could not be deleted; it is tried again");
+            tracing::warn!("cannot delete the folder of an ended session; retrying later");
         }
     }
 }
 
-/// Every folder that says whose it is.
-pub(crate) async fn all(folder: PathBuf) -> Vec<Session> {
+/// Returns every folder with a readable owner file.
+pub(crate) async fn list(folder: PathBuf) -> Vec<LocalSession> {
     let reading = tokio::task::spawn_blocking(move || {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST);
-        entries.filter_map(|entry| Session::read(entry.path())).collect()
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(FOLDERS_MAX);
+        entries.filter_map(|entry| LocalSession::read(entry.path())).collect()
     });
     reading.await.unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! A profile of the agent as the operator declares it: which program, which model, which tools, and which of them
-//! nobody has to be asked about.
+//! A profile of the agent in the operator's file: program, model, tools, and the tools that need no approval.
 
 use std::fmt;
 use std::path::Path;
@@ -13,9 +12,9 @@ use super::super::BadProviders;
 use crate::agent::model::KeyRef;
 use crate::operator::{OperatorApproval, Tenants};
 
-/// The question that an agent asks people. It is always brought to them, and has no effect but their answer.
+/// The tool with which an agent asks users. It always opens an interrupt and has no effect besides the answer.
 pub(super) const QUESTION: &str = "AskUserQuestion";
-/// How names of tools begin that come from MCP servers.
+/// Prefix of tools of MCP servers.
 const MCP: &str = "mcp__";
 
 const TURN_MS: u64 = 600_000;
@@ -24,31 +23,31 @@ const MAX_RETRIES: u32 = 2;
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Settings {
-    /// The program; with a slash in it, looked for from the folder of the settings.
+pub(crate) struct ClaudeSettings {
+    /// The program. A path with a slash is relative to the folder of the settings file.
     pub(super) binary: String,
-    /// The only version that may be run; without it any that can defer.
+    /// The required version. Without it, every version that can defer calls.
     pub(super) version: Option<String>,
     pub(super) model: Option<String>,
     pub(super) api_key: Option<KeyRef>,
     pub(super) base_url: Option<String>,
-    /// Tools of the agent's own that it is given.
+    /// Built-in tools of the agent that it may use.
     #[serde(default)]
     pub(super) tools: Vec<String>,
-    /// Tools that somebody must allow although `ungated` names them. What neither names is gated.
+    /// Tools that need approval although `ungated` lists them. Tools in neither list are gated.
     #[serde(default)]
     pub(super) gated: Vec<Glob>,
-    /// Tools that nobody is asked about. Those of MCP servers then run; the agent's own run as far as its own rules let
-    /// them without a question, which confines files to the working folder and shells to harmless commands.
+    /// Tools that need no approval. Tools of MCP servers run. Built-in tools run as far as the rules of the program
+    /// allow them without a question: files in the working folder and harmless shell commands.
     #[serde(default)]
     pub(super) ungated: Vec<Glob>,
-    /// Tools whose calls may be made again when nobody knows whether they were made.
+    /// Tools whose calls can be repeated if their outcome is unknown.
     #[serde(default)]
     pub(super) idempotent: Vec<Glob>,
-    /// MCP servers as the agent's own configuration has them.
+    /// MCP servers in the configuration format of the program.
     #[serde(default)]
     mcp_servers: Map<String, Value>,
-    /// Put behind the agent's own system prompt.
+    /// Text that is appended to the system prompt.
     pub(super) instructions: Option<String>,
     turn_ms: Option<u64>,
     first_event_ms: Option<u64>,
@@ -61,26 +60,26 @@ pub(crate) struct Settings {
     pub(super) approval: OperatorApproval,
 }
 
-impl fmt::Debug for Settings {
-    // Servers may carry keys in their environment.
+impl fmt::Debug for ClaudeSettings {
+    // The environment of MCP servers can contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("ClaudeSettings").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
-impl Settings {
-    /// Looked over, with files where they are.
-    pub(super) fn ready(mut self, base: &Path) -> Result<Self, BadProviders> {
+impl ClaudeSettings {
+    /// Checks the settings and resolves relative paths.
+    pub(super) fn validate(mut self, base: &Path) -> Result<Self, BadProviders> {
         if self.binary.is_empty() {
-            return Err(BadProviders::new("binary", "must name the agent's program"));
+            return Err(BadProviders::new("binary", "must be the name or path of the program of the agent"));
         }
         if self.binary.contains('/') {
             self.binary = base.join(&self.binary).to_string_lossy().into_owned();
         }
-        let odd =
+        let is_invalid =
             |tool: &&String| tool.is_empty() || tool.contains([',', ' ', '\n']) || tool.starts_with('-');
-        if let Some(tool) = self.tools.iter().find(odd) {
-            return Err(BadProviders::new("tools", format!("{tool:?} is no name of a tool")));
+        if let Some(tool) = self.tools.iter().find(is_invalid) {
+            return Err(BadProviders::new("tools", format!("{tool:?} is not a valid tool name")));
         }
         if let Some(url) = &self.base_url {
             let known = url::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
@@ -102,12 +101,12 @@ impl Settings {
         Duration::from_millis(self.turn_ms.unwrap_or(TURN_MS))
     }
 
-    /// How long the program may take until it says anything.
+    /// Returns the time limit for the first output of the program.
     pub(super) fn first_event(&self) -> Duration {
         Duration::from_millis(self.first_event_ms.unwrap_or(FIRST_EVENT_MS))
     }
 
-    /// How often the program itself asks the model again.
+    /// Returns the number of retries of a model call by the program.
     pub(super) fn max_retries(&self) -> u32 {
         self.max_retries.unwrap_or(MAX_RETRIES)
     }
@@ -116,8 +115,9 @@ impl Settings {
         tool == QUESTION || matches(&self.gated, tool) || !matches(&self.ungated, tool)
     }
 
-    /// A tool that nobody is asked about, of a server whose calls the agent's own rules would always ask about.
-    pub(super) fn is_free(&self, tool: &str) -> bool {
+    /// Returns whether the tool belongs to an MCP server and needs no approval. The hook must allow it, because the
+    /// rules of the program always ask about tools of MCP servers.
+    pub(super) fn is_ungated_mcp_tool(&self, tool: &str) -> bool {
         tool.starts_with(MCP) && !self.is_gated(tool)
     }
 
@@ -129,7 +129,7 @@ impl Settings {
         json!({ "mcpServers": self.mcp_servers })
     }
 
-    /// Changes with what tools there are: a pause needs on its end what was there at its beginning.
+    /// Returns the digest of the tools. A deferred call needs the same tools when the session continues.
     pub(super) fn tools_digest(&self) -> String {
         holdpoint_core::digest(&json!([self.tools, self.mcp_servers]))
     }
@@ -143,7 +143,7 @@ fn matches(patterns: &[Glob], name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn settings(more: Value) -> Settings {
+    fn settings(more: Value) -> ClaudeSettings {
         let mut all = json!({"binary": "claude"});
         for (name, value) in more.as_object().unwrap() {
             all[name] = value.clone();
@@ -152,27 +152,27 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_names_is_gated_and_gated_wins() {
+    fn unlisted_tools_are_gated_and_gated_overrides_ungated() {
         let some = settings(json!({"ungated": ["Read", "mcp__files__*", "AskUserQuestion"],
             "gated": ["mcp__files__delete"], "idempotent": ["mcp__pub__*"]}));
         assert!(some.is_gated("Bash"));
         assert!(!some.is_gated("Read"));
         assert!(some.is_gated("mcp__files__delete"));
-        assert!(some.is_gated(QUESTION), "a question is for people");
-        assert!(some.is_free("mcp__files__read"));
-        assert!(!some.is_free("Read"), "the agent's own rules stay");
+        assert!(some.is_gated(QUESTION), "a question always opens an interrupt");
+        assert!(some.is_ungated_mcp_tool("mcp__files__read"));
+        assert!(!some.is_ungated_mcp_tool("Read"), "the rules of the program apply");
         assert!(some.is_idempotent("mcp__pub__publish"));
         assert!(!some.is_idempotent("Bash"));
     }
 
     #[test]
-    fn settings_that_cannot_work_are_refused_by_name() {
-        let bad = |more: Value| settings(more).ready(Path::new("/base")).unwrap_err().field;
+    fn invalid_settings_are_rejected_with_the_name_of_the_field() {
+        let bad = |more: Value| settings(more).validate(Path::new("/base")).unwrap_err().field;
         assert_eq!(bad(json!({"binary": ""})), "binary");
         assert_eq!(bad(json!({"tools": ["Bash,Read"]})), "tools");
         assert_eq!(bad(json!({"baseUrl": "ftp://x"})), "baseUrl");
         assert_eq!(bad(json!({"firstEventMs": 1})), "firstEventMs");
-        let fine = settings(json!({"binary": "bin/claude"})).ready(Path::new("/base")).unwrap();
+        let fine = settings(json!({"binary": "bin/claude"})).validate(Path::new("/base")).unwrap();
         assert_eq!(fine.binary, "/base/bin/claude");
     }
 }

@@ -1,50 +1,50 @@
-//! What the agent has written down of a conversation: lines of JSON that are only ever added. Read to find out how far
-//! it came when nobody was there to hear it.
+//! The transcript of a conversation: an append-only file of JSON lines that the program writes. Reading it tells how
+//! far an interrupted turn came.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::reference::Deferred;
+use super::reference::DeferredCall;
 
-/// The most bytes of a conversation that is kept here.
+/// The maximum size of a stored conversation.
 pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A conversation as far as it is written down.
+/// The state of a conversation as read from its file.
 #[derive(Default)]
-pub(super) struct Told {
-    open: Vec<Deferred>,
+pub(super) struct Transcript {
+    open: Vec<DeferredCall>,
     answered: HashSet<String>,
-    /// The model has said something.
-    pub(super) spoke: bool,
-    /// The model's last words, when it had nothing more to do.
-    pub(super) finished: Option<String>,
+    /// The model has written output.
+    pub(super) has_model_output: bool,
+    /// The last text of the model, if the model ended its turn.
+    pub(super) final_text: Option<String>,
 }
 
-impl Told {
+impl Transcript {
     pub(super) fn read(text: &[u8]) -> Self {
-        let mut told = Self::default();
-        // A line that was being written when the program died is no line.
+        let mut transcript = Self::default();
+        // Ignores an incomplete last line.
         let lines = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         for line in lines {
-            told.hear(&line);
+            transcript.apply_line(&line);
         }
-        told
+        transcript
     }
 
-    fn hear(&mut self, line: &Value) {
+    fn apply_line(&mut self, line: &Value) {
         if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
             return;
         }
         match text(line, "type") {
-            Some("attachment") => self.mark(&line["attachment"]),
-            Some("user") => self.answer(&line["message"]["content"]),
-            Some("assistant") => self.speak(line),
+            Some("attachment") => self.apply_attachment(&line["attachment"]),
+            Some("user") => self.apply_user_message(&line["message"]["content"]),
+            Some("assistant") => self.apply_assistant_message(line),
             _ => {}
         }
     }
 
-    fn mark(&mut self, attachment: &Value) {
+    fn apply_attachment(&mut self, attachment: &Value) {
         if text(attachment, "type") != Some("hook_deferred_tool") {
             return;
         }
@@ -52,37 +52,42 @@ impl Told {
             return;
         };
         let input = attachment["toolInput"].clone();
-        self.open.push(Deferred { id: id.to_owned(), tool: tool.to_owned(), input, attempt: String::new() });
+        self.open.push(DeferredCall {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            input,
+            attempt: String::new(),
+        });
     }
 
-    fn answer(&mut self, content: &Value) {
-        self.finished = None;
+    fn apply_user_message(&mut self, content: &Value) {
+        self.final_text = None;
         let blocks = content.as_array().into_iter().flatten();
         let results = blocks.filter(|block| text(block, "type") == Some("tool_result"));
         self.answered.extend(results.filter_map(|block| Some(text(block, "tool_use_id")?.to_owned())));
     }
 
-    fn speak(&mut self, line: &Value) {
-        // What the program says for a model that could not be reached.
+    fn apply_assistant_message(&mut self, line: &Value) {
+        // The program writes this message itself when the model API fails.
         if line.get("isApiErrorMessage").and_then(Value::as_bool) == Some(true) {
-            self.finished = None;
+            self.final_text = None;
             return;
         }
-        self.spoke = true;
+        self.has_model_output = true;
         let message = &line["message"];
         let over = matches!(text(message, "stop_reason"), Some("end_turn" | "stop_sequence"));
         let words = message["content"].as_array().into_iter().flatten().rev();
         let words = words.filter_map(|block| text(block, "text")).next();
-        self.finished = words.filter(|_| over).map(str::to_owned);
+        self.final_text = words.filter(|_| over).map(str::to_owned);
     }
 
-    /// The last call that was put off and has no result.
-    pub(super) fn open(&self) -> Option<&Deferred> {
+    /// Returns the last deferred call without a result.
+    pub(super) fn open_call(&self) -> Option<&DeferredCall> {
         self.open.iter().rev().find(|deferred| !self.answered.contains(&deferred.id))
     }
 
-    /// Whether the call has a result.
-    pub(super) fn answered(&self, id: &str) -> bool {
+    /// Returns whether the call has a result.
+    pub(super) fn has_result(&self, id: &str) -> bool {
         self.answered.contains(id)
     }
 }
@@ -97,12 +102,12 @@ mod tests {
 
     use super::*;
 
-    fn told(lines: &[Value]) -> Told {
+    fn transcript(lines: &[Value]) -> Transcript {
         let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
-        Told::read(lines.join("\n").as_bytes())
+        Transcript::read(lines.join("\n").as_bytes())
     }
 
-    fn says(stop: &str, text: &str) -> Value {
+    fn assistant(stop: &str, text: &str) -> Value {
         json!({"type": "assistant", "message": {"stop_reason": stop, "content": [{"type": "text", "text": text}]}})
     }
 
@@ -116,30 +121,35 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_open_until_its_result_is_written() {
-        let open = told(&[says("tool_use", "I will."), deferred("a")]);
-        assert!(open.open().is_some_and(|open| open.id == "a" && open.tool == "Bash"));
-        assert_eq!(open.finished, None);
-        let over = told(&[says("tool_use", "I will."), deferred("a"), result("a"), says("end_turn", "done")]);
-        assert!(over.open().is_none());
-        assert!(over.answered("a"));
-        assert_eq!(over.finished.as_deref(), Some("done"));
+    fn a_deferred_call_is_open_until_its_result_is_written() {
+        let open = transcript(&[assistant("tool_use", "I will."), deferred("a")]);
+        assert!(open.open_call().is_some_and(|open| open.id == "a" && open.tool == "Bash"));
+        assert_eq!(open.final_text, None);
+        let over = transcript(&[
+            assistant("tool_use", "I will."),
+            deferred("a"),
+            result("a"),
+            assistant("end_turn", "done"),
+        ]);
+        assert!(over.open_call().is_none());
+        assert!(over.has_result("a"));
+        assert_eq!(over.final_text.as_deref(), Some("done"));
     }
 
     #[test]
-    fn a_model_that_was_not_reached_has_said_nothing() {
-        let mut error = says("stop_sequence", "API Error");
+    fn an_api_error_message_is_not_model_output() {
+        let mut error = assistant("stop_sequence", "API Error");
         error["isApiErrorMessage"] = json!(true);
-        let nothing = told(&[json!({"type": "user", "message": {"content": "hello"}}), error]);
-        assert!(!nothing.spoke);
-        assert_eq!(nothing.finished, None);
+        let failed = transcript(&[json!({"type": "user", "message": {"content": "hello"}}), error]);
+        assert!(!failed.has_model_output);
+        assert_eq!(failed.final_text, None);
     }
 
     #[test]
-    fn half_a_line_is_no_line() {
+    fn an_incomplete_line_is_ignored() {
         let mut text = deferred("a").to_string();
         text.push('\n');
         text.push_str(&result("a").to_string()[..30]);
-        assert!(Told::read(text.as_bytes()).open().is_some());
+        assert!(Transcript::read(text.as_bytes()).open_call().is_some());
     }
 }

@@ -1,193 +1,217 @@
-//! One attempt in its folder: the conversation is brought up to date, the program is run at most once, and what came of
-//! it is on disk and in the store before anybody is told.
+//! One attempt in its session folder: updates the conversation, runs the program at most once, and stores the outcome
+//! before it returns.
 
 use std::path::Path;
 
 use tokio::time::Instant;
 
-use super::super::{Case, Outcome, Pause, Trouble, code};
-use super::blocking;
-use super::command::{Which, command};
+use super::super::{LockedHandle, ProviderError, ProviderInterrupt, ProviderOutcome, code};
+use super::command::{SessionMode, command};
 use super::dialogue::Dialogue;
-use super::folder::{Folder, Held, unusable};
-use super::gate::{Decided, Gate};
-use super::hygiene::Veil;
-use super::process::Running;
-use super::reference::{Deferred, Reference};
-use super::settings::Settings;
-use super::settle::{Settled, read_output, settle};
-use super::step::{Step, Wanted, next};
-use super::transcript::Told;
-use super::version::not_started;
-use super::words::{self, Decision};
+use super::mapping::{self, CallDecision};
+use super::next_step::{AttemptPurpose, NextStep, next_step};
+use super::permission_hook::{PendingDecision, PermissionHook};
+use super::process::AgentProcess;
+use super::redaction::Redactor;
+use super::reference::{ClaudeReference, DeferredCall};
+use super::run_blocking;
+use super::session_folder::{FolderLock, SessionFolder, folder_error};
+use super::settings::ClaudeSettings;
+use super::transcript::Transcript;
+use super::turn_end::{TurnEnd, interpret, output_from_transcript};
+use super::version::start_error;
 
-/// What the agent says to itself when it goes on by itself.
-const GO_ON: &str = "Continue from where you left off.";
+/// The prompt that continues a session without an answer.
+const CONTINUE_PROMPT: &str = "Continue from where you left off.";
 
-pub(super) struct Turn<'a> {
-    settings: &'a Settings,
-    case: &'a Case,
-    folder: Folder,
-    // While this lives nobody else has a program in the folder.
-    _held: Held,
-    pub(super) reference: Reference,
-    told: Option<Told>,
+pub(super) struct ClaudeTurn<'a> {
+    settings: &'a ClaudeSettings,
+    handle: &'a LockedHandle,
+    folder: SessionFolder,
+    // Keeps other programs out of the folder.
+    _held: FolderLock,
+    pub(super) reference: ClaudeReference,
+    transcript: Option<Transcript>,
     pub(super) until: Instant,
 }
 
-impl<'a> Turn<'a> {
-    pub(super) async fn open(settings: &'a Settings, all: &Path, case: &'a Case) -> Result<Self, Trouble> {
-        let reference = Reference::of(case)?;
-        let mut folder = Folder::of(all, case);
-        let (folder, held) = blocking(move || {
-            let held = folder.hold().map_err(|error| unusable(&error))?;
+impl<'a> ClaudeTurn<'a> {
+    pub(super) async fn open(
+        settings: &'a ClaudeSettings,
+        all: &Path,
+        handle: &'a LockedHandle,
+    ) -> Result<Self, ProviderError> {
+        let reference = ClaudeReference::of(handle)?;
+        let mut folder = SessionFolder::of(all, handle);
+        let (folder, held) = run_blocking(move || {
+            let held = folder.lock().map_err(|error| folder_error(&error))?;
             Ok((folder, held))
         })
         .await?;
         let busy =
-            || Trouble::passing(code::BUSY, "another process of this machine is at work on the session");
+            || ProviderError::transient(code::BUSY, "another process of this machine uses the session");
         let _held = held.ok_or_else(busy)?;
-        let until = case.deadline();
-        let mut turn = Self { settings, case, folder, _held, reference, told: None, until };
+        let until = handle.deadline();
+        let mut turn = Self { settings, handle, folder, _held, reference, transcript: None, until };
         turn.catch_up().await?;
         Ok(turn)
     }
 
-    /// Another node may have carried the conversation on since it was here.
-    async fn catch_up(&mut self) -> Result<(), Trouble> {
+    /// Fetches the conversation if another machine has continued it.
+    async fn catch_up(&mut self) -> Result<(), ProviderError> {
         let (folder, session) = (self.folder.clone(), self.reference.session.clone());
         let behind = folder.turn() < self.reference.turn;
-        if behind && let Some(content) = self.case.attachment().await? {
+        if behind && let Some(content) = self.handle.attachment().await? {
             let (folder, turn) = (self.folder.clone(), self.reference.turn);
-            blocking(move || {
+            run_blocking(move || {
                 folder.restore(&session, &content)?;
-                folder.note_turn(turn).map_err(|error| unusable(&error))
+                folder.record_turn(turn).map_err(|error| folder_error(&error))
             })
             .await?;
         }
         self.read().await.map(drop)
     }
 
-    async fn read(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, ProviderError> {
         let (folder, session) = (self.folder.clone(), self.reference.session.clone());
-        let content = blocking(move || folder.conversation(&session)).await?;
-        self.told = content.as_deref().map(Told::read);
+        let content = run_blocking(move || folder.conversation(&session)).await?;
+        self.transcript = content.as_deref().map(Transcript::read);
         Ok(content)
     }
 
-    pub(super) fn step(&self, wanted: &Wanted<'_>) -> Step {
-        next(&self.reference, self.told.as_ref(), self.case.attempt(), wanted, self.settings)
+    pub(super) fn step(&self, purpose: &AttemptPurpose<'_>) -> NextStep {
+        next_step(&self.reference, self.transcript.as_ref(), self.handle.attempt(), purpose, self.settings)
     }
 
-    /// What is over without the program, if it is.
-    pub(super) async fn take(&mut self, step: Step) -> Result<Option<Outcome>, Trouble> {
-        let veil = self.veil();
+    /// Returns the outcome of a step that needs no program, or None.
+    pub(super) async fn outcome_without_program(
+        &mut self,
+        step: NextStep,
+    ) -> Result<Option<ProviderOutcome>, ProviderError> {
+        let redactor = self.redactor();
         Ok(match step {
-            Step::Paused(call) => {
+            NextStep::AwaitDecision(call) => {
                 let content = self.read().await?;
                 self.attach(content.as_deref()).await?;
-                Some(Outcome::Paused(self.paused(call).await?))
+                Some(ProviderOutcome::Interrupted(self.record_interrupt(call).await?))
             }
-            Step::Unknown(call, input) => Some(Outcome::Paused(words::unknown(&call, input.as_ref(), &veil))),
-            Step::Done(words) => Some(Outcome::Completed(veil.hide(&read_output(&words)))),
-            Step::Begin | Step::BeginAnew | Step::GoOn | Step::Decide(_) | Step::Lost => None,
+            NextStep::OutcomeUnknown(call, input) => Some(ProviderOutcome::Interrupted(
+                mapping::outcome_unknown_interrupt(&call, input.as_ref(), &redactor),
+            )),
+            NextStep::Done(words) => {
+                Some(ProviderOutcome::Completed(redactor.redact(&output_from_transcript(&words))))
+            }
+            NextStep::Begin
+            | NextStep::Restart
+            | NextStep::Continue
+            | NextStep::Decide(_)
+            | NextStep::Lost => None,
         })
     }
 
-    pub(super) async fn begin(self, prompt: Option<&str>) -> Result<Outcome, Trouble> {
+    pub(super) async fn begin(self, prompt: Option<&str>) -> Result<ProviderOutcome, ProviderError> {
         let session = self.reference.session.clone();
-        self.run(&Which::Fresh(&session), prompt, None).await
+        self.run(&SessionMode::New(&session), prompt, None).await
     }
 
-    pub(super) async fn go_on(self) -> Result<Outcome, Trouble> {
+    pub(super) async fn continue_session(self) -> Result<ProviderOutcome, ProviderError> {
         let session = self.reference.session.clone();
-        self.run(&Which::Old(&session), Some(GO_ON), None).await
+        self.run(&SessionMode::Resumed(&session), Some(CONTINUE_PROMPT), None).await
     }
 
-    pub(super) async fn decide(self, call: &Deferred, decision: &Decision) -> Result<Outcome, Trouble> {
-        let before = self.reference.allowed(&call.id);
+    pub(super) async fn decide(
+        self,
+        call: &DeferredCall,
+        decision: &CallDecision,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        let before = self.reference.allowed_call(&call.id);
         let input = match decision {
-            Decision::Edit(input) => Some(self.veil().show(input)),
-            Decision::Retry => before.and_then(|allowed| allowed.input.clone()),
-            Decision::Approve | Decision::Reject(_) | Decision::Reply(_) => None,
+            CallDecision::Edit(input) => Some(self.redactor().restore(input)),
+            CallDecision::Retry => before.and_then(|allowed| allowed.input.clone()),
+            CallDecision::Approve | CallDecision::Reject(_) | CallDecision::Reply(_) => None,
         };
-        let decided = Decided { call, decision, repeated: before.is_some(), input };
+        let decided = PendingDecision { call, decision, repeated: before.is_some(), input };
         let session = self.reference.session.clone();
-        self.run(&Which::Old(&session), None, Some(decided)).await
+        self.run(&SessionMode::Resumed(&session), None, Some(decided)).await
     }
 
     async fn run(
         mut self,
-        which: &Which<'_>,
+        which: &SessionMode<'_>,
         prompt: Option<&str>,
-        decided: Option<Decided<'_>>,
-    ) -> Result<Outcome, Trouble> {
-        self.reference.keep(self.case).await?;
+        decided: Option<PendingDecision<'_>>,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        self.reference.keep(self.handle).await?;
         let command = command(self.settings, &self.folder, which).await?;
-        let running =
-            Running::start(command, self.folder.root().to_owned()).map_err(|error| not_started(&error))?;
+        let running = AgentProcess::start(command, self.folder.root().to_owned())
+            .map_err(|error| start_error(&error))?;
         if let Some(pid) = running.pid() {
-            self.folder.note_started(pid).map_err(|error| unusable(&error))?;
+            self.folder.record_process(pid).map_err(|error| folder_error(&error))?;
         }
         let dialogue = Dialogue {
-            case: self.case,
+            handle: self.handle,
             reference: &mut self.reference,
-            gate: Gate::new(self.settings, decided),
+            hook: PermissionHook::new(self.settings, decided),
             until: self.until,
             first_event: self.settings.first_event(),
         };
-        let heard = dialogue.hold(running, prompt).await?;
-        let settled = settle(&heard);
+        let program_output = dialogue.run(running, prompt).await?;
+        let settled = interpret(&program_output);
         let content = self.read().await;
-        if let Ok(Settled::Done(output)) = settled {
-            // A conversation that has ended is not needed any longer, however long it was.
-            return Ok(Outcome::Completed(self.veil().hide(&output)));
+        if let Ok(TurnEnd::Done(output)) = settled {
+            // An ended conversation is not stored, so its size does not matter.
+            return Ok(ProviderOutcome::Completed(self.redactor().redact(&output)));
         }
         self.attach(content?.as_deref()).await?;
         match settled {
-            Ok(Settled::Deferred(call)) => Ok(Outcome::Paused(self.paused(call).await?)),
-            Ok(Settled::Done(output)) => Ok(Outcome::Completed(output)),
-            Err(trouble) => Err(self.explained(trouble)),
+            Ok(TurnEnd::Deferred(call)) => {
+                Ok(ProviderOutcome::Interrupted(self.record_interrupt(call).await?))
+            }
+            Ok(TurnEnd::Done(output)) => Ok(ProviderOutcome::Completed(output)),
+            Err(failure) => Err(self.explain(failure)),
         }
     }
 
-    /// Who answers again should know what an answer still can do.
-    fn explained(&self, mut trouble: Trouble) -> Trouble {
-        let asked = self.reference.deferred.as_ref().zip(self.told.as_ref());
-        let made = asked.is_some_and(|(call, told)| told.answered(&call.id));
+    /// Adds to an error message what a further answer can achieve.
+    fn explain(&self, mut failure: ProviderError) -> ProviderError {
+        let pending = self.reference.deferred.as_ref().zip(self.transcript.as_ref());
+        let made = pending.is_some_and(|(call, transcript)| transcript.has_result(&call.id));
         if made {
-            trouble
+            failure
                 .message
-                .push_str("; the decision was carried out, and any further answer goes on from there");
+                .push_str("; the decision was carried out, and any further answer continues the session");
         }
-        if trouble.code == code::MISCONFIGURED && self.reference.tools != self.settings.tools_digest() {
-            trouble.message.push_str("; the profile's tools or servers have changed since the session began");
+        if failure.code == code::MISCONFIGURED && self.reference.tools != self.settings.tools_digest() {
+            failure.message.push_str("; the profile's tools or servers have changed since the session began");
         }
-        trouble
+        failure
     }
 
-    /// Gives the conversation to the store, so that any node can go on with it.
-    async fn attach(&mut self, content: Option<&[u8]>) -> Result<(), Trouble> {
+    /// Stores the conversation, so that any machine can continue it.
+    async fn attach(&mut self, content: Option<&[u8]>) -> Result<(), ProviderError> {
         let Some(content) = content else { return Ok(()) };
-        self.case.keep_attachment(content).await?;
+        self.handle.keep_attachment(content).await?;
         self.reference.turn += 1;
-        self.reference.keep(self.case).await?;
-        self.folder.note_turn(self.reference.turn).map_err(|error| unusable(&error))
+        self.reference.keep(self.handle).await?;
+        self.folder.record_turn(self.reference.turn).map_err(|error| folder_error(&error))
     }
 
-    async fn paused(&mut self, mut call: Deferred) -> Result<Pause, Trouble> {
-        call.attempt = self.case.attempt().to_owned();
-        let pause = words::pause(&call, &self.veil());
+    async fn record_interrupt(&mut self, mut call: DeferredCall) -> Result<ProviderInterrupt, ProviderError> {
+        call.attempt = self.handle.attempt().to_owned();
+        let interrupt = mapping::to_interrupt(&call, &self.redactor());
         self.reference.deferred = Some(call);
-        self.reference.keep(self.case).await?;
-        Ok(pause)
+        self.reference.keep(self.handle).await?;
+        Ok(interrupt)
     }
 
-    fn veil(&self) -> Veil {
-        Veil::new(self.folder.root(), &self.folder.work(), &self.reference.session)
+    fn redactor(&self) -> Redactor {
+        Redactor::new(self.folder.root(), &self.folder.work(), &self.reference.session)
     }
 }
 
-pub(super) fn lost() -> Trouble {
-    Trouble::lasting(code::STATE_LOST, "the agent's conversation is gone, or does not wait for this answer")
+pub(super) fn session_lost() -> ProviderError {
+    ProviderError::permanent(
+        code::STATE_LOST,
+        "the conversation of the agent is missing or does not wait for this answer",
+    )
 }

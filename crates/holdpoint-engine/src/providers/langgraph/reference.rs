@@ -1,4 +1,4 @@
-//! What is kept of a thread between calls: its name, and what the server calls the questions that were shown.
+//! The state of a thread between calls: its id, and the server's ids of the interrupts that were shown.
 
 use std::collections::BTreeMap;
 
@@ -6,61 +6,63 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::providers::{Case, Trouble, code};
+use crate::providers::{LockedHandle, ProviderError, code};
 
-/// The server's names of questions, by ours.
-pub(super) type Names = BTreeMap<String, String>;
+/// The server's interrupt ids by item key.
+pub(super) type InterruptIds = BTreeMap<String, String>;
 
-// Without Debug: nobody is to be shown any of it.
+// Without Debug, because none of it may appear in logs.
 #[derive(Clone, Deserialize, Serialize)]
-pub(super) struct Reference {
+pub(super) struct LangGraphReference {
     pub thread: String,
-    /// What was asked last.
+    /// The interrupts that were shown last.
     #[serde(default)]
-    pending: Names,
-    /// The attempt that led to those.
+    pending: InterruptIds,
+    /// The attempt that led to `pending`.
     #[serde(default)]
     by: Option<String>,
-    /// What that attempt answered: it may come again, and its keys are not those of now.
+    /// The interrupts that this attempt answered. A retry of it uses these keys, not those of `pending`.
     #[serde(default)]
-    before: Names,
+    before: InterruptIds,
 }
 
-impl Reference {
-    /// The same for the same start, and for nothing else.
-    pub(super) fn new(case: &Case) -> Self {
-        let parts = json!(["langgraph", case.tenant(), case.state_key(), case.attempt()]);
+impl LangGraphReference {
+    /// Returns the initial reference. The thread id is derived from the attempt, so a retry gets the same one.
+    pub(super) fn new(handle: &LockedHandle) -> Self {
+        let parts = json!(["langgraph", handle.tenant(), handle.state_key(), handle.attempt()]);
         let digest = Sha256::digest(parts.to_string());
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
         let thread = uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string();
-        Self { thread, pending: Names::new(), by: None, before: Names::new() }
+        Self { thread, pending: InterruptIds::new(), by: None, before: InterruptIds::new() }
     }
 
-    pub(super) fn of(case: &Case) -> Result<Self, Trouble> {
-        let kept = case.reference().and_then(|kept| serde_json::from_value(kept).ok());
-        kept.ok_or_else(|| Trouble::lasting(code::STATE_LOST, "what was kept of the graph cannot be read"))
+    pub(super) fn of(handle: &LockedHandle) -> Result<Self, ProviderError> {
+        let kept = handle.reference().and_then(|kept| serde_json::from_value(kept).ok());
+        kept.ok_or_else(|| {
+            ProviderError::permanent(code::STATE_LOST, "the stored state of the graph is missing or invalid")
+        })
     }
 
     pub(super) fn json(&self) -> Value {
         json!(self)
     }
 
-    /// The names of the questions that an attempt answers.
-    pub(super) fn asked(&self, attempt: &str) -> &Names {
+    /// Returns the ids of the interrupts that an attempt answers.
+    pub(super) fn ids_answered_by(&self, attempt: &str) -> &InterruptIds {
         if self.by.as_deref() == Some(attempt) { &self.before } else { &self.pending }
     }
 
-    /// What was open the last time that anybody was asked.
-    pub(super) fn last_asked(&self) -> &Names {
+    /// Returns the ids of the interrupts that were shown last.
+    pub(super) fn pending_ids(&self) -> &InterruptIds {
         &self.pending
     }
 
-    /// With what an attempt led to.
+    /// Returns the reference with the interrupts that an attempt led to.
     #[must_use]
-    pub(super) fn asking(self, names: Names, attempt: &str) -> Self {
-        let before = self.asked(attempt).clone();
-        Self { thread: self.thread, pending: names, by: Some(attempt.to_owned()), before }
+    pub(super) fn with_pending(self, ids: InterruptIds, attempt: &str) -> Self {
+        let before = self.ids_answered_by(attempt).clone();
+        Self { thread: self.thread, pending: ids, by: Some(attempt.to_owned()), before }
     }
 }
 
@@ -68,20 +70,25 @@ impl Reference {
 mod tests {
     use super::*;
 
-    fn names(id: &str) -> Names {
+    fn ids(id: &str) -> InterruptIds {
         [("i0".to_owned(), id.to_owned())].into()
     }
 
     #[test]
-    fn an_attempt_that_comes_again_answers_what_it_answered_before() {
-        let fresh = Reference { thread: "t".into(), pending: Names::new(), by: None, before: Names::new() };
-        let started = fresh.asking(names("a"), "start");
-        assert_eq!(started.asked("first"), &names("a"));
-        assert_eq!(started.asked("start"), &Names::new());
-        let answered = started.asking(names("b"), "first");
-        assert_eq!(answered.asked("first"), &names("a"));
-        let again = answered.asking(names("b"), "first");
-        assert_eq!(again.asked("first"), &names("a"));
-        assert_eq!(again.asked("second"), &names("b"));
+    fn a_repeated_attempt_answers_the_same_interrupts() {
+        let fresh = LangGraphReference {
+            thread: "t".into(),
+            pending: InterruptIds::new(),
+            by: None,
+            before: InterruptIds::new(),
+        };
+        let started = fresh.with_pending(ids("a"), "start");
+        assert_eq!(started.ids_answered_by("first"), &ids("a"));
+        assert_eq!(started.ids_answered_by("start"), &InterruptIds::new());
+        let answered = started.with_pending(ids("b"), "first");
+        assert_eq!(answered.ids_answered_by("first"), &ids("a"));
+        let again = answered.with_pending(ids("b"), "first");
+        assert_eq!(again.ids_answered_by("first"), &ids("a"));
+        assert_eq!(again.ids_answered_by("second"), &ids("b"));
     }
 }

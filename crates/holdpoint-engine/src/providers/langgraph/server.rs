@@ -1,4 +1,4 @@
-//! Calls to a server, one function for each, and what its refusals mean. Knows nothing of attempts.
+//! The HTTP calls to a LangGraph server, and the mapping of its errors. Attempts are handled by the caller.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,76 +7,76 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::mapping::Question;
+use super::mapping::ServerInterrupt;
 use super::scrub::scrubbed;
-use super::settings::{Settings, Times};
+use super::settings::{LangGraphSettings, LangGraphTimeouts};
 use crate::agent::model::KeyRef;
-use crate::outgoing::{Error, Method, Outgoing, Request};
-use crate::providers::{BadProviders, Trouble, code};
+use crate::outgoing::{Error, Method, Outgoing, OutgoingRequest};
+use crate::providers::{BadProviders, ProviderError, code};
 
-/// What a server may answer with: the state of a graph can be large.
+/// The maximum size of a response. The state of a graph can be large.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The runs of a thread that are looked at, the youngest first: what is looked for is one of the last.
+/// The number of runs of a thread that are read, newest first. The run of an attempt is among them.
 const RUNS_MAX: usize = 50;
-/// Servers before this do not know what is asked of them here.
+/// The oldest supported version of langgraph-api.
 const OLDEST: (u64, u64) = (0, 4);
 
-pub(super) struct Server {
+pub(super) struct LangGraphServer {
     outgoing: Outgoing,
     base: String,
-    /// The header of the key, and where the key is.
+    /// The header of the key, and the location of the key.
     key: Option<(String, KeyRef)>,
-    pub times: Times,
+    pub timeouts: LangGraphTimeouts,
     version: OnceCell<()>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Run {
+pub(super) struct ServerRun {
     pub run_id: String,
     pub status: String,
     #[serde(default)]
     metadata: Value,
 }
 
-impl Run {
-    /// Whether it was begun for this attempt.
+impl ServerRun {
+    /// Returns whether the run belongs to this attempt.
     pub(super) fn is_for(&self, attempt: &str) -> bool {
         self.metadata.get("resume_id").and_then(Value::as_str) == Some(attempt)
     }
 
-    pub(super) fn is_at_work(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         matches!(self.status.as_str(), "pending" | "running")
     }
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct State {
+pub(super) struct ThreadState {
     #[serde(default)]
     pub values: Value,
     #[serde(default)]
     pub next: Vec<String>,
     #[serde(default)]
-    interrupts: Vec<Question>,
+    interrupts: Vec<ServerInterrupt>,
     #[serde(default)]
-    tasks: Vec<Task>,
+    tasks: Vec<ThreadTask>,
     #[serde(default)]
     checkpoint: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Task {
+struct ThreadTask {
     #[serde(default)]
-    interrupts: Vec<Question>,
+    interrupts: Vec<ServerInterrupt>,
 }
 
-impl State {
-    /// Nothing has ever happened in the thread.
+impl ThreadState {
+    /// Returns whether the thread has never had a run.
     pub(super) fn is_empty(&self) -> bool {
-        self.checkpoint.is_none() && self.next.is_empty() && self.questions().is_empty()
+        self.checkpoint.is_none() && self.next.is_empty() && self.open_interrupts().is_empty()
     }
 
-    /// What is open, in the server's order. Older servers tell it with the tasks alone.
-    pub(super) fn questions(&self) -> Vec<Question> {
+    /// Returns the open interrupts in the server's order. Older servers list them only in the tasks.
+    pub(super) fn open_interrupts(&self) -> Vec<ServerInterrupt> {
         if self.interrupts.is_empty() {
             return self.tasks.iter().flat_map(|task| task.interrupts.clone()).collect();
         }
@@ -84,88 +84,88 @@ impl State {
     }
 }
 
-/// What came of the wish to begin a run.
-pub(super) enum Begun {
-    Run(String),
-    /// Another is at work in the thread.
+/// The response to the creation of a run.
+pub(super) enum RunStart {
+    Started(String),
+    /// Another run is active in the thread.
     Busy,
-    /// There is no such thread.
+    /// The thread does not exist.
     NoThread,
 }
 
-struct Reply {
+struct ServerResponse {
     status: u16,
     body: Value,
 }
 
-impl Server {
-    pub(super) fn new(settings: &Settings, base: &Path) -> Result<Self, BadProviders> {
-        let (key, times) = (settings.key(base)?, settings.times()?);
+impl LangGraphServer {
+    pub(super) fn new(settings: &LangGraphSettings, base: &Path) -> Result<Self, BadProviders> {
+        let (key, times) = (settings.key(base)?, settings.timeouts()?);
         let (outgoing, base) = settings.outgoing()?;
-        Ok(Self { outgoing, base, key, times, version: OnceCell::new() })
+        Ok(Self { outgoing, base, key, timeouts: times, version: OnceCell::new() })
     }
 
-    /// Asks once in the life of this process which version it is. One that does not say is tried.
-    pub(super) async fn check_version(&self) -> Result<(), Trouble> {
-        let asking = async {
+    /// Checks the version of the server once per process. A server that does not report its version is accepted.
+    pub(super) async fn check_version(&self) -> Result<(), ProviderError> {
+        let check = async {
             let reply = self.call(Method::Get, "/info", None).await?;
-            match reply.body.get("version").and_then(Value::as_str).and_then(release) {
-                Some(release) if release < OLDEST => Err(Trouble::lasting(
+            match reply.body.get("version").and_then(Value::as_str).and_then(parse_release) {
+                Some(release) if release < OLDEST => Err(ProviderError::permanent(
                     code::VERSION,
-                    format!("the server is older than version {}.{} of langgraph-api", OLDEST.0, OLDEST.1),
+                    format!("the server runs langgraph-api older than {}.{}; update it", OLDEST.0, OLDEST.1),
                 )),
                 _ => Ok(()),
             }
         };
-        self.version.get_or_try_init(|| asking).await.copied()
+        self.version.get_or_try_init(|| check).await.copied()
     }
 
-    /// Makes a thread; false when it was there.
-    pub(super) async fn make_thread(&self, thread: &str, assistant: &str) -> Result<bool, Trouble> {
+    /// Creates a thread. Returns false if it exists.
+    pub(super) async fn create_thread(&self, thread: &str, assistant: &str) -> Result<bool, ProviderError> {
         let graph = self.graph_of(assistant).await?;
-        // With the name of its graph, a server that lost the thread can read the checkpoints of it again.
+        // With the graph id, a server that lost the thread can read its checkpoints again.
         let metadata = json!({ "graph_id": graph, "made_by": "holdpoint" });
         let body = json!({ "thread_id": thread, "if_exists": "raise", "metadata": metadata });
         let reply = self.call(Method::Post, "/threads", Some(&body)).await?;
         match reply.status {
             200..=299 => Ok(true),
             409 => Ok(false),
-            _ => Err(rejected(&reply)),
+            _ => Err(rejection(&reply)),
         }
     }
 
-    /// An assistant with a name is called as its graph is.
-    async fn graph_of(&self, assistant: &str) -> Result<String, Trouble> {
+    /// Returns the graph id of an assistant. An assistant that is not a UUID has the name of its graph.
+    async fn graph_of(&self, assistant: &str) -> Result<String, ProviderError> {
         if uuid::Uuid::try_parse(assistant).is_err() {
             return Ok(assistant.to_owned());
         }
         let reply = self.call(Method::Get, &format!("/assistants/{assistant}"), None).await?;
         let found = reply.body.get("graph_id").and_then(Value::as_str).map(str::to_owned);
-        found.ok_or_else(|| rejected(&reply))
+        found.ok_or_else(|| rejection(&reply))
     }
 
-    /// The last runs of a thread, the youngest first; none when there is no such thread.
-    pub(super) async fn runs(&self, thread: &str) -> Result<Vec<Run>, Trouble> {
+    /// Returns the last runs of a thread, newest first. A missing thread has none.
+    pub(super) async fn runs(&self, thread: &str) -> Result<Vec<ServerRun>, ProviderError> {
         let path =
             format!("/threads/{thread}/runs?limit={RUNS_MAX}&select=run_id&select=status&select=metadata");
         let reply = self.call(Method::Get, &path, None).await?;
-        if reply.status == 404 { Ok(Vec::new()) } else { read(reply) }
+        if reply.status == 404 { Ok(Vec::new()) } else { parse_response(reply) }
     }
 
-    /// Nothing when there is no such run, or no such thread.
-    pub(super) async fn run(&self, thread: &str, run: &str) -> Result<Option<Run>, Trouble> {
+    /// Returns a run, or None if the run or the thread does not exist.
+    pub(super) async fn run(&self, thread: &str, run: &str) -> Result<Option<ServerRun>, ProviderError> {
         let reply = self.call(Method::Get, &format!("/threads/{thread}/runs/{run}"), None).await?;
-        if reply.status == 404 { Ok(None) } else { read(reply).map(Some) }
+        if reply.status == 404 { Ok(None) } else { parse_response(reply).map(Some) }
     }
 
-    /// Nothing when there is no such thread.
-    pub(super) async fn state(&self, thread: &str) -> Result<Option<State>, Trouble> {
+    /// Returns the state of a thread, or None if it does not exist.
+    pub(super) async fn state(&self, thread: &str) -> Result<Option<ThreadState>, ProviderError> {
         let reply = self.call(Method::Get, &format!("/threads/{thread}/state"), None).await?;
-        if reply.status == 404 { Ok(None) } else { read(reply).map(Some) }
+        if reply.status == 404 { Ok(None) } else { parse_response(reply).map(Some) }
     }
 
-    /// What the last run of a thread failed of: the kind of error, and what it says.
-    pub(super) async fn failure(&self, thread: &str) -> Result<(String, String), Trouble> {
+    /// Returns the error of the last run of a thread: its type and its message.
+    pub(super) async fn thread_error(&self, thread: &str) -> Result<(String, String), ProviderError> {
         let reply = self.call(Method::Get, &format!("/threads/{thread}"), None).await?;
         let text = |member: &str| {
             let found = reply.body.get("error").and_then(|error| error.get(member)).and_then(Value::as_str);
@@ -174,49 +174,60 @@ impl Server {
         Ok((text("error"), text("message")))
     }
 
-    pub(super) async fn begin(&self, thread: &str, run: &Value) -> Result<Begun, Trouble> {
+    pub(super) async fn create_run(&self, thread: &str, run: &Value) -> Result<RunStart, ProviderError> {
         let reply = self.call(Method::Post, &format!("/threads/{thread}/runs"), Some(run)).await?;
         match reply.status {
-            404 => Ok(Begun::NoThread),
-            409 => Ok(Begun::Busy),
-            _ => read(reply).map(|run: Run| Begun::Run(run.run_id)),
+            404 => Ok(RunStart::NoThread),
+            409 => Ok(RunStart::Busy),
+            _ => parse_response(reply).map(|run: ServerRun| RunStart::Started(run.run_id)),
         }
     }
 
-    /// Comes back when the run has ended, as far as the server says; in no more than this time. What it says of the
-    /// end is not read: it hides failures, and the state does not.
-    pub(super) async fn join(&self, thread: &str, run: &str, within: Duration) -> Result<(), Trouble> {
+    /// Waits until the server reports the end of the run, at most for `within`. The response is ignored, because it
+    /// hides failures; the thread state shows them.
+    pub(super) async fn join(&self, thread: &str, run: &str, within: Duration) -> Result<(), ProviderError> {
         let path = format!("/threads/{thread}/runs/{run}/join");
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let request = self.request(Method::Get, &path, None, within_ms).await?;
-        let mut answer = self.outgoing.stream(request, within).await.map_err(|error| unreachable(&error))?;
-        while answer.body.next().await.map_err(|error| unreachable(&error))?.is_some() {}
+        let mut answer = self.outgoing.stream(request, within).await.map_err(|error| call_error(&error))?;
+        while answer.body.next().await.map_err(|error| call_error(&error))?.is_some() {}
         Ok(())
     }
 
-    /// Stops a run. One that has ended stays as it is.
-    pub(super) async fn stop(&self, thread: &str, run: &str) -> Result<(), Trouble> {
+    /// Stops a run. Succeeds if it has already ended.
+    pub(super) async fn cancel_run(&self, thread: &str, run: &str) -> Result<(), ProviderError> {
         let path = format!("/threads/{thread}/runs/{run}/cancel?wait=true&action=interrupt");
         let reply = self.call(Method::Post, &path, None).await?;
-        accepted(&reply)
+        check_accepted(&reply)
     }
 
-    pub(super) async fn delete_thread(&self, thread: &str) -> Result<(), Trouble> {
+    pub(super) async fn delete_thread(&self, thread: &str) -> Result<(), ProviderError> {
         let reply = self.call(Method::Delete, &format!("/threads/{thread}"), None).await?;
-        accepted(&reply)
+        check_accepted(&reply)
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Reply, Trouble> {
-        let request = self.request(method, path, body, self.times.call_ms).await?;
-        let answer = self.outgoing.send(request).await.map_err(|error| unreachable(&error))?;
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<ServerResponse, ProviderError> {
+        let request = self.request(method, path, body, self.timeouts.call_ms).await?;
+        let answer = self.outgoing.send(request).await.map_err(|error| call_error(&error))?;
         let status = answer.status;
         match status {
-            401 | 403 => Err(Trouble::lasting(code::AUTH, "the server refuses our key")),
-            300..=399 => Err(Trouble::lasting(code::MISCONFIGURED, "the server is somewhere else now")),
-            408 | 429 | 500..=599 => {
-                Err(Trouble::passing(code::UNREACHABLE, format!("the server answered with status {status}")))
+            401 | 403 => Err(ProviderError::permanent(code::AUTH, "the server rejected the key")),
+            300..=399 => Err(ProviderError::permanent(
+                code::MISCONFIGURED,
+                "the server redirects to another address; update its url",
+            )),
+            408 | 429 | 500..=599 => Err(ProviderError::transient(
+                code::UNREACHABLE,
+                format!("the server responded with status {status}"),
+            )),
+            _ => {
+                Ok(ServerResponse { status, body: serde_json::from_slice(&answer.body).unwrap_or_default() })
             }
-            _ => Ok(Reply { status, body: serde_json::from_slice(&answer.body).unwrap_or_default() }),
         }
     }
 
@@ -226,10 +237,11 @@ impl Server {
         path: &str,
         body: Option<&Value>,
         timeout_ms: u64,
-    ) -> Result<Request, Trouble> {
+    ) -> Result<OutgoingRequest, ProviderError> {
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
         if let Some((name, key)) = &self.key {
-            let unusable = |why| Trouble::lasting(code::AUTH, format!("the key cannot be used: {why}"));
+            let unusable =
+                |why| ProviderError::permanent(code::AUTH, format!("apiKey: cannot read the key: {why}"));
             let secret = key.read().await.map_err(unusable)?;
             let bearer = name == "authorization" && !secret.expose().contains(' ');
             let text =
@@ -244,56 +256,60 @@ impl Server {
             None => Vec::new(),
         };
         let url = format!("{}{path}", self.base);
-        Ok(Request { method, url, headers, body, timeout_ms, body_bytes_max: ANSWER_BYTES_MAX })
+        Ok(OutgoingRequest { method, url, headers, body, timeout_ms, body_bytes_max: ANSWER_BYTES_MAX })
     }
 }
 
-/// What is gone needs no stopping and no deleting.
-fn accepted(reply: &Reply) -> Result<(), Trouble> {
+/// Accepts success, and a run or thread that no longer exists.
+fn check_accepted(reply: &ServerResponse) -> Result<(), ProviderError> {
     match reply.status {
         200..=299 | 404 | 409 => Ok(()),
-        _ => Err(rejected(reply)),
+        _ => Err(rejection(reply)),
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(reply: Reply) -> Result<T, Trouble> {
+fn parse_response<T: serde::de::DeserializeOwned>(reply: ServerResponse) -> Result<T, ProviderError> {
     if !(200..=299).contains(&reply.status) {
-        return Err(rejected(&reply));
+        return Err(rejection(&reply));
     }
-    let unread = |_| Trouble::lasting(code::REJECTED, "the server answers in a way that is not understood");
-    serde_json::from_value(reply.body).map_err(unread)
+    let invalid = |_| ProviderError::permanent(code::REJECTED, "the response of the server cannot be parsed");
+    serde_json::from_value(reply.body).map_err(invalid)
 }
 
-fn rejected(reply: &Reply) -> Trouble {
+fn rejection(reply: &ServerResponse) -> ProviderError {
     let detail = match reply.body.get("detail") {
         Some(Value::String(text)) => scrubbed(text),
         Some(other) => scrubbed(&other.to_string()),
-        None => "it does not say why".to_owned(),
+        None => "no reason given".to_owned(),
     };
-    Trouble::lasting(code::REJECTED, format!("the server refused with status {}: {detail}", reply.status))
+    ProviderError::permanent(
+        code::REJECTED,
+        format!("the server rejected the request with status {}: {detail}", reply.status),
+    )
 }
 
-/// Without the words of the error, which name the server.
-fn unreachable(error: &Error) -> Trouble {
-    let passing = |message: &str| Trouble::passing(code::UNREACHABLE, message);
+/// Returns the error without the text of the cause, which contains the address of the server.
+fn call_error(error: &Error) -> ProviderError {
+    let passing = |message: &str| ProviderError::transient(code::UNREACHABLE, message);
     match error {
-        Error::Refused(_) => Trouble::lasting(
+        Error::Refused(_) => ProviderError::permanent(
             code::MISCONFIGURED,
-            "the server is in a network that must not be called, or not without https",
+            "url: the outgoing policy forbids this address, or requires https",
         ),
-        Error::Unresolvable { .. } => passing("the name of the server has no address"),
-        Error::ConnectFailed { .. } => passing("the server cannot be connected to"),
-        Error::TimedOut { .. } => passing("the server did not answer in time"),
-        Error::BodyTooLarge { bytes_max, .. } => {
-            Trouble::lasting(code::TOO_LARGE, format!("the server answered with more than {bytes_max} bytes"))
-        }
-        Error::Tls { .. } => passing("there is no trusted connection to the server"),
+        Error::Unresolvable { .. } => passing("the host name of the server cannot be resolved"),
+        Error::ConnectFailed { .. } => passing("cannot connect to the server"),
+        Error::TimedOut { .. } => passing("the server did not respond in time"),
+        Error::BodyTooLarge { bytes_max, .. } => ProviderError::permanent(
+            code::TOO_LARGE,
+            format!("the response of the server exceeds {bytes_max} bytes"),
+        ),
+        Error::Tls { .. } => passing("the TLS connection to the server failed"),
         Error::Broken { .. } => passing("the connection to the server broke"),
     }
 }
 
-/// The first two numbers of a version.
-fn release(version: &str) -> Option<(u64, u64)> {
+/// Parses the first two numbers of a version.
+fn parse_release(version: &str) -> Option<(u64, u64)> {
     let mut numbers = version.split('.').map(|part| part.parse().ok());
     Some((numbers.next()??, numbers.next()??))
 }

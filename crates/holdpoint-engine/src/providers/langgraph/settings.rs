@@ -1,4 +1,4 @@
-//! Where a server is, how it is called and how long it may take, as an operator writes it down.
+//! The settings of a LangGraph server in the operator's file: address, key and timeouts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use serde::Deserialize;
 
 use crate::agent::model::KeyRef;
 use crate::operator::{OperatorApproval, Tenants};
-use crate::outgoing::{Network, Outgoing, Policy, may_be_set};
+use crate::outgoing::{Network, Outgoing, OutgoingPolicy, is_settable_header};
 use crate::providers::BadProviders;
 
-/// Networks that an operator's own server may be in, by `http://` too. What is said to a server anywhere else, the key
-/// among it, goes through TLS. Addresses that belong to clouds and their metadata are not among them.
+/// Private networks, where the server of an operator can be called with `http://` too. All other servers require TLS,
+/// because requests contain the key. Metadata addresses of clouds are not included.
 const OWN_NETWORKS: [&str; 7] =
     ["127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
-/// Calls to one server at a time; most of them wait for a graph.
+/// The maximum number of concurrent calls to one server. Most of them wait for a graph.
 const CALLS_MAX: usize = 1024;
 const DAY_MS: u64 = 24 * 3_600_000;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Settings {
+pub(crate) struct LangGraphSettings {
     pub url: String,
     pub api_key: Option<KeyRef>,
-    /// The header that carries the key as it is; without it the key is a bearer token.
+    /// The header for the plain key. Without it the key is sent as a bearer token.
     pub header: Option<String>,
     /// The tenants that may use the server.
     #[serde(default)]
@@ -33,68 +33,66 @@ pub(crate) struct Settings {
     pub approval: OperatorApproval,
     connect_timeout_ms: Option<u64>,
     call_timeout_ms: Option<u64>,
-    /// How long one call waits for a graph; then another does.
+    /// Time that one call waits for a graph before the next call.
     wait_ms: Option<u64>,
-    /// How long a server that has a graph at work may be gone before somebody is told.
+    /// Tolerated outage of the server while it runs a graph.
     outage_ms: Option<u64>,
     max_run_ms: Option<u64>,
 }
 
-/// How long things may take.
+/// The time limits for calls to a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct LangGraphTimeouts {
     pub call_ms: u64,
     pub wait: Duration,
     pub outage: Duration,
     pub run: Duration,
 }
 
-impl Settings {
-    pub(super) fn times(&self) -> Result<Times, BadProviders> {
-        Ok(Times {
-            call_ms: within("callTimeoutMs", self.call_timeout_ms, 15_000)?,
-            wait: Duration::from_millis(within("waitMs", self.wait_ms, 20_000)?),
-            outage: Duration::from_millis(within("outageMs", self.outage_ms, 30_000)?),
-            run: Duration::from_millis(within("maxRunMs", self.max_run_ms, 600_000)?),
+impl LangGraphSettings {
+    pub(super) fn timeouts(&self) -> Result<LangGraphTimeouts, BadProviders> {
+        Ok(LangGraphTimeouts {
+            call_ms: check_ms("callTimeoutMs", self.call_timeout_ms, 15_000)?,
+            wait: Duration::from_millis(check_ms("waitMs", self.wait_ms, 20_000)?),
+            outage: Duration::from_millis(check_ms("outageMs", self.outage_ms, 30_000)?),
+            run: Duration::from_millis(check_ms("maxRunMs", self.max_run_ms, 600_000)?),
         })
     }
 
-    /// What calls it, and the start of everything that is called.
+    /// Returns the HTTP client for the server, and its base URL.
     pub(super) fn outgoing(&self) -> Result<(Outgoing, String), BadProviders> {
         let broken = |error| BadProviders::new("url", format!("cannot be checked: {error}"));
         let own: Result<Vec<Network>, _> = OWN_NETWORKS.iter().map(|network| network.parse()).collect();
-        let connect_ms = within("connectTimeoutMs", self.connect_timeout_ms, 5_000)?;
-        let outgoing = Outgoing::new(Policy {
+        let connect_ms = check_ms("connectTimeoutMs", self.connect_timeout_ms, 5_000)?;
+        let outgoing = Outgoing::new(OutgoingPolicy {
             connect_timeout: Duration::from_millis(connect_ms),
             calls_max: CALLS_MAX,
-            ..Policy::opening(own.map_err(broken)?)
+            ..OutgoingPolicy::for_operator_networks(own.map_err(broken)?)
         });
         let url = outgoing
             .check_url(&self.url)
             .map_err(|refused| BadProviders::new("url", format!("cannot be called: {refused}")))?;
         if url.query().is_some() || self.url.contains('#') {
-            return Err(BadProviders::new("url", "must end with its path"));
+            return Err(BadProviders::new("url", "must not have a query or a fragment"));
         }
         Ok((outgoing, url.as_str().trim_end_matches('/').to_owned()))
     }
 
-    /// The header of the key, and where the key is.
+    /// Returns the header of the key, and the location of the key.
     pub(super) fn key(&self, base: &Path) -> Result<Option<(String, KeyRef)>, BadProviders> {
         let name = self.header.clone().unwrap_or_else(|| "authorization".to_owned());
-        if !may_be_set(&name) {
-            return Err(BadProviders::new("header", "is no header that can be set"));
+        if !is_settable_header(&name) {
+            return Err(BadProviders::new("header", "is not a header that can be set"));
         }
         match &self.api_key {
             Some(key) => Ok(Some((name.to_ascii_lowercase(), key.clone().in_folder(base)))),
-            None if self.header.is_some() => {
-                Err(BadProviders::new("header", "is for an apiKey, and there is none"))
-            }
+            None if self.header.is_some() => Err(BadProviders::new("header", "requires apiKey")),
             None => Ok(None),
         }
     }
 }
 
-fn within(field: &str, given: Option<u64>, usual: u64) -> Result<u64, BadProviders> {
+fn check_ms(field: &str, given: Option<u64>, usual: u64) -> Result<u64, BadProviders> {
     let ms = given.unwrap_or(usual);
     if (1..=DAY_MS).contains(&ms) {
         return Ok(ms);
@@ -107,7 +105,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn settings(value: Value) -> Settings {
+    fn settings(value: Value) -> LangGraphSettings {
         serde_json::from_value(value).unwrap()
     }
 
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_the_operators_own_networks_needs_no_certificate() {
+    fn a_server_in_a_private_network_can_be_called_without_tls() {
         for url in
             ["http://127.0.0.1:2024", "http://localhost:2024/", "http://10.1.2.3", "https://graphs.test/a/"]
         {
@@ -126,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_sent_in_the_clear_over_the_internet_nor_to_the_machinery_of_clouds() {
+    fn a_public_server_requires_https_and_metadata_addresses_are_rejected() {
         assert!(refusal("http://93.184.215.14").contains("must be called with https"));
         assert!(refusal("http://169.254.169.254").contains("must not be called"));
-        assert!(refusal("http://metadata.google.internal").contains("inside of a network"));
+        assert!(refusal("http://metadata.google.internal").contains("internal network"));
         assert!(refusal("https://me:secret@graphs.test").contains("user name"));
-        assert!(refusal("https://graphs.test/?key=1").contains("must end with its path"));
+        assert!(refusal("https://graphs.test/?key=1").contains("must not have a query or a fragment"));
     }
 
     #[test]

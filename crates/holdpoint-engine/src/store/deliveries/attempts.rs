@@ -1,4 +1,4 @@
-//! The `delivery_attempts` table: how every attempt went, and how often none was made.
+//! The `delivery_attempts` table: the result of every attempt, and the number of events without an attempt.
 
 use holdpoint_core::webhook::AttemptOutcome;
 use holdpoint_core::{TenantId, Timestamp};
@@ -23,34 +23,47 @@ const OF_DELIVERY: &str =
 pub(crate) const PURGE: &str = "DELETE FROM delivery_attempts WHERE seq IN
     (SELECT seq FROM delivery_attempts WHERE at_ms <= $1 ORDER BY at_ms LIMIT $2)";
 
-/// One attempt, or a number of times that none was made.
+/// One attempt of a delivery, or a number of events that were dropped without an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
+    /// The position in lists; newer attempts have larger numbers.
     pub seq: u64,
-    /// None where no attempt was made.
+    /// The id of the delivery; None for dropped events.
     pub delivery: Option<String>,
+    /// The run of the event.
     pub run: Option<String>,
+    /// The sequence number of the event.
     pub event_seq: Option<u64>,
+    /// The name of the event.
     pub event_type: Option<String>,
-    /// From 1.
+    /// The number of the attempt, from 1; 0 for dropped events.
     pub number: u32,
+    /// The time of the attempt.
     pub at: Timestamp,
+    /// The duration of the attempt in milliseconds.
     pub latency_ms: u64,
+    /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
+    /// The reason of a failure.
     pub error: Option<String>,
+    /// The outcome of the attempt.
     pub outcome: AttemptOutcome,
+    /// 1, or the number of dropped events.
     pub times: u64,
 }
 
-/// Which attempts of a subscription a list is about, newest first.
+/// The filter of a list of attempts of a webhook, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct AttemptFilter {
+    /// Only attempts of this delivery.
     pub delivery: Option<String>,
+    /// The `seq` of the last attempt of the previous page.
     pub before: Option<u64>,
+    /// The maximum number of attempts.
     pub limit: u64,
 }
 
-/// How the latest attempt of a delivery went.
+/// Inserts the latest attempt of a delivery.
 pub(crate) fn insert(
     delivery: &Delivery,
     at: Timestamp,
@@ -78,8 +91,14 @@ pub(crate) fn insert(
     Statement::new(INSERT, values)
 }
 
-/// So many events were not even tried.
-pub(crate) fn missed(tenant: &TenantId, webhook: &str, at: Timestamp, times: u64, why: &str) -> Statement {
+/// Inserts a number of events that were dropped without an attempt.
+pub(crate) fn insert_dropped(
+    tenant: &TenantId,
+    webhook: &str,
+    at: Timestamp,
+    times: u64,
+    why: &str,
+) -> Statement {
     let values = params![
         Uuid::now_v7().to_string(),
         tenant.as_str(),

@@ -1,6 +1,6 @@
-//! What transactions ask of the two tables. Whether a row may move is decided by the core, on rows locked here.
+//! The statements of transactions on the two tables. They lock rows; the core decides which changes are allowed.
 
-/// Columns of a dispatch `d` whose thread `t` is joined, in the order `read` wants them.
+/// The columns of a dispatch `d` with its thread `t`, in the order of `read`.
 macro_rules! columns {
     () => {
         "d.seq, COALESCE(t.epoch, 0), d.tenant_id, d.dispatch_id, d.thread_id, d.run_id, d.priority, d.dedupe_key, \
@@ -16,7 +16,7 @@ macro_rules! dispatches {
 }
 pub(super) use {columns, dispatches};
 
-/// The condition that nothing of the thread of `d` is in flight.
+/// The condition that the thread of `d` has no claimed dispatch.
 macro_rules! thread_is_free {
     () => {
         "NOT EXISTS (SELECT 1 FROM dispatches c
@@ -24,7 +24,7 @@ macro_rules! thread_is_free {
     };
 }
 
-/// The condition that of what is available at `$now` nothing in the thread of `d` comes before it.
+/// The condition that `d` is the first dispatch of its thread that is available at `$now`.
 macro_rules! first_in_thread {
     ($now:literal) => {
         concat!(
@@ -37,7 +37,7 @@ macro_rules! first_in_thread {
     };
 }
 
-/// What is available at $3 in a thread, provided that nothing of it is in flight.
+/// Selects the dispatches of a thread that are available at $3, if the thread has no claimed dispatch.
 macro_rules! available_of_free_thread {
     () => {
         concat!(
@@ -60,13 +60,13 @@ pub(crate) const INSERT: &str =
     VALUES ($1, $2, $3, $4, $5, $6, \
     COALESCE((SELECT epoch FROM threads WHERE tenant_id = $1 AND thread_id = $3), 0), \
     $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
-pub(crate) const MOVE: &str = "UPDATE dispatches SET dispatch_epoch = $1, status = $2, available_ms = $3, \
+pub(crate) const UPDATE: &str = "UPDATE dispatches SET dispatch_epoch = $1, status = $2, available_ms = $3, \
     attempt_count = $4, last_error = $5, claim_token = $6, claimed_by = $7, lease_until_ms = $8, instance_id = $9, \
     run_status = $10, termination = $11, run_response = $12, run_error = $13, completed_ms = $14, updated_ms = $15, \
     unreconciled = $16
     WHERE dispatch_id = $17 AND status = $18 AND COALESCE(claim_token, '') = $19";
-/// The two moves that nearly all rows make, and no others: what they leave alone is neither read nor checked again.
-pub(crate) const TAKE: &str = "UPDATE dispatches SET status = 'claimed', claim_token = $1, claimed_by = $2, \
+/// Claims a queued row. Like [`ACK`], a short statement for the most frequent updates.
+pub(crate) const CLAIM: &str = "UPDATE dispatches SET status = 'claimed', claim_token = $1, claimed_by = $2, \
     lease_until_ms = $3, updated_ms = $4 WHERE seq = $5 AND status = 'queued'";
 pub(crate) const ACK: &str =
     "UPDATE dispatches SET status = 'acked', claim_token = NULL, claimed_by = NULL, \
@@ -74,14 +74,14 @@ pub(crate) const ACK: &str =
     WHERE seq = $3 AND status = 'claimed' AND claim_token = $4";
 pub(crate) const RECONCILED: &str = "UPDATE dispatches SET unreconciled = 0 WHERE dispatch_id = $1";
 
-/// A row by its id, to be moved on.
+/// Selects a row by its id.
 pub(crate) const BY_ID: &str =
     concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.dispatch_id = $1");
-/// The epoch of a row's thread, read by itself: a statement that waited for a row's lock still sees the thread as it
-/// was when it began.
+/// Selects the epoch of the thread of a row. A statement of its own: one that waited for the lock of the row still sees
+/// the thread as it was before the wait.
 pub(crate) const EPOCH_BY_ID: &str = "SELECT d.dispatch_id, t.epoch FROM dispatches d
     JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id WHERE d.dispatch_id = $1";
-/// The live row under a key.
+/// Selects the live row with a deduplication key.
 pub(crate) const BY_LIVE_KEY: &str =
     "SELECT d.tenant_id, d.thread_id, d.dedupe_key, d.dispatch_id FROM dispatches d
     WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.dedupe_key = $3 AND (d.status = 'queued' OR d.status = 'claimed')";
@@ -93,11 +93,11 @@ pub(crate) const THREAD: &str =
 pub(crate) const RAISE_EPOCH: &str =
     "UPDATE threads SET epoch = epoch + 1 WHERE tenant_id = $1 AND thread_id = $2 RETURNING epoch";
 
-/// Nothing unless something of the thread is queued or claimed.
+/// Returns a row if the thread has a queued or claimed dispatch.
 pub(crate) const BUSY_THREAD: &str = "SELECT d.tenant_id, d.thread_id FROM dispatches d
     WHERE d.tenant_id = $1 AND d.thread_id = $2 AND (d.status = 'queued' OR d.status = 'claimed')";
 
-/// Threads that have something to do, the most urgent first. Locking them keeps other nodes away.
+/// Selects the threads with work, the most urgent first. The locks keep other processes from claiming it.
 pub(crate) const READY_THREADS: &str = concat!(
     "SELECT t.tenant_id, t.thread_id FROM dispatches d
     JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id
@@ -107,12 +107,12 @@ pub(crate) const READY_THREADS: &str = concat!(
     first_in_thread!("$1"),
     " ORDER BY d.priority, d.created_ms, d.seq LIMIT $2"
 );
-/// What a free thread would do next: of what is available the first in order.
+/// Selects the next dispatch of a free thread: the first that is available.
 pub(crate) const HEAD: &str = concat!(available_of_free_thread!(), " AND ", first_in_thread!("$3"));
-/// The same, several at once.
+/// Selects the next dispatches of a free thread, up to $4.
 pub(crate) const HEADS: &str =
     concat!(available_of_free_thread!(), " ORDER BY d.priority, d.created_ms, d.seq LIMIT $4");
-/// Rows of a thread that an interrupt supersedes.
+/// Selects the queued rows of a thread that an interrupt supersedes.
 pub(crate) const OVERTAKEN: &str = concat!(
     "SELECT ",
     columns!(),
@@ -129,15 +129,14 @@ pub(crate) const ACTIVE: &str = concat!(
     " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'claimed'
     ORDER BY d.priority, d.created_ms, d.seq"
 );
-/// Renews a lease of tenant $5, or of any where that is empty; a claim that is lost, or that an interrupt has
-/// overtaken, is not among what comes back.
+/// Extends a lease of tenant $5, or of any tenant if $5 is empty. Does not return a claim that is lost or superseded by
+/// an interrupt.
 pub(crate) const EXTEND: &str = "UPDATE dispatches SET lease_until_ms = $1, updated_ms = $2
     WHERE dispatch_id = $3 AND claim_token = $4 AND ($5 = '' OR tenant_id = $5) AND status = 'claimed'
     AND dispatch_epoch >= COALESCE(
         (SELECT t.epoch FROM threads t WHERE t.tenant_id = dispatches.tenant_id AND t.thread_id = dispatches.thread_id), 0)
     RETURNING dispatch_id, claim_token";
-/// Claims whose lease ran out before $1, those with the oldest lease first. With $2 = 1 only those that have
-/// attempts left.
+/// Selects claims whose lease expired before $1, the oldest lease first. With $2 = 1, only those with attempts left.
 pub(crate) const LAPSED: &str = concat!(
     "SELECT ",
     columns!(),
@@ -146,7 +145,7 @@ pub(crate) const LAPSED: &str = concat!(
     " WHERE d.status = 'claimed' AND d.lease_until_ms < $1 AND ($2 = 0 OR d.attempt_count + 1 < d.max_attempts)
     ORDER BY d.lease_until_ms, d.seq LIMIT $3"
 );
-/// Every claim, for a database that nobody else can have open: whoever held them is gone.
+/// Selects every claim. For a database that no other process can have open: the workers that held them have ended.
 pub(crate) const ALL_CLAIMED: &str =
     concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.status = 'claimed' ORDER BY d.seq");
 pub(crate) const PURGE: &str = "DELETE FROM dispatches WHERE seq IN (SELECT seq FROM dispatches

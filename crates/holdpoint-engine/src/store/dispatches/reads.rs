@@ -1,8 +1,8 @@
-//! What readers ask of the mailbox, outside of any transaction.
+//! Reads of the mailbox outside of transactions.
 
 use super::queries::{BY_ID, LAPSED, THREAD, columns, dispatches};
 use super::{
-    Database, Error, Row, RunDispatch, RunDispatchStatus, Stored, TenantId, Timestamp, params, read,
+    Database, Error, Row, RunDispatch, RunDispatchStatus, StoredDispatch, TenantId, Timestamp, params, read,
 };
 
 const LIST: &str = concat!(
@@ -25,16 +25,15 @@ const COUNTS: &str = "SELECT status, COUNT(*) FROM dispatches WHERE tenant_id = 
 const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) FROM dispatches";
 const QUEUED_THREADS: &str =
     "SELECT DISTINCT thread_id FROM dispatches WHERE tenant_id = $1 AND status = 'queued' ORDER BY thread_id";
-/// The next moment at which something becomes available or a lease has run out. One that lasts to the end of time
-/// never does, and there is no moment behind it.
+/// Selects the next times at which a dispatch becomes available or a lease has expired. A lease with the greatest
+/// timestamp never expires, and 1 cannot be added to it.
 const NEXT: &str = "SELECT
     (SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued' AND available_ms > $1),
     (SELECT MIN(lease_until_ms) + 1 FROM dispatches
         WHERE status = 'claimed' AND lease_until_ms >= $1 AND lease_until_ms < 9223372036854775807),
     (SELECT MIN(look_ms) FROM awaited WHERE look_ms > $1),
     (SELECT MIN(look_ms) FROM arrivals WHERE look_ms > $1)";
-/// Whether something can be claimed or reclaimed at this moment, and whether events and those who wait for them
-/// may not have met: one statement, because it is asked all the time.
+/// Selects whether a worker has work at $1. One statement, because it is executed at every poll.
 const NOW: &str = "SELECT
     EXISTS (SELECT 1 FROM dispatches d WHERE d.status = 'queued' AND d.available_ms <= $1
         AND NOT EXISTS (SELECT 1 FROM dispatches c
@@ -51,24 +50,26 @@ const LAST_ACKED: &str =
     "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
     AND status = 'acked' ORDER BY seq DESC LIMIT 1";
 
-/// What a worker could do at this moment.
+/// The kinds of work that a worker has at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Doable {
-    /// Something is available, whether or not its thread is free.
+pub(crate) struct AvailableWork {
+    /// A queued dispatch is available; its thread need not be free.
     pub queued: bool,
-    /// Something can be claimed.
+    /// A dispatch can be claimed.
     pub ready: bool,
+    /// The lease of a claim has expired.
     pub lapsed: bool,
+    /// An ended dispatch must be reconciled with its run.
     pub unreconciled: bool,
-    /// Events may be there that somebody waits for.
-    pub unmet: bool,
+    /// External events and the interrupts that wait for them must be matched.
+    pub unmatched_events: bool,
 }
 
-pub(crate) async fn by_id(db: &Database, id: &str) -> Result<Option<Stored>, Error> {
+pub(crate) async fn by_id(db: &Database, id: &str) -> Result<Option<StoredDispatch>, Error> {
     db.query_one(BY_ID, params![id]).await?.as_ref().map(read).transpose()
 }
 
-/// Rows of a thread in claim order, behind a place in it.
+/// Returns the dispatches of a thread in the order of claims, after a position.
 pub(crate) async fn list(
     db: &Database,
     tenant: &TenantId,
@@ -76,7 +77,7 @@ pub(crate) async fn list(
     filter: Option<&[RunDispatchStatus]>,
     after: (i64, i64, i64),
     (limit, offset): (u64, u64),
-) -> Result<Vec<Stored>, Error> {
+) -> Result<Vec<StoredDispatch>, Error> {
     let wanted = match filter {
         None => String::new(),
         Some([]) => return Ok(Vec::new()),
@@ -86,17 +87,17 @@ pub(crate) async fn list(
     stored(&db.query(LIST, values).await?)
 }
 
-/// Rows that ended while their run may still have to be closed, in the order in which they were enqueued.
-pub(crate) async fn unreconciled(db: &Database, limit: u64) -> Result<Vec<Stored>, Error> {
+/// Returns ended dispatches whose runs must be reconciled, in the order in which they were enqueued.
+pub(crate) async fn unreconciled(db: &Database, limit: u64) -> Result<Vec<StoredDispatch>, Error> {
     stored(&db.query(UNRECONCILED, params![limit]).await?)
 }
 
-/// Claims whose lease has run out.
-pub(crate) async fn lapsed(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Stored>, Error> {
+/// Returns claims whose lease has expired.
+pub(crate) async fn lapsed(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<StoredDispatch>, Error> {
     stored(&db.query(LAPSED, params![now, 0_i64, limit]).await?)
 }
 
-/// How many dispatches a tenant has of each status, in the order of `RunDispatchStatus::ALL`.
+/// Returns the number of dispatches of a tenant in each status, in the order of `RunDispatchStatus::ALL`.
 pub(crate) async fn counts(db: &Database, tenant: &TenantId) -> Result<[u64; 6], Error> {
     let mut counts = [0; 6];
     for row in db.query(COUNTS, params![tenant.as_str()]).await? {
@@ -118,29 +119,35 @@ pub(crate) async fn epoch(db: &Database, tenant: &TenantId, thread: &str) -> Res
     row.map_or(Ok(0), |row| row.count(2))
 }
 
-/// The next moment, after `now`, at which time alone makes something possible.
+/// Returns the next time after `now` at which a worker has work without another event.
 pub(crate) async fn next_wakeup(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
     let moments = (0..4).map(|column| row.optional_int(column)).collect::<Result<Vec<_>, _>>()?;
     Ok(moments.into_iter().flatten().min().map(Timestamp))
 }
 
-pub(crate) async fn doable(db: &Database, now: Timestamp) -> Result<Doable, Error> {
-    let Some(row) = db.query_one(NOW, params![now]).await? else { return Ok(Doable::default()) };
+pub(crate) async fn available_work(db: &Database, now: Timestamp) -> Result<AvailableWork, Error> {
+    let Some(row) = db.query_one(NOW, params![now]).await? else { return Ok(AvailableWork::default()) };
     let flag = |column| Ok::<_, Error>(row.int(column)? != 0);
-    let unmet = flag(3)? || flag(4)?;
-    Ok(Doable { queued: flag(5)?, ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)?, unmet })
+    let unmatched_events = flag(3)? || flag(4)?;
+    Ok(AvailableWork {
+        queued: flag(5)?,
+        ready: flag(0)?,
+        lapsed: flag(1)?,
+        unreconciled: flag(2)?,
+        unmatched_events,
+    })
 }
 
-/// The newest dispatch of the run that came after this row.
-pub(crate) async fn newer(db: &Database, of: &Stored) -> Result<Option<String>, Error> {
+/// Returns the newest dispatch of the run, if it is newer than `of`.
+pub(crate) async fn newer(db: &Database, of: &StoredDispatch) -> Result<Option<String>, Error> {
     let row: &RunDispatch = &of.row;
     let values = params![row.tenant.as_str(), row.thread_id.as_str(), row.run_id.as_str(), of.seq];
     let found = db.query_one(NEWER, values).await?;
     found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
 }
 
-/// The last dispatch of a run that was carried out, as long as it is kept.
+/// Returns the last acknowledged dispatch of a run, if it is not deleted yet.
 pub(crate) async fn last_acked(
     db: &Database,
     tenant: &TenantId,
@@ -151,11 +158,11 @@ pub(crate) async fn last_acked(
     found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
 }
 
-fn stored(rows: &[Row]) -> Result<Vec<Stored>, Error> {
+fn stored(rows: &[Row]) -> Result<Vec<StoredDispatch>, Error> {
     rows.iter().map(read).collect()
 }
 
-/// The number of the newest dispatch of anybody; 0 before the first.
+/// Returns the number of the newest dispatch of all tenants; 0 if there is none.
 pub(crate) async fn newest(db: &Database) -> Result<u64, Error> {
     match db.query_one(NEWEST, Vec::new()).await? {
         Some(row) => row.count(0),

@@ -1,5 +1,5 @@
-//! Reads the address of a PostgreSQL database. Parameters of our own and those about TLS are taken out here; the rest
-//! is the driver's to read.
+//! The parser of the address of a PostgreSQL database. It reads the parameters of Holdpoint and of TLS; the driver
+//! reads the others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::tls::{self, Trust};
+use super::tls::{self, ServerTrust};
 use crate::store::Error;
 
 #[cfg(test)]
 mod tests;
 
-/// Parameters that we read ourselves.
+/// Parameters that this module reads.
 const OWN: [&str; 10] = [
     "committers",
     "connections",
@@ -52,28 +52,29 @@ const PASSED_ON: [&str; 18] = [
     "user",
 ];
 
-/// How to reach the database, and how one node behaves towards it. `Debug` shows no password: the driver hides it.
+/// The settings of the connections to the database. `Debug` shows no password: the driver hides it.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct PostgresSettings {
     pub(crate) config: Config,
-    pub(crate) tls: tls::Settings,
-    /// The most connections this node opens.
+    pub(crate) tls: tls::TlsSettings,
+    /// The maximum number of connections of this process.
     pub(crate) connections: usize,
-    /// How many of them commit.
+    /// The number of connections that write.
     pub(crate) committers: usize,
     pub(crate) statement_timeout: Duration,
-    /// A proxy hands out another server connection for every transaction: nothing may be kept in a session.
+    /// True behind a transaction pooler, which may use another server connection for every transaction: a session
+    /// keeps no state.
     pub(crate) pooled: bool,
     pub(crate) notify: bool,
     pub(crate) schema: Option<String>,
 }
 
-impl Settings {
+impl PostgresSettings {
     pub(crate) fn parse(url: &str) -> Result<Self, Error> {
         read(url).map_err(Error::Address)
     }
 
-    /// Where this is, for people: `host:port/database`, without user and password.
+    /// Returns the place of the database for messages: `host:port/database`, without user and password.
     pub(crate) fn place(&self) -> String {
         let hosts = self.config.get_hosts().iter().map(host_name);
         let mut hosts: Vec<String> = hosts.collect();
@@ -94,26 +95,26 @@ impl Settings {
         place
     }
 
-    /// PostgreSQL takes the name of the user where no database is named.
+    /// Returns the name of the database. The default of PostgreSQL is the name of the user.
     pub(crate) fn database(&self) -> Option<&str> {
         self.config.get_dbname().or(self.config.get_user())
     }
 }
 
-fn read(url: &str) -> Result<Settings, String> {
+fn read(url: &str) -> Result<PostgresSettings, String> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-        return Err("it must begin with postgres:// or postgresql://".to_owned());
+        return Err("must start with postgres:// or postgresql://".to_owned());
     }
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let (mut own, passed_on) = sort_parameters(query)?;
     let mut config = read_config(base, &passed_on)?;
     let (mode, tls) = read_tls(&mut own)?;
     let only_sockets = !config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)));
-    // Through a socket of this machine PostgreSQL offers no TLS, and it needs none.
+    // PostgreSQL offers no TLS over Unix sockets.
     config.ssl_mode(if only_sockets && config.get_hostaddrs().is_empty() { SslMode::Disable } else { mode });
 
     let pooled = own.choice("pooler", ["none", "transaction"])? == "transaction";
-    let settings = Settings {
+    let settings = PostgresSettings {
         tls,
         connections: own.number("connections", 10, 4..=200)?,
         committers: own.number("committers", 2, 1..=16)?,
@@ -124,25 +125,26 @@ fn read(url: &str) -> Result<Settings, String> {
         config,
     };
     if pooled && settings.schema.is_some() {
-        return Err(
-            "`schema` cannot be set through a pooler that changes sessions under us; set it on the server \
+        return Err("`schema` cannot be used with pooler=transaction; set it on the server \
                     instead: ALTER ROLE … SET search_path = …"
-                .to_owned(),
-        );
+            .to_owned());
     }
-    // One more connection reads and one listens.
+    // One more connection reads, and one listens to notifications.
     if settings.committers + 2 > settings.connections {
         let (committers, connections) = (settings.committers, settings.connections);
-        return Err(format!("connections={connections} is too few for committers={committers} and two more"));
+        return Err(format!(
+            "connections={connections} is too few for committers={committers}; use at least {}",
+            committers + 2
+        ));
     }
     Ok(settings)
 }
 
-/// A parameter as it was written.
-type Pair<'a> = (&'a str, &'a str);
+/// A parameter and its value, not decoded.
+type RawParameter<'a> = (&'a str, &'a str);
 
-/// Our parameters, decoded, and the driver's as they were written.
-fn sort_parameters(query: &str) -> Result<(Parameters, Vec<Pair<'_>>), String> {
+/// Returns the parameters of this module, decoded, and those of the driver, not decoded.
+fn sort_parameters(query: &str) -> Result<(Parameters, Vec<RawParameter<'_>>), String> {
     let mut own = BTreeMap::new();
     let mut passed_on = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -160,31 +162,31 @@ fn sort_parameters(query: &str) -> Result<(Parameters, Vec<Pair<'_>>), String> {
 }
 
 fn unknown(name: &str, query: &str) -> String {
-    // What does not look like a parameter may be the rest of a password, so it is not repeated.
+    // A text that does not look like a parameter may be a part of a password, so it is not repeated.
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c == '_') || query.contains('@') {
-        return "after the `?` there are no parameters; in a user or a password `?` is written %3F"
+        return "the text after `?` is not a list of parameters; write `?` in a user or a password as %3F"
             .to_owned();
     }
     let mut known: Vec<&str> = OWN.into_iter().chain(PASSED_ON).collect();
     known.sort_unstable();
-    format!("the parameter `{name}` is unknown; known are {}", known.join(", "))
+    format!("unknown parameter `{name}`; known parameters are {}", known.join(", "))
 }
 
-fn read_config(base: &str, passed_on: &[Pair<'_>]) -> Result<Config, String> {
+fn read_config(base: &str, passed_on: &[RawParameter<'_>]) -> Result<Config, String> {
     let mut url = base.to_owned();
     for (at, (name, value)) in passed_on.iter().enumerate() {
         url.push(if at == 0 { '?' } else { '&' });
-        // The driver takes everything before the first `@` for user and password.
+        // The driver reads all text before the first `@` as user and password.
         let _ = write!(url, "{name}={}", value.replace('@', "%40"));
     }
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
     })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        return Err("it names no host; write postgres://user@host/database".to_owned());
+        return Err("the host is missing; write postgres://user@host/database".to_owned());
     }
     if config.get_hosts().iter().any(|host| host_name(host).contains('@')) {
-        return Err("there is more than one `@` in it; in a user or a password it is written %40".to_owned());
+        return Err("more than one `@`; write `@` in a user or a password as %40".to_owned());
     }
     let given = |name: &str| passed_on.iter().any(|(given, _)| *given == name);
     if !given("application_name") {
@@ -193,7 +195,7 @@ fn read_config(base: &str, passed_on: &[Pair<'_>]) -> Result<Config, String> {
     if !given("connect_timeout") {
         config.connect_timeout(Duration::from_secs(5));
     }
-    // A server that vanished without a word is noticed in less than a minute, not after two hours.
+    // The loss of a server is noticed in less than a minute, not after two hours.
     if !given("keepalives_idle") {
         config.keepalives_idle(Duration::from_secs(30));
     }
@@ -206,41 +208,45 @@ fn read_config(base: &str, passed_on: &[Pair<'_>]) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The modes mean what they mean to PostgreSQL's own tools, and so do the combinations that are refused.
-fn read_tls(own: &mut Parameters) -> Result<(SslMode, tls::Settings), String> {
+/// Reads the TLS parameters. Modes and rejected combinations are those of libpq.
+fn read_tls(own: &mut Parameters) -> Result<(SslMode, tls::TlsSettings), String> {
     let root = own.take("sslrootcert");
     let system = root.as_deref() == Some("system");
     let named = own.take("sslmode");
     let mode = named.as_deref().unwrap_or(if system { "verify-full" } else { "prefer" });
     let (mode, trust) = match (mode, root) {
-        ("disable", None) => (SslMode::Disable, Trust::Anything),
-        ("prefer", None) => (SslMode::Prefer, Trust::Anything),
-        ("require", None) => (SslMode::Require, Trust::Anything),
+        ("disable", None) => (SslMode::Disable, ServerTrust::Any),
+        ("prefer", None) => (SslMode::Prefer, ServerTrust::Any),
+        ("require", None) => (SslMode::Require, ServerTrust::Any),
         ("disable" | "prefer", Some(_)) => {
-            return Err(format!("`sslrootcert` does nothing with sslmode={mode}; use sslmode=verify-full"));
+            return Err(format!("`sslrootcert` has no effect with sslmode={mode}; use sslmode=verify-full"));
         }
-        ("verify-full", None) => (SslMode::Require, Trust::SystemAndName),
-        ("verify-full", Some(_)) if system => (SslMode::Require, Trust::SystemAndName),
-        ("verify-full", Some(file)) => (SslMode::Require, Trust::AuthorityAndName(file.into())),
-        ("require" | "verify-ca", Some(file)) if !system => (SslMode::Require, Trust::Authority(file.into())),
+        ("verify-full", None) => (SslMode::Require, ServerTrust::SystemAndName),
+        ("verify-full", Some(_)) if system => (SslMode::Require, ServerTrust::SystemAndName),
+        ("verify-full", Some(file)) => (SslMode::Require, ServerTrust::AuthorityAndName(file.into())),
+        ("require" | "verify-ca", Some(file)) if !system => {
+            (SslMode::Require, ServerTrust::Authority(file.into()))
+        }
         ("require" | "verify-ca", _) => {
             return Err(format!(
-                "sslmode={mode} with the certificates of the system proves nothing, since anybody can get one of \
-                 those; use sslmode=verify-full, or name your own authority with `sslrootcert`"
+                "sslmode={mode} with the certificates of the system does not authenticate the server, because any \
+                 host can get such a certificate; use sslmode=verify-full, or set `sslrootcert` to your own authority"
             ));
         }
         _ => {
-            return Err("`sslmode` is one of disable, prefer, require, verify-ca, verify-full".to_owned());
+            return Err(
+                "`sslmode` must be one of disable, prefer, require, verify-ca, verify-full".to_owned()
+            );
         }
     };
     let identity = match (own.take("sslcert"), own.take("sslkey")) {
         (Some(certificate), Some(key)) => {
-            Some(tls::Identity { certificate: certificate.into(), key: key.into() })
+            Some(tls::ClientCertificate { certificate: certificate.into(), key: key.into() })
         }
         (None, None) => None,
-        _ => return Err("`sslcert` and `sslkey` belong together; one is missing".to_owned()),
+        _ => return Err("`sslcert` and `sslkey` must be given together".to_owned()),
     };
-    Ok((mode, tls::Settings { trust, identity }))
+    Ok((mode, tls::TlsSettings { trust, identity }))
 }
 
 fn host_name(host: &Host) -> String {
@@ -251,7 +257,7 @@ fn host_name(host: &Host) -> String {
     }
 }
 
-/// Values by name, taken out one by one.
+/// Parameters by name. Reading one removes it.
 struct Parameters(BTreeMap<&'static str, String>);
 
 impl Parameters {
@@ -265,22 +271,24 @@ impl Parameters {
     {
         let Some(value) = self.take(name) else { return Ok(default) };
         value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            format!("`{name}` is a number from {} to {}, not `{value}`", range.start(), range.end())
+            format!("`{name}` must be a number from {} to {}, not `{value}`", range.start(), range.end())
         })
     }
 
-    /// The first one is the default.
+    /// Reads a parameter with two possible values. The first is the default.
     fn choice(&mut self, name: &str, known: [&'static str; 2]) -> Result<&'static str, String> {
         let Some(value) = self.take(name) else { return Ok(known[0]) };
         let found = known.into_iter().find(|known| *known == value);
-        found.ok_or_else(|| format!("`{name}` is {} or {}, not `{value}`", known[0], known[1]))
+        found.ok_or_else(|| format!("`{name}` must be {} or {}, not `{value}`", known[0], known[1]))
     }
 
-    /// A name that needs no more than quotes in a statement.
+    /// Reads a name that can be used in a statement in quotes.
     fn identifier(&mut self, name: &str) -> Result<Option<String>, String> {
         let Some(value) = self.take(name) else { return Ok(None) };
         if value.len() > 63 || !value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(format!("`{name}` has only letters, digits and `_`, at most 63, not `{value}`"));
+            return Err(format!(
+                "`{name}` must have only letters, digits and `_`, at most 63, not `{value}`"
+            ));
         }
         Ok(Some(value))
     }

@@ -1,4 +1,4 @@
-//! One connection: sends several statements in one go, prepared once where the way to the server allows it.
+//! One connection. Sends several statements in one round trip, and prepares each once unless a pooler is used.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -9,46 +9,47 @@ use futures_util::Stream;
 use futures_util::future::join_all;
 use tokio_postgres::{Client, RowStream, SimpleQueryMessage};
 
-use super::address::Settings;
+use super::address::PostgresSettings;
 use super::values::{Bound, read};
-use super::{connect, trouble};
-use crate::store::{Answer, Error, Query};
+use super::{connect, errors};
+use crate::store::{Error, Query, QueryResult};
 
+/// A connection to PostgreSQL with its prepared statements.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct PostgresSession {
     client: Client,
-    /// Nothing where statements cannot be kept: behind a proxy every transaction may meet another server process.
+    /// None behind a transaction pooler: there, every transaction may use another server connection.
     prepared: Option<Mutex<HashMap<Arc<str>, tokio_postgres::Statement>>>,
-    texts: super::values::Texts,
+    texts: super::values::SqlCache,
 }
 
-impl Session {
-    pub(super) async fn open(settings: &Settings) -> Result<Self, Error> {
+impl PostgresSession {
+    pub(super) async fn open(settings: &PostgresSettings) -> Result<Self, Error> {
         Ok(Self::new(connect::connect(settings, None).await?, settings))
     }
 
-    pub(super) fn new(client: Client, settings: &Settings) -> Self {
+    pub(super) fn new(client: Client, settings: &PostgresSettings) -> Self {
         let prepared = (!settings.pooled).then(Mutex::default);
-        Self { client, prepared, texts: super::values::Texts::default() }
+        Self { client, prepared, texts: super::values::SqlCache::default() }
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    /// Sends `before`, the queries and `after` in this order and then waits for all answers. Those of the queries
-    /// come back; the first thing that went wrong is what went wrong.
-    pub(super) async fn ask(
+    /// Sends `before`, the queries and `after` in this order and then waits for all responses. Returns the results of
+    /// the queries, or the first error.
+    pub(super) async fn execute(
         &self,
         before: Option<&str>,
         queries: &[Query],
         after: Option<&str>,
-    ) -> Result<Vec<Answer>, Error> {
+    ) -> Result<Vec<QueryResult>, Error> {
         let bound = queries.iter().map(|query| self.texts.bind(query)).collect();
         self.send(before, bound, after).await
     }
 
-    /// The same for queries that only write: they go as one statement, and what each of them touched is not told.
+    /// Sends queries that only write as one statement, without their row counts.
     pub(super) async fn write(&self, queries: &[&Query], after: &str) -> Result<(), Error> {
         self.send(None, vec![self.texts.bind_together(queries)], Some(after)).await.map(|_| ())
     }
@@ -58,7 +59,7 @@ impl Session {
         before: Option<&str>,
         bound: Vec<Option<Bound<'_>>>,
         after: Option<&str>,
-    ) -> Result<Vec<Answer>, Error> {
+    ) -> Result<Vec<QueryResult>, Error> {
         let mut ready = Vec::with_capacity(bound.len());
         for bound in bound {
             let statement = match &bound {
@@ -70,7 +71,7 @@ impl Session {
         let begun = before.map(|text| self.client.batch_execute(text));
         let asked = ready.into_iter().map(|(bound, statement)| self.run(bound, statement));
         let ended = after.map(|text| self.client.batch_execute(text));
-        // Polled in this order the first time, and so sent in this order.
+        // The first poll sends the statements in this order.
         let (begun, asked, ended) = tokio::join!(biased; maybe(begun), join_all(asked), maybe(ended));
         begun?;
         let answers = asked.into_iter().collect::<Result<Vec<_>, Error>>()?;
@@ -78,7 +79,7 @@ impl Session {
         Ok(answers)
     }
 
-    /// The kept statement of a text; nothing where none are kept.
+    /// Returns the prepared statement of the SQL; None behind a transaction pooler.
     async fn prepare(&self, bound: &Bound<'_>) -> Result<Option<tokio_postgres::Statement>, Error> {
         let Some(prepared) = &self.prepared else { return Ok(None) };
         let known = prepared.lock().unwrap_or_else(PoisonError::into_inner).get(&bound.text).cloned();
@@ -86,13 +87,13 @@ impl Session {
             return Ok(known);
         }
         let statement = self.client.prepare_typed(&bound.text, &bound.types()).await;
-        let statement = statement.map_err(|error| trouble::running(&error))?;
+        let statement = statement.map_err(|error| errors::statement_error(&error))?;
         let mut prepared = prepared.lock().unwrap_or_else(PoisonError::into_inner);
         prepared.insert(bound.text.clone(), statement.clone());
         Ok(Some(statement))
     }
 
-    /// The plan that the server keeps for a statement, which is not the one that it makes for these values. For tests.
+    /// Returns the generic plan of a statement, which does not depend on the values. For tests.
     pub(super) async fn plan(&self, query: &Query) -> Result<String, Error> {
         let Some(bound) = self.texts.bind(query) else { return Ok(String::new()) };
         let kinds = bound.types();
@@ -101,7 +102,8 @@ impl Session {
         let text = &bound.text;
         let text =
             format!("PREPARE kept ({kinds}) AS {text}; EXPLAIN EXECUTE kept ({values}); DEALLOCATE kept");
-        let answer = self.client.simple_query(&text).await.map_err(|error| trouble::running(&error))?;
+        let answer =
+            self.client.simple_query(&text).await.map_err(|error| errors::statement_error(&error))?;
         let line = |message: &SimpleQueryMessage| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,
@@ -113,15 +115,15 @@ impl Session {
         &self,
         bound: Option<Bound<'_>>,
         statement: Option<tokio_postgres::Statement>,
-    ) -> Result<Answer, Error> {
-        let Some(bound) = bound else { return Ok(Answer::default()) };
+    ) -> Result<QueryResult, Error> {
+        let Some(bound) = bound else { return Ok(QueryResult::default()) };
         let types = if statement.is_none() { bound.types() } else { Vec::new() };
         let Bound { text, values } = bound;
         let stream = match &statement {
             Some(statement) => self.client.query_raw(statement, values).await,
             None => self.client.query_typed_raw(&text, values.into_iter().zip(types)).await,
         };
-        collect(stream.map_err(|error| trouble::running(&error))?).await
+        collect(stream.map_err(|error| errors::statement_error(&error))?).await
     }
 }
 
@@ -129,16 +131,16 @@ async fn maybe(
     command: Option<impl Future<Output = Result<(), tokio_postgres::Error>>>,
 ) -> Result<(), Error> {
     match command {
-        Some(command) => command.await.map_err(|error| trouble::running(&error)),
+        Some(command) => command.await.map_err(|error| errors::statement_error(&error)),
         None => Ok(()),
     }
 }
 
-async fn collect(stream: RowStream) -> Result<Answer, Error> {
+async fn collect(stream: RowStream) -> Result<QueryResult, Error> {
     let mut stream = pin!(stream);
-    let mut answer = Answer::default();
+    let mut answer = QueryResult::default();
     while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
-        let row = row.map_err(|error| trouble::running(&error))?;
+        let row = row.map_err(|error| errors::statement_error(&error))?;
         answer.rows.push(read(&row)?);
     }
     answer.touched = stream.rows_affected().unwrap_or(0);

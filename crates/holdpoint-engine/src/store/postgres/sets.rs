@@ -1,23 +1,24 @@
-//! Turns a statement for one set of values into one for many, so that each statement is written once, in its plain
-//! form. The values come as arrays, side by side, under the name `u`.
+//! Converts a statement for one set of values to one for many, so that each statement is written once, in its simple
+//! form. The values are passed as arrays, which the statement joins as the table `u`.
 
 use std::fmt::Write;
 
 use super::super::{Lock, Param};
 
-/// The text for one set.
+/// Returns the SQL for one set of values.
 pub(super) fn single(sql: &str, lock: Option<Lock>) -> String {
     let mut text = flat(sql);
     add_lock(&mut text, lock);
     text
 }
 
-/// The text for many sets of values like `sample`.
+/// Returns the SQL for many sets of values with the types of `sample`.
 pub(super) fn many(sql: &str, sample: &[Param], lock: Option<Lock>) -> String {
     numbered(sql, sample, lock, 1)
 }
 
-/// Several statements that write and return nothing, as one: each for many sets, their parameters in a row.
+/// Returns one statement that executes several writing statements, each for many sets. Their parameters are
+/// concatenated.
 pub(super) fn joined<'q>(statements: impl Iterator<Item = (&'q str, &'q [Param])>) -> String {
     let (mut text, mut first) = (String::from("WITH "), 1);
     for (at, (sql, sample)) in statements.enumerate() {
@@ -56,12 +57,12 @@ fn add_lock(text: &mut String, lock: Option<Lock>) {
     }
 }
 
-/// One line, one blank between words: so clauses can be found.
+/// Puts the statement on one line with single blanks, so that clauses can be found.
 fn flat(sql: &str) -> String {
     sql.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `$3` becomes `u.p3`.
+/// Replaces `$3` by `u.p3`.
 fn named(sql: &str) -> String {
     sql.replace('$', "u.p")
 }
@@ -80,7 +81,7 @@ fn source(sample: &[Param], first: usize) -> String {
     format!("unnest({arrays}) AS u({names})")
 }
 
-/// `VALUES (…)` becomes `SELECT … FROM source`.
+/// Replaces `VALUES (…)` by `SELECT … FROM source`.
 fn insert(text: &str, source: &str) -> String {
     const VALUES: &str = "VALUES (";
     let Some(begin) = find(text, VALUES) else { return text.to_owned() };
@@ -99,7 +100,7 @@ fn after(text: &str, clause: &str, addition: &str) -> String {
     format!("{}{addition}{}", &text[..at], &text[at..])
 }
 
-/// Where `clause` first stands outside of all parentheses.
+/// Returns the position of the first `clause` outside of parentheses.
 fn find(text: &str, clause: &str) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, byte) in text.bytes().enumerate() {
@@ -126,7 +127,7 @@ mod tests {
     const SOURCE: &str = "unnest($1::text[], $2::bigint[]) AS u(p1, p2)";
 
     #[test]
-    fn values_become_a_selection() {
+    fn the_values_of_an_insert_become_a_select() {
         let text = many(
             "INSERT INTO t (a, b, c)\n    VALUES ($1, COALESCE((SELECT x FROM y WHERE z = $1), 0), $2) ON CONFLICT DO NOTHING",
             &sample(),
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn several_writes_become_one_statement() {
+    fn several_writes_are_joined_to_one_statement() {
         let (a, b) = ("INSERT INTO t (a, b) VALUES ($1, $2)", "DELETE FROM s WHERE b = $1");
         let samples = [sample().to_vec(), vec![Param::Int(None)]];
         let text = joined([(a, &samples[0][..]), (b, &samples[1][..])].into_iter());
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_and_deletions_join_the_values() {
+    fn updates_and_deletes_join_the_values() {
         let update = many("UPDATE t SET a = $1 WHERE b = $2 RETURNING b", &sample(), None);
         assert_eq!(update, format!("UPDATE t SET a = u.p1 FROM {SOURCE} WHERE b = u.p2 RETURNING b"));
         let delete = many("DELETE FROM t WHERE a = $1 AND b = $2", &sample(), None);
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn selections_join_the_values_and_lock_in_order() {
+    fn selects_join_the_values_and_lock_in_order() {
         let lock = Some(Lock { of: "t", order: Some("t.a"), skip: false });
         let many = many(
             "SELECT t.a, (SELECT 1 FROM y) FROM t LEFT JOIN s ON s.a = t.a WHERE t.a = $1 AND t.b = $2",

@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL, by rustls. Which certificates count is decided here; what went wrong is told in `trouble`.
+//! TLS connections to PostgreSQL with rustls. The module `errors` has the messages for failed handshakes.
 
 use std::future::Future;
 use std::io;
@@ -22,28 +22,29 @@ mod verifier;
 
 use verifier::Verifier;
 
-/// What the address says about TLS. The files are read for every connection, so renewed certificates are picked up.
+/// The TLS settings of an address. The files are read for every connection, so that renewed certificates are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) trust: Trust,
-    pub(crate) identity: Option<Identity>,
+pub(crate) struct TlsSettings {
+    pub(crate) trust: ServerTrust,
+    pub(crate) identity: Option<ClientCertificate>,
 }
 
-/// Which certificates of the server are good.
+/// The certificates of the server that are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// Encrypted, but nobody knows to whom.
-    Anything,
-    /// Signed by this authority, whatever name it has.
+pub(crate) enum ServerTrust {
+    /// Any certificate: the connection is encrypted, and the server is not authenticated.
+    Any,
+    /// A certificate that this authority has signed, for any name.
     Authority(PathBuf),
+    /// A certificate that this authority has signed, for the name of the host.
     AuthorityAndName(PathBuf),
-    /// Signed by an authority that this machine trusts, and with the name of the host.
+    /// A certificate that an authority of the system has signed, for the name of the host.
     SystemAndName,
 }
 
-/// The certificate that says who we are.
+/// The files of the client certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct ClientCertificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
@@ -52,12 +53,12 @@ pub(crate) struct Identity {
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     config: Arc<ClientConfig>,
-    begun: Arc<AtomicBool>,
+    agreed: Arc<AtomicBool>,
 }
 
 impl Connector {
-    /// Reads files. The error is a sentence that names the parameter and the path.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, String> {
+    /// Reads the files. The error names the parameter and the path.
+    pub(crate) fn new(settings: &TlsSettings) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -76,42 +77,42 @@ impl Connector {
                 })?
             }
         };
-        // Newer servers insist on this name where TLS begins without their own greeting.
+        // Servers require this protocol name for direct TLS (`sslnegotiation=direct`).
         config.alpn_protocols = vec![b"postgresql".to_vec()];
-        Ok(Self { config: Arc::new(config), begun: Arc::default() })
+        Ok(Self { config: Arc::new(config), agreed: Arc::default() })
     }
 
-    /// Whether the server agreed to TLS in the last attempt to connect.
-    pub(crate) fn begun(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
+    /// Returns true if the server agreed to TLS in the last connection attempt.
+    pub(crate) fn agreed(&self) -> bool {
+        self.agreed.load(Ordering::Relaxed)
     }
 }
 
-fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Verifier, String> {
+fn verifier(trust: &ServerTrust, provider: Arc<CryptoProvider>) -> Result<Verifier, String> {
     let mut roots = RootCertStore::empty();
     match trust {
-        Trust::Anything => return Ok(Verifier::anything(&provider)),
-        Trust::Authority(file) | Trust::AuthorityAndName(file) => {
+        ServerTrust::Any => return Ok(Verifier::accept_any(&provider)),
+        ServerTrust::Authority(file) | ServerTrust::AuthorityAndName(file) => {
             for certificate in certificates("sslrootcert", file)? {
                 roots
                     .add(certificate)
                     .map_err(|error| format!("{} (sslrootcert): {error}", file.display()))?;
             }
         }
-        Trust::SystemAndName => {
+        ServerTrust::SystemAndName => {
             let found = rustls_native_certs::load_native_certs();
-            // Systems carry odd certificates; one that cannot be read only trusts less.
+            // A certificate of the system that cannot be parsed is skipped.
             roots.add_parsable_certificates(found.certs);
             if roots.is_empty() {
                 let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
                 return Err(format!(
-                    "this machine has no trusted certificates{why}; install ca-certificates, or name a file with \
-                     `sslrootcert`"
+                    "this machine has no trusted certificates{why}; install ca-certificates, or set \
+                     `sslrootcert` to a file"
                 ));
             }
         }
     }
-    Verifier::signed_by(roots, !matches!(trust, Trust::Authority(_)), provider)
+    Verifier::signed_by(roots, !matches!(trust, ServerTrust::Authority(_)), provider)
 }
 
 fn certificates(parameter: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -129,9 +130,9 @@ fn unreadable(parameter: &str, file: &Path, what: &str, error: &pem::Error) -> S
     let file = file.display();
     match error {
         pem::Error::Io(error) => format!("cannot read {file} (parameter `{parameter}`): {error}"),
-        pem::Error::NoItemsFound => format!("{file} (parameter `{parameter}`) holds no {what} in PEM"),
-        // The other texts repeat lines of the file, which may hold a key.
-        _ => format!("{file} (parameter `{parameter}`) is not PEM, or is cut off"),
+        pem::Error::NoItemsFound => format!("{file} (parameter `{parameter}`) contains no {what} in PEM"),
+        // The other messages repeat lines of the file, which may contain a key.
+        _ => format!("{file} (parameter `{parameter}`) is not valid PEM, or is truncated"),
     }
 }
 
@@ -141,12 +142,12 @@ impl MakeTlsConnect<Socket> for Connector {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, io::Error> {
-        self.begun.store(false, Ordering::Relaxed);
+        self.agreed.store(false, Ordering::Relaxed);
         Ok(Handshake { connector: self.clone(), host: host.to_owned() })
     }
 }
 
-/// One handshake that may come, if the server agrees to it.
+/// A handshake that starts if the server agrees to TLS.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     connector: Connector,
@@ -159,7 +160,7 @@ impl TlsConnect<Socket> for Handshake {
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        self.connector.begun.store(true, Ordering::Relaxed);
+        self.connector.agreed.store(true, Ordering::Relaxed);
         Box::pin(async move {
             let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
             let connector = tokio_rustls::TlsConnector::from(self.connector.config);
@@ -173,7 +174,7 @@ impl TlsConnect<Socket> for Handshake {
 pub(crate) struct Stream(client::TlsStream<Socket>);
 
 impl TlsStream for Stream {
-    /// Ties the password to the server's certificate, so that nobody in between can pass it on.
+    /// Binds the authentication to the certificate of the server, so that a man in the middle cannot forward it.
     fn channel_binding(&self) -> ChannelBinding {
         let certificates = self.0.get_ref().1.peer_certificates();
         match certificates.and_then(<[_]>::first).and_then(|certificate| binding::end_point(certificate)) {
@@ -203,38 +204,39 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// The error of rustls inside an error of the connection, if TLS was the trouble.
+/// Returns the TLS error inside an I/O error, if there is one.
 pub(crate) fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Connector, Identity, Settings, Trust};
+    use super::{ClientCertificate, Connector, ServerTrust, TlsSettings};
 
-    fn refused(trust: Trust, identity: Option<Identity>) -> String {
-        Connector::new(&Settings { trust, identity }).expect_err("these files are no good")
+    fn refused(trust: ServerTrust, identity: Option<ClientCertificate>) -> String {
+        Connector::new(&TlsSettings { trust, identity }).expect_err("the files are invalid")
     }
 
     #[test]
-    fn a_file_that_is_missing_is_named_with_its_parameter() {
-        let said = refused(Trust::Authority("/nowhere/ca.pem".into()), None);
+    fn the_error_for_a_missing_file_names_its_parameter() {
+        let said = refused(ServerTrust::Authority("/nowhere/ca.pem".into()), None);
         assert!(said.starts_with("cannot read /nowhere/ca.pem (parameter `sslrootcert`): "), "{said}");
-        let identity = Identity { certificate: "/nowhere/ann.pem".into(), key: "/nowhere/ann.key".into() };
-        let said = refused(Trust::Anything, Some(identity));
+        let identity =
+            ClientCertificate { certificate: "/nowhere/ann.pem".into(), key: "/nowhere/ann.key".into() };
+        let said = refused(ServerTrust::Any, Some(identity));
         assert!(said.starts_with("cannot read /nowhere/ann.pem (parameter `sslcert`): "), "{said}");
     }
 
     #[test]
-    fn a_file_without_certificates_is_refused_without_repeating_it() {
+    fn the_error_for_an_invalid_file_does_not_repeat_its_content() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("ca.pem");
         for (text, reason) in [
-            ("secret", "holds no certificate in PEM"),
-            ("-----BEGIN CERTIFICATE-----\nsecret\n", "is not PEM, or is cut off"),
+            ("secret", "contains no certificate in PEM"),
+            ("-----BEGIN CERTIFICATE-----\nsecret\n", "is not valid PEM, or is truncated"),
         ] {
             std::fs::write(&file, text).expect("the file is written");
-            let said = refused(Trust::AuthorityAndName(file.clone()), None);
+            let said = refused(ServerTrust::AuthorityAndName(file.clone()), None);
             assert!(said.contains(reason) && !said.contains("secret"), "{said}");
         }
     }

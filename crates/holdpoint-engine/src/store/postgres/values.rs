@@ -1,4 +1,4 @@
-//! Our values as PostgreSQL's, and back; and the texts of statements in the form for one or for many sets of them.
+//! Conversion of values to and from PostgreSQL, and a cache of the SQL for one or many sets of values.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -9,31 +9,31 @@ use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_check
 use super::sets;
 use crate::store::{Error, Lock, Param, Query, Row, unreadable};
 
-/// A text that can be sent, with its values.
+/// The SQL of a statement with its values.
 #[derive(Debug)]
 pub(super) struct Bound<'a> {
     pub text: Arc<str>,
-    pub values: Vec<Value<'a>>,
+    pub values: Vec<SqlValue<'a>>,
 }
 
 impl Bound<'_> {
     pub(super) fn types(&self) -> Vec<Type> {
-        self.values.iter().map(Value::kind).collect()
+        self.values.iter().map(SqlValue::kind).collect()
     }
 }
 
-/// Texts that were made once.
+/// A cache of the generated SQL.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
-    plain: Mutex<HashMap<Form, Arc<str>>>,
+pub(super) struct SqlCache {
+    plain: Mutex<HashMap<StatementForm, Arc<str>>>,
     together: Mutex<HashMap<Vec<&'static str>, Arc<str>>>,
 }
 
-/// A statement, whether for many sets, and what it locks.
-type Form = (&'static str, bool, Option<(&'static str, bool)>);
+/// A statement, whether it is for many sets, and its lock.
+type StatementForm = (&'static str, bool, Option<(&'static str, bool)>);
 
-impl Texts {
-    /// Nothing where there is nothing to ask.
+impl SqlCache {
+    /// Returns the SQL and the values of a query; None if it has no sets.
     pub(super) fn bind<'q>(&self, query: &'q Query) -> Option<Bound<'q>> {
         let sample = query.sets.first()?;
         let many = query.sets.len() > 1;
@@ -47,11 +47,12 @@ impl Texts {
             };
             text.into()
         });
-        let values = if many { columns(query) } else { sample.iter().map(Value::one).collect() };
+        let values = if many { columns(query) } else { sample.iter().map(SqlValue::one).collect() };
         Some(Bound { text: text.clone(), values })
     }
 
-    /// All queries as one statement. In the order of their texts, so that the same ones always make the same text.
+    /// Returns all queries as one statement, in the order of their SQL, so that the same queries give the same
+    /// statement.
     pub(super) fn bind_together<'q>(&self, queries: &[&'q Query]) -> Option<Bound<'q>> {
         let mut queries: Vec<&Query> =
             queries.iter().copied().filter(|query| !query.sets.is_empty()).collect();
@@ -70,16 +71,16 @@ impl Texts {
     }
 }
 
-/// One value, or what one parameter is in each of many sets.
+/// The value of a parameter, or its values in many sets.
 #[derive(Debug)]
-pub(super) enum Value<'a> {
+pub(super) enum SqlValue<'a> {
     Int(Option<i64>),
     Text(Option<&'a str>),
     Ints(Vec<Option<i64>>),
     Texts(Vec<Option<&'a str>>),
 }
 
-impl<'a> Value<'a> {
+impl<'a> SqlValue<'a> {
     fn one(param: &'a Param) -> Self {
         match param {
             Param::Int(number) => Self::Int(*number),
@@ -97,18 +98,18 @@ impl<'a> Value<'a> {
     }
 }
 
-fn columns<'q>(query: &'q Query) -> Vec<Value<'q>> {
+fn columns<'q>(query: &'q Query) -> Vec<SqlValue<'q>> {
     let Some(sample) = query.sets.first() else { return Vec::new() };
     let number = |param: &Param| if let Param::Int(number) = param { *number } else { None };
     let text = |param: &'q Param| if let Param::Text(text) = param { text.as_deref() } else { None };
     let column = |at: usize| match &sample[at] {
-        Param::Int(_) => Value::Ints(query.sets.iter().map(|set| number(&set[at])).collect()),
-        Param::Text(_) => Value::Texts(query.sets.iter().map(|set| text(&set[at])).collect()),
+        Param::Int(_) => SqlValue::Ints(query.sets.iter().map(|set| number(&set[at])).collect()),
+        Param::Text(_) => SqlValue::Texts(query.sets.iter().map(|set| text(&set[at])).collect()),
     };
     (0..sample.len()).map(column).collect()
 }
 
-impl ToSql for Value<'_> {
+impl ToSql for SqlValue<'_> {
     fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         match self {
             Self::Int(number) => number.to_sql(kind, out),

@@ -1,4 +1,4 @@
-//! A look into a database file that changes nothing on disk.
+//! A read of a database file that changes no file.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -7,25 +7,28 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-/// Returns the text that a statement finds in a database file, without a lock and without creating or changing any file:
-/// for a look before the file is opened. None if the file or the table does not exist, or if the file cannot be read
-/// like this, for example because another process writes to it; the caller looks again after opening.
+/// Returns the text that a statement finds in a database file, without a lock and without creating or changing any
+/// file. For a read before the file is opened. Returns None if the file or the table does not exist, or if the file
+/// cannot be read in this way, for example because another process writes to it; the caller reads again after
+/// opening.
 pub(crate) fn peek(path: &Path, sql: &str) -> Option<String> {
-    look(path, sql).inspect_err(|error| tracing::debug!(%error, "the look before opening failed")).ok()
+    read_text(path, sql)
+        .inspect_err(|error| tracing::debug!(%error, "cannot read the database before it is opened"))
+        .ok()
 }
 
-fn look(path: &Path, sql: &str) -> rusqlite::Result<String> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = std::fs::metadata(log).is_ok_and(|file| file.len() > 0);
-    // An immutable file is read without a log and its index. With a log, exclusive mode keeps the index in memory; it
-    // would lock the file, which needs the right to write, so locks are turned off.
-    let how = if has_log { "vfs=unix-none" } else { "immutable=1" };
+fn read_text(path: &Path, sql: &str) -> rusqlite::Result<String> {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    let has_wal = std::fs::metadata(wal).is_ok_and(|file| file.len() > 0);
+    // An immutable file is read without a WAL and its index. With a WAL, exclusive mode keeps the index in memory; it
+    // would lock the file, which requires write access, so locks are turned off.
+    let how = if has_wal { "vfs=unix-none" } else { "immutable=1" };
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(uri(path, how), flags)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    if has_log {
+    if has_wal {
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     }
     connection.query_row(sql, [], |row| row.get(0))
@@ -63,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_finds_what_is_in_the_file_or_in_its_log_and_changes_no_file() {
+    fn a_peek_reads_the_file_and_its_wal_and_changes_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a b?#%.db");
         assert_eq!(peek(&path, FIND), None);
@@ -72,7 +75,7 @@ mod tests {
         writer.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE other (a TEXT)").unwrap();
         assert_eq!(peek(&path, FIND), None, "no such table");
         writer.execute_batch("CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('one')").unwrap();
-        // A copy of the files is what a crash leaves behind.
+        // A copy of the files is in the state after a crash.
         let left = tempfile::tempdir().unwrap();
         for name in files(folder.path()).keys().filter(|name| !name.ends_with("-shm")) {
             std::fs::copy(folder.path().join(name), left.path().join(name)).unwrap();

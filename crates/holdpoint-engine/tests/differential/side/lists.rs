@@ -1,5 +1,4 @@
-//! What a side shows of itself: lists in pieces of some size, and the tables behind them. Where an order is not
-//! promised, it is made one here.
+//! Lists in pages, and the tables of an engine. Results without a guaranteed order are sorted.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +6,8 @@ use holdpoint_engine::core::mailbox::RunDispatch;
 use holdpoint_engine::core::{InterruptId, Kind, Timestamp};
 use holdpoint_engine::{PendingCursor, RunFilter};
 
-use super::{Side, name, reference, said};
-use crate::place::Texts;
+use super::{Side, describe, name, reference};
+use crate::test_database::Texts;
 
 const TABLES: [&str; 10] = [
     "tenants",
@@ -28,7 +27,7 @@ impl Side {
         format!("{:?}", self.engine.events(&reference(tenant, run), 0).await.unwrap())
     }
 
-    /// The rows of a thread, page by page. Where they stand in the table is the database's own affair.
+    /// Returns the rows of a thread, read page by page, without their position in the table.
     pub(crate) async fn thread(&mut self, tenant: usize, thread: &str, limit: usize) -> String {
         let mail = self.mail(tenant);
         let (mut rows, mut after) = (Vec::new(), None);
@@ -38,15 +37,15 @@ impl Side {
             after = Some(*last);
             rows.extend(page.into_iter().map(|(_, row)| row));
         }
-        self.learn(&rows);
+        self.remember(&rows);
         format!("{rows:?} epoch {:?}", mail.current_dispatch_epoch(thread).await)
     }
 
-    /// Whether rows of two threads could be claimed in either order. Runs that were woken at the same instant stand
-    /// in the queue as they were written, and that they are written in a certain order is not promised.
+    /// Returns true if rows of two threads can be claimed in either order. Runs that were woken at the same time are
+    /// queued in the order of the writes, and that order is not guaranteed.
     pub(crate) async fn has_ties(&self) -> bool {
         let ties = "SELECT 1 FROM dispatches WHERE status = 'queued' GROUP BY priority, created_ms HAVING COUNT(*) > 1";
-        !self.place.read(ties).await.is_empty()
+        !self.database.read(ties).await.is_empty()
     }
 
     pub(super) async fn claim_ready(&mut self, lease_ms: u64, now: i64, all: bool) -> String {
@@ -57,27 +56,27 @@ impl Side {
         self.rows(claimed.map(by_thread))
     }
 
-    /// Bite by bite, because which of several with the same lease come first is not promised.
-    pub(super) async fn reclaim(&mut self, now: Timestamp, bite: usize) -> String {
+    /// Reclaims all expired leases in batches. The order of rows with the same lease is not guaranteed.
+    pub(super) async fn reclaim(&mut self, now: Timestamp, batch: usize) -> String {
         let (mut counts, mut all) = (Vec::new(), Vec::new());
         loop {
-            let mut rows = self.mail(0).reclaim_expired_leases(now, bite).await.unwrap();
+            let mut rows = self.mail(0).reclaim_expired_leases(now, batch).await.unwrap();
             counts.push(rows.len());
             all.append(&mut rows);
-            // Rows that an interrupt overtook are closed and not returned, so an empty bite may not be the last.
+            // Rows that an interrupt superseded are closed and not returned, so an empty batch may not be the last.
             let left =
                 format!("SELECT 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms < {}", now.0);
-            if self.place.read(&left).await.is_empty() {
+            if self.database.read(&left).await.is_empty() {
                 break;
             }
         }
         format!("{} {}", counts.len(), self.rows(Ok(by_thread(all))))
     }
 
-    pub(super) async fn purge(&mut self, before: Timestamp, bite: usize) -> String {
+    pub(super) async fn purge(&mut self, before: Timestamp, batch: usize) -> String {
         let mut counts = Vec::new();
         while counts.last() != Some(&0) {
-            counts.push(self.mail(0).purge_terminal(before, bite).await.unwrap());
+            counts.push(self.mail(0).purge_terminal(before, batch).await.unwrap());
         }
         format!("{counts:?}")
     }
@@ -107,24 +106,24 @@ impl Side {
         }
     }
 
-    /// Counts, threads, keys and definitions of a tenant.
+    /// Returns counts, threads, keys and definitions of a tenant.
     pub(crate) async fn overview(&self, tenant: usize) -> String {
         let (mail, name) = (self.mail(tenant), name(tenant));
         let unreconciled = mail.list_terminal_unreconciled(1000).await.map(by_thread);
         let parts = [
-            said(mail.count_by_status().await),
-            said(mail.queued_thread_ids().await),
-            said(mail.next_wakeup(self.clock.now()).await),
-            said(unreconciled),
-            said(self.engine.keys(&name, 100).await),
-            said(self.engine.workflows(&name, 100).await),
+            describe(mail.count_by_status().await),
+            describe(mail.queued_thread_ids().await),
+            describe(mail.next_wakeup(self.clock.now()).await),
+            describe(unreconciled),
+            describe(self.engine.keys(&name, 100).await),
+            describe(self.engine.workflows(&name, 100).await),
         ];
         parts.join("\n")
     }
 
-    /// The statuses that runs and dispatches have come to.
+    /// Returns the statuses of all runs and dispatches.
     pub(crate) async fn statuses(&self) -> BTreeSet<String> {
-        let rows = self.place.read("SELECT status FROM dispatches UNION SELECT status FROM runs").await;
+        let rows = self.database.read("SELECT status FROM dispatches UNION SELECT status FROM runs").await;
         rows.into_iter().flatten().filter_map(|(_, status)| status).collect()
     }
 
@@ -134,12 +133,12 @@ impl Side {
         rows.into_iter().map(|row| (row.run.to_string(), row.id, Kind::parse(&row.kind).unwrap())).collect()
     }
 
-    /// Every table as it is stored. Rows come sorted, but those of a thread stay in the order of insertion.
+    /// Returns the rows of all tables, sorted. The dispatches of a thread stay in the order of insertion.
     pub(crate) async fn tables(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
         for table in TABLES {
             let order = if table == "dispatches" { "seq" } else { "1" };
-            let mut rows = self.place.read(&format!("SELECT * FROM {table} ORDER BY {order}")).await;
+            let mut rows = self.database.read(&format!("SELECT * FROM {table} ORDER BY {order}")).await;
             let value = |row: &Texts, wanted: &str| {
                 row.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.clone())
             };
@@ -149,14 +148,14 @@ impl Side {
             }
             for row in &mut rows {
                 row.retain(|(name, _)| name != "seq" || table != "dispatches");
-                texts.push(self.names.normal(&format!("{table}: {row:?}")));
+                texts.push(self.random_ids.normalize(&format!("{table}: {row:?}")));
             }
         }
         texts
     }
 }
 
-/// Rows of different threads side by side; those of one thread stay in their order.
+/// Sorts rows by thread. The rows of one thread keep their order.
 fn by_thread(mut rows: Vec<RunDispatch>) -> Vec<RunDispatch> {
     rows.sort_by_key(|row| (row.tenant.clone(), row.thread_id.clone()));
     rows

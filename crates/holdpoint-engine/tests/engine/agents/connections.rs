@@ -1,29 +1,33 @@
-//! The operator's rules for connections: a definition that uses one can be stricter, and never laxer.
+//! The operator's rules for connections: a definition can add restrictions and cannot remove any.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use holdpoint_engine::agent::tool::{Call, Calling, Listing, Returned, ToolSpec, Toolbox};
+use holdpoint_engine::agent::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolSpec, Toolbox};
 use holdpoint_engine::agent::{AgentSettings, Connection, Connections};
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{InterruptId, Principal, RunRef, TenantId};
 use serde_json::{Value, json};
 
-use super::{Calls, Office, call, counting_tool, resume};
-use crate::house::House;
-use crate::place::{Place, on_both};
+use super::{AgentEnv, Calls, call, counting_tool, resume};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::TestEnv;
 
 on_both! {
-    a_definition_does_not_get_past_the_ask_rule_of_a_connection,
-    the_rules_of_a_connection_hold_under_every_name,
-    a_connection_decides_how_many_must_agree_and_that_nothing_is_edited,
-    a_definition_chooses_only_among_the_tools_that_a_connection_offers,
-    an_approval_is_not_good_for_a_tool_of_another_connection,
+    a_definition_cannot_bypass_the_ask_rule_of_a_connection,
+    the_rules_of_a_connection_apply_under_every_name,
+    a_connection_can_require_approvals_and_forbid_edits,
+    a_definition_can_use_only_the_tools_that_a_connection_offers,
+    an_approval_is_not_valid_for_a_tool_of_another_connection,
 }
 
-/// An office whose agents can use these connections.
-async fn office(place: Place, connections: Value, more: Vec<(String, Arc<dyn Toolbox>)>) -> Office {
+/// Prepares an engine whose agents can use these connections.
+async fn prepare(
+    database: TestDatabase,
+    connections: Value,
+    more: Vec<(String, Arc<dyn Toolbox>)>,
+) -> AgentEnv {
     let calls = Calls::default();
     let mut rust: BTreeMap<_, _> = [counting_tool("send", &calls, false, None)].into();
     rust.extend(more);
@@ -31,12 +35,12 @@ async fn office(place: Place, connections: Value, more: Vec<(String, Arc<dyn Too
     let tools = named.map(|(name, value)| (name.clone(), Connection::tool(value.clone()).unwrap())).collect();
     let connections = Connections { tools, ..Connections::default() };
     let settings = AgentSettings { rust, connections, ..AgentSettings::default() };
-    let house = House::with(place, move |options| options.agents(settings)).await;
-    Office { house, calls }
+    let env = TestEnv::with(database, move |options| options.agents(settings)).await;
+    AgentEnv { env, calls }
 }
 
-/// An agent that lets every call pass and makes one.
-fn careless(tools: Value, tool: &str) -> Value {
+/// An agent that allows every call and makes one.
+fn permissive(tools: Value, tool: &str) -> Value {
     let steps = json!([{ "calls": [call("c1", tool, json!({ "to": "bob" }))] }, { "text": "Done." }]);
     json!({
         "agentId": "clerk", "model": { "provider": "scripted", "steps": steps }, "tools": tools,
@@ -44,87 +48,83 @@ fn careless(tools: Value, tool: &str) -> Value {
     })
 }
 
-async fn decide(office: &Office, of: &RunRef, name: &str) -> Result<(), String> {
+async fn decide(agents: &AgentEnv, of: &RunRef, name: &str) -> Result<(), String> {
     let decided = resume(&format!("by-{name}"), Value::Null);
     let by = Principal::named(name);
-    let decided = office.house.engine.decide_call(of, "c1", &decided, by).await;
-    office.house.drain().await;
+    let decided = agents.env.engine.decide_call(of, "c1", &decided, by).await;
+    agents.env.drain().await;
     decided.map(|_| ()).map_err(|error| error.to_string())
 }
 
-async fn a_definition_does_not_get_past_the_ask_rule_of_a_connection(place: Place) {
+async fn a_definition_cannot_bypass_the_ask_rule_of_a_connection(database: TestDatabase) {
     let approval = json!({ "approversList": ["bob", "carol", "tester"], "requesterMayNotApprove": true });
     let post =
         json!({ "type": "rust", "name": "send", "permissions": { "default": "ask" }, "approval": approval });
-    let office = office(place, json!({ "post": post }), Vec::new()).await;
-    let mut definition = careless(json!([{ "use": "post" }]), "send");
+    let agents = prepare(database, json!({ "post": post }), Vec::new()).await;
+    let mut definition = permissive(json!([{ "use": "post" }]), "send");
     definition["approval"] = json!({ "approversList": ["alice", "bob", "tester"] });
-    office.hire(definition).await;
-    let of = office.told(None, "please").await;
-    assert_eq!((office.house.status(&of).await, office.calls().len()), ("waiting-approval", 0));
-    let asked = office.house.run(&of).await.interrupt(InterruptId(1)).unwrap().data.clone();
-    assert_eq!(asked["operatorApproval"]["connection"], "post");
-    assert_eq!(asked["operatorApproval"]["approversList"], approval["approversList"]);
-    assert_eq!(asked["requesterMayNotApprove"], true);
+    agents.declare(definition).await;
+    let of = agents.send(None, "please").await;
+    assert_eq!((agents.env.status(&of).await, agents.calls().len()), ("waiting-approval", 0));
+    let shown = agents.env.run(&of).await.interrupt(InterruptId(1)).unwrap().data.clone();
+    assert_eq!(shown["operatorApproval"]["connection"], "post");
+    assert_eq!(shown["operatorApproval"]["approversList"], approval["approversList"]);
+    assert_eq!(shown["requesterMayNotApprove"], true);
     for name in ["alice", "carol", "tester"] {
         assert!(
-            decide(&office, &of, name).await.is_err(),
+            decide(&agents, &of, name).await.is_err(),
             "{name} is not in both lists, or is the requester"
         );
     }
-    assert_eq!(office.calls().len(), 0);
-    decide(&office, &of, "bob").await.unwrap();
-    assert_eq!((office.house.status(&of).await, office.calls().len()), ("completed", 1));
+    assert_eq!(agents.calls().len(), 0);
+    decide(&agents, &of, "bob").await.unwrap();
+    assert_eq!((agents.env.status(&of).await, agents.calls().len()), ("completed", 1));
 }
 
-async fn the_rules_of_a_connection_hold_under_every_name(place: Place) {
+async fn the_rules_of_a_connection_apply_under_every_name(database: TestDatabase) {
     let wipe = json!({ "type": "scripted", "name": "wipe", "result": "wiped",
         "permissions": { "default": "allow", "rules": ["deny wipe"] } });
-    let office = office(place, json!({ "disk": wipe }), Vec::new()).await;
+    let agents = prepare(database, json!({ "disk": wipe }), Vec::new()).await;
     for name in ["wipe", "harmless"] {
-        office.hire(careless(json!([{ "use": "disk", "name": name }]), name)).await;
-        let of = office.told(None, "please").await;
-        assert_eq!(office.call(&of, "c1").await, CallStatus::Failed, "{name}");
-        let agent = office.agent(&of).await;
+        agents.declare(permissive(json!([{ "use": "disk", "name": name }]), name)).await;
+        let of = agents.send(None, "please").await;
+        assert_eq!(agents.call(&of, "c1").await, CallStatus::Failed, "{name}");
+        let agent = agents.agent(&of).await;
         let why = agent.call("c1").unwrap().why.clone().unwrap();
         assert!(why.starts_with("connection disk: rules[0], `deny wipe`"), "{why}");
     }
 }
 
-async fn a_connection_decides_how_many_must_agree_and_that_nothing_is_edited(place: Place) {
+async fn a_connection_can_require_approvals_and_forbid_edits(database: TestDatabase) {
     let rules = |approval: Value| json!({ "type": "rust", "name": "send", "permissions": { "default": "ask" }, "approval": approval });
     let connections = json!({
         "two": rules(json!({ "requiredApprovals": 2 })), "fixed": rules(json!({ "editable": false })),
     });
-    let office = office(place, connections, Vec::new()).await;
+    let agents = prepare(database, connections, Vec::new()).await;
     for (name, approvers) in [("two", &["alice", "bob"][..]), ("fixed", &["alice"][..])] {
-        office.hire(careless(json!([{ "use": name }]), "send")).await;
-        let of = office.told(None, "please").await;
-        let asked = office.house.run(&of).await.interrupt(InterruptId(1)).unwrap().data.clone();
-        assert_eq!(asked["actions"], json!(["accept", "reject", "ask"]), "{name}");
-        let before = office.calls().len();
+        agents.declare(permissive(json!([{ "use": name }]), "send")).await;
+        let of = agents.send(None, "please").await;
+        let shown = agents.env.run(&of).await.interrupt(InterruptId(1)).unwrap().data.clone();
+        assert_eq!(shown["actions"], json!(["accept", "reject", "ask"]), "{name}");
+        let before = agents.calls().len();
         for approver in approvers {
-            assert_eq!(office.calls().len(), before, "{name}");
-            decide(&office, &of, approver).await.unwrap();
+            assert_eq!(agents.calls().len(), before, "{name}");
+            decide(&agents, &of, approver).await.unwrap();
         }
-        assert_eq!(
-            (office.house.status(&of).await, office.calls().len()),
-            ("completed", before + 1),
-            "{name}"
-        );
+        assert_eq!((agents.env.status(&of).await, agents.calls().len()), ("completed", before + 1), "{name}");
     }
 }
 
-async fn a_definition_chooses_only_among_the_tools_that_a_connection_offers(place: Place) {
+async fn a_definition_can_use_only_the_tools_that_a_connection_offers(database: TestDatabase) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/server.py");
     let files =
         json!({ "type": "mcp", "name": "files", "command": ["python3", script], "tools": ["echo", "su*"] });
-    let office = office(place, json!({ "files": files }), Vec::new()).await;
+    let agents = prepare(database, json!({ "files": files }), Vec::new()).await;
     for (tool, status) in [("echo", CallStatus::Succeeded), ("fail", CallStatus::Failed)] {
         let tools = json!([{ "use": "files", "tools": ["echo", "fail", "picture"] }]);
-        office.hire(careless(tools, tool)).await;
-        let of = office.told(None, "please").await;
-        let agent = office.agent(&of).await;
+        agents.declare(permissive(tools, tool)).await;
+        let of = agents.send(None, "please").await;
+        let agent = agents.agent(&of).await;
         let made = agent.call("c1").unwrap();
         assert_eq!(made.status, status, "{tool}: {made:?}");
         let missing = made.why.as_deref() == Some("there is no such tool");
@@ -132,15 +132,15 @@ async fn a_definition_chooses_only_among_the_tools_that_a_connection_offers(plac
     }
 }
 
-/// A tool that is there or not, and counts its calls.
-struct Fickle {
-    is_there: Arc<AtomicBool>,
-    there: bool,
+/// A tool that is listed while the shared switch has its value, and that counts its calls.
+struct SwitchedTool {
+    switch: Arc<AtomicBool>,
+    listed_if: bool,
     calls: Arc<Mutex<usize>>,
 }
 
-impl Toolbox for Fickle {
-    fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
+impl Toolbox for SwitchedTool {
+    fn list<'a>(&'a self, _: &'a TenantId) -> ListFuture<'a> {
         let spec = ToolSpec {
             name: "wipe".to_owned(),
             description: String::new(),
@@ -148,39 +148,39 @@ impl Toolbox for Fickle {
             idempotent: false,
             primary: None,
         };
-        let listed = self.is_there.load(Ordering::SeqCst) == self.there;
+        let listed = self.switch.load(Ordering::SeqCst) == self.listed_if;
         Box::pin(async move { Ok(listed.then(|| Arc::new(spec)).into_iter().collect()) })
     }
 
-    fn call<'a>(&'a self, _: &'a Call) -> Calling<'a> {
+    fn call<'a>(&'a self, _: &'a Call) -> CallFuture<'a> {
         Box::pin(async {
             *self.calls.lock().unwrap() += 1;
-            Ok(Returned::Result(json!("wiped")))
+            Ok(CallOutcome::Result(json!("wiped")))
         })
     }
 }
 
-async fn an_approval_is_not_good_for_a_tool_of_another_connection(place: Place) {
-    let (is_there, calls) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(0)));
-    let fickle = |name: &str, there: bool| -> (String, Arc<dyn Toolbox>) {
-        (name.to_owned(), Arc::new(Fickle { is_there: is_there.clone(), there, calls: calls.clone() }))
+async fn an_approval_is_not_valid_for_a_tool_of_another_connection(database: TestDatabase) {
+    let (switch, calls) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(0)));
+    let switched = |name: &str, listed_if: bool| -> (String, Arc<dyn Toolbox>) {
+        (name.to_owned(), Arc::new(SwitchedTool { switch: switch.clone(), listed_if, calls: calls.clone() }))
     };
     let approval = json!({ "approversList": ["bob"] });
     let disk =
         json!({ "type": "rust", "name": "disk", "permissions": { "default": "ask" }, "approval": approval });
-    let more = vec![fickle("decoy", true), fickle("disk", false)];
-    let office = office(place, json!({ "disk": disk }), more).await;
-    let mut definition = careless(json!([{ "type": "rust", "name": "decoy" }, { "use": "disk" }]), "wipe");
+    let more = vec![switched("decoy", true), switched("disk", false)];
+    let agents = prepare(database, json!({ "disk": disk }), more).await;
+    let mut definition = permissive(json!([{ "type": "rust", "name": "decoy" }, { "use": "disk" }]), "wipe");
     definition["permissions"] = json!({ "default": "ask" });
-    office.hire(definition).await;
-    let of = office.told(None, "please").await;
-    // Alice allows a call of the decoy. Before it is made, the name belongs to the operator's disk.
-    is_there.store(false, Ordering::SeqCst);
-    decide(&office, &of, "alice").await.unwrap();
-    assert_eq!((office.house.status(&of).await, *calls.lock().unwrap()), ("waiting-approval", 0));
+    agents.declare(definition).await;
+    let of = agents.send(None, "please").await;
+    // Alice approves a call of the decoy. Before it is made, the name `wipe` moves to the operator's connection.
+    switch.store(false, Ordering::SeqCst);
+    decide(&agents, &of, "alice").await.unwrap();
+    assert_eq!((agents.env.status(&of).await, *calls.lock().unwrap()), ("waiting-approval", 0));
     let again = resume("again", Value::Null);
-    let refused = office.house.engine.decide_call(&of, "c1", &again, Principal::named("alice")).await;
+    let refused = agents.env.engine.decide_call(&of, "c1", &again, Principal::named("alice")).await;
     assert!(refused.is_err());
-    decide(&office, &of, "bob").await.unwrap();
-    assert_eq!((office.house.status(&of).await, *calls.lock().unwrap()), ("completed", 1));
+    decide(&agents, &of, "bob").await.unwrap();
+    assert_eq!((agents.env.status(&of).await, *calls.lock().unwrap()), ("completed", 1));
 }

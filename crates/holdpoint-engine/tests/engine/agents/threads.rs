@@ -1,29 +1,29 @@
-//! Threads: what was said in them, and what agents remember of it.
+//! Threads: their messages, their runs, and the messages that later runs read.
 
 use holdpoint_engine::core::{ForkMode, RunId, RunRef, TenantId, WorkflowId};
 use holdpoint_engine::{Error, ForkRequest, InputMode, Overlay, StartOptions};
 use serde_json::json;
 
-use super::{Office, agent, call, resume, sends, talk};
-use crate::house::{accept, gated, run_id, start, tenant};
-use crate::place::{Place, on_both};
+use super::{AgentEnv, agent, call, input, resume, send_script};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{accept, gated, run_id, start, tenant};
 
 on_both! {
-    a_thread_keeps_what_was_said_in_its_order,
-    a_later_run_knows_what_was_said_before,
-    runs_of_a_thread_are_found_one_after_another_and_nobody_elses,
-    a_run_sorts_behind_all_runs_of_its_thread_whatever_the_clocks_say,
-    a_copy_is_no_run_of_the_thread_of_its_source,
-    a_thread_that_is_a_runs_own_is_free_once_the_run_has_ended,
-    whoever_follows_a_thread_hears_of_runs_that_begin_on_any_node,
-    a_run_that_waits_knows_the_dispatch_in_which_it_came_to_wait,
+    a_thread_keeps_its_messages_in_order,
+    a_later_run_of_a_thread_answers_the_latest_message,
+    the_runs_of_a_thread_are_listed_in_order_and_without_others,
+    a_new_run_sorts_after_all_runs_of_its_thread_despite_clock_skew,
+    a_copy_is_not_a_run_of_the_thread_of_its_source,
+    the_own_thread_of_a_run_is_free_after_the_run_has_ended,
+    subscribers_of_a_thread_are_notified_of_runs_that_start_on_any_node,
+    a_waiting_run_knows_its_last_dispatch,
     requesters_of_earlier_runs_of_a_thread_are_requesters_of_the_next,
 }
 
-impl Office {
-    /// Every run of a thread, by the way that its readers go.
-    async fn walk(&self, tenant: &TenantId, thread: &str) -> Vec<RunId> {
-        let (engine, mut found) = (&self.house.engine, Vec::new());
+impl AgentEnv {
+    /// Lists the runs of a thread one after another, as its readers do.
+    async fn list_runs(&self, tenant: &TenantId, thread: &str) -> Vec<RunId> {
+        let (engine, mut found) = (&self.env.engine, Vec::new());
         while let Some(run) = engine.next_thread_run(tenant, thread, found.last()).await.unwrap() {
             found.push(run);
         }
@@ -31,112 +31,112 @@ impl Office {
     }
 }
 
-async fn runs_of_a_thread_are_found_one_after_another_and_nobody_elses(office: Office) {
-    office.hire(agent(&json!([{ "text": "Yes." }]))).await;
-    let mut begun = Vec::new();
+async fn the_runs_of_a_thread_are_listed_in_order_and_without_others(agents: AgentEnv) {
+    agents.declare(agent(&json!([{ "text": "Yes." }]))).await;
+    let mut started = Vec::new();
     for word in ["one", "two", "three"] {
-        begun.push(office.told(Some("t"), word).await.run);
-        office.told(Some("u"), word).await;
+        started.push(agents.send(Some("t"), word).await.run);
+        agents.send(Some("u"), word).await;
     }
-    assert_eq!(office.walk(&tenant(), "t").await, begun);
+    assert_eq!(agents.list_runs(&tenant(), "t").await, started);
     let elsewhere = TenantId::parse("elsewhere").unwrap();
-    assert_eq!(office.walk(&elsewhere, "t").await, []);
-    for nobody in ["nobody", "", "\0", begun[0].as_str()] {
-        assert_eq!(office.walk(&tenant(), nobody).await, [], "{nobody:?}");
+    assert_eq!(agents.list_runs(&elsewhere, "t").await, []);
+    for unknown in ["unknown", "", "\0", started[0].as_str()] {
+        assert_eq!(agents.list_runs(&tenant(), unknown).await, [], "{unknown:?}");
     }
     let length = async |thread: &str, run: &RunId| {
-        office.house.engine.thread_run_length(&tenant(), thread, run).await.unwrap()
+        agents.env.engine.thread_run_length(&tenant(), thread, run).await.unwrap()
     };
-    let of = RunRef { tenant: tenant(), run: begun[1].clone() };
-    let events = office.house.engine.length(&of).await.unwrap();
+    let of = RunRef { tenant: tenant(), run: started[1].clone() };
+    let events = agents.env.engine.event_count(&of).await.unwrap();
     assert_eq!((length("t", &of.run).await, length("u", &of.run).await), (Some(events), None));
-    office.house.register(gated("gated")).await;
-    let plain = office.house.start("gated").await.run;
-    assert_eq!(office.walk(&tenant(), plain.as_str()).await, std::slice::from_ref(&plain));
+    agents.env.register(gated("gated")).await;
+    let plain = agents.env.start("gated").await.run;
+    assert_eq!(agents.list_runs(&tenant(), plain.as_str()).await, std::slice::from_ref(&plain));
     assert!(length(plain.as_str(), &plain).await.is_some() && length("t", &plain).await.is_none());
-    for plan in office.house.engine.thread_plans(&tenant(), "t").await.unwrap() {
+    for plan in agents.env.engine.thread_plans(&tenant(), "t").await.unwrap() {
         let plan = plan.to_lowercase();
         assert!(plan.contains("index") || plan.contains("primary key"), "{plan}");
         assert!(!plan.contains("seq scan") && !plan.contains("scan runs"), "{plan}");
-        // SQLite knows nothing of what is in its tables, and must be led there.
+        // SQLite has no statistics of its tables, so the statement must name the index.
         let all_of_tenant = plan.contains("primary key (tenant_id=?)");
-        assert!(!all_of_tenant, "looks through all runs of a tenant: {plan}");
+        assert!(!all_of_tenant, "the plan reads all runs of a tenant: {plan}");
     }
 }
 
-async fn a_run_sorts_behind_all_runs_of_its_thread_whatever_the_clocks_say(office: Office) {
-    office.hire(agent(&json!([{ "text": "Yes." }]))).await;
-    office.house.register(gated("gated")).await;
+async fn a_new_run_sorts_after_all_runs_of_its_thread_despite_clock_skew(agents: AgentEnv) {
+    agents.declare(agent(&json!([{ "text": "Yes." }]))).await;
+    agents.env.register(gated("gated")).await;
     let late = run_id("f0000000-0000-7000-8000-000000000000");
-    let of_thread = holdpoint_engine::core::Start {
+    let of_thread = holdpoint_engine::core::StartRequest {
         scope: Some("thread:t".to_owned()),
         thread: Some("t".to_owned()),
         ..start(json!({}))
     };
     let options = StartOptions { id: Some(late.clone()), exclusive: true, once: None };
-    let engine = &office.house.engine;
+    let engine = &agents.env.engine;
     engine.start_with(&WorkflowId::parse("gated").unwrap(), of_thread, options).await.unwrap();
-    let refused = engine.start_agent(talk(Some("t"), "too early")).await.unwrap_err();
+    let refused = engine.start_agent(input(Some("t"), "too early")).await.unwrap_err();
     assert!(matches!(refused, Error::ScopeBusy { active_run } if active_run == late));
     let of = RunRef { tenant: tenant(), run: late.clone() };
-    office.house.answer(&of, "gate", accept()).await.unwrap();
-    let next = office.told(Some("t"), "now").await.run;
-    let last = office.told(Some("t"), "and again").await.run;
-    assert_eq!(office.walk(&tenant(), "t").await, [late, next, last]);
+    agents.env.answer(&of, "gate", accept()).await.unwrap();
+    let next = agents.send(Some("t"), "now").await.run;
+    let last = agents.send(Some("t"), "and again").await.run;
+    assert_eq!(agents.list_runs(&tenant(), "t").await, [late, next, last]);
 }
 
-async fn a_copy_is_no_run_of_the_thread_of_its_source(office: Office) {
-    office.hire(agent(&sends())).await;
-    let source = office.told(Some("t"), "one").await;
+async fn a_copy_is_not_a_run_of_the_thread_of_its_source(agents: AgentEnv) {
+    agents.declare(agent(&send_script())).await;
+    let source = agents.send(Some("t"), "one").await;
     let request = ForkRequest {
         by: "ann".to_owned(),
         credential: None,
         mode: ForkMode::Branch,
-        from_seq: office.house.engine.length(&source).await.unwrap(),
+        from_seq: agents.env.engine.event_count(&source).await.unwrap(),
         overlay: Overlay::default(),
         once: None,
     };
-    let copy = office.house.engine.fork(&source, request).await.unwrap();
-    office.house.drain().await;
+    let copy = agents.env.engine.fork(&source, request).await.unwrap();
+    agents.env.drain().await;
     assert_eq!(copy.thread(), copy.id.as_str());
-    assert_eq!(office.walk(&tenant(), "t").await, std::slice::from_ref(&source.run));
-    assert_eq!(office.walk(&tenant(), copy.thread()).await, std::slice::from_ref(&copy.id));
-    let open = office.house.engine.open_run(&tenant(), "t").await.unwrap();
-    assert_eq!(open, Some(source), "what is said in the thread is said to the one that stands there");
+    assert_eq!(agents.list_runs(&tenant(), "t").await, std::slice::from_ref(&source.run));
+    assert_eq!(agents.list_runs(&tenant(), copy.thread()).await, std::slice::from_ref(&copy.id));
+    let open = agents.env.engine.open_run(&tenant(), "t").await.unwrap();
+    assert_eq!(open, Some(source), "the source stays the open run of the thread");
 }
 
-async fn a_thread_that_is_a_runs_own_is_free_once_the_run_has_ended(office: Office) {
-    office.hire(agent(&json!([{ "text": "Yes." }]))).await;
-    office.house.register(gated("gated")).await;
-    let own = office.house.start("gated").await;
+async fn the_own_thread_of_a_run_is_free_after_the_run_has_ended(agents: AgentEnv) {
+    agents.declare(agent(&json!([{ "text": "Yes." }]))).await;
+    agents.env.register(gated("gated")).await;
+    let own = agents.env.start("gated").await;
     let thread = own.run.as_str();
-    let engine = &office.house.engine;
+    let engine = &agents.env.engine;
     for refused in [
-        engine.start_agent(talk(Some(thread), "hello")).await,
-        engine.input(talk(Some(thread), "hello"), InputMode::Queue).await,
+        engine.start_agent(input(Some(thread), "hello")).await,
+        engine.send_input(input(Some(thread), "hello"), InputMode::Queue).await,
     ] {
         assert!(matches!(refused, Err(Error::ScopeBusy { active_run }) if active_run == own.run));
     }
-    office.house.answer(&own, "gate", accept()).await.unwrap();
-    office.house.drain().await;
-    let next = office.told(Some(thread), "hello").await.run;
-    assert_eq!(office.walk(&tenant(), thread).await, [own.run.clone(), next]);
+    agents.env.answer(&own, "gate", accept()).await.unwrap();
+    agents.env.drain().await;
+    let next = agents.send(Some(thread), "hello").await.run;
+    assert_eq!(agents.list_runs(&tenant(), thread).await, [own.run.clone(), next]);
 }
 
-async fn whoever_follows_a_thread_hears_of_runs_that_begin_on_any_node(office: Office) {
-    office.hire(agent(&json!([{ "text": "Yes." }]))).await;
-    let mut last = office.told(Some("t"), "one").await.run;
-    let other = office.house.second_engine(super::furnished(&office.calls)).await;
-    let mut followers = vec![office.house.engine.clone()];
-    if let Place::Postgres(_) = office.house.place {
+async fn subscribers_of_a_thread_are_notified_of_runs_that_start_on_any_node(agents: AgentEnv) {
+    agents.declare(agent(&json!([{ "text": "Yes." }]))).await;
+    let mut last = agents.send(Some("t"), "one").await.run;
+    let other = agents.env.second_engine(super::with_tools(&agents.calls)).await;
+    let mut followers = vec![agents.env.engine.clone()];
+    if let TestDatabase::Postgres(_) = agents.env.database {
         followers.push(other.clone());
     }
     for engine in followers {
-        let mut news = engine.subscribe_thread(&tenant(), "t");
-        let begun = office.told(Some("t"), "two").await.run;
-        // Only a hint: it may come twice, but it does come.
+        let mut changes = engine.subscribe_thread(&tenant(), "t");
+        let begun = agents.send(Some("t"), "two").await.run;
+        // A notification is a hint: it can arrive twice.
         loop {
-            news.changed().await;
+            changes.changed().await;
             if engine.next_thread_run(&tenant(), "t", Some(&last)).await.unwrap().as_ref() == Some(&begun) {
                 break;
             }
@@ -146,14 +146,14 @@ async fn whoever_follows_a_thread_hears_of_runs_that_begin_on_any_node(office: O
     other.close().await;
 }
 
-async fn a_run_that_waits_knows_the_dispatch_in_which_it_came_to_wait(office: Office) {
+async fn a_waiting_run_knows_its_last_dispatch(agents: AgentEnv) {
     let twice = json!([
         { "calls": [call("c1", "send", json!({ "to": "bob" }))] },
         { "calls": [call("c2", "send", json!({ "to": "ann" }))] },
         { "text": "Done." },
     ]);
-    let of = office.asked(&twice).await;
-    let engine = office.house.engine.clone();
+    let of = agents.run_script(&twice).await;
+    let engine = agents.env.engine.clone();
     let last = async || {
         let run = engine.run(&of).await.unwrap();
         let id = engine.last_dispatch(&tenant(), &run).await.unwrap().unwrap();
@@ -164,58 +164,61 @@ async fn a_run_that_waits_knows_the_dispatch_in_which_it_came_to_wait(office: Of
     };
     let first = last().await;
     assert_eq!(first, last().await);
-    office.decide(&of, "c1", &resume("d1", json!(null))).await.unwrap();
-    office.house.drain().await;
-    assert_ne!(first, last().await, "it came to wait again");
+    agents.decide(&of, "c1", &resume("d1", json!(null))).await.unwrap();
+    agents.env.drain().await;
+    assert_ne!(first, last().await, "the run has another dispatch");
 }
 
-async fn a_thread_keeps_what_was_said_in_its_order(office: Office) {
+async fn a_thread_keeps_its_messages_in_order(agents: AgentEnv) {
     let steps = json!([{ "calls": [call("c1", "look", json!({ "to": "x" }))] }, { "text": "Seen." }]);
-    office.hire(agent(&steps)).await;
-    office.told(Some("t"), "one").await;
-    office.told(Some("t"), "two").await;
-    office.told(Some("u"), "elsewhere").await;
-    let said = office.house.engine.messages(&tenant(), "t", None, 100).await.unwrap();
-    let roles: Vec<String> = said.iter().map(|said| format!("{:?}", said.message.role)).collect();
+    agents.declare(agent(&steps)).await;
+    agents.send(Some("t"), "one").await;
+    agents.send(Some("t"), "two").await;
+    agents.send(Some("u"), "elsewhere").await;
+    let messages = agents.env.engine.messages(&tenant(), "t", None, 100).await.unwrap();
+    let roles: Vec<String> = messages.iter().map(|messages| format!("{:?}", messages.message.role)).collect();
     let one = ["User", "Assistant", "Tool", "Assistant"];
     assert_eq!(roles, [one, one].concat());
-    assert_eq!((said[0].message.text(), said[4].message.text()), ("one".to_owned(), "two".to_owned()));
-    let behind = (&said[2].run, said[2].seq);
-    let rest = office.house.engine.messages(&tenant(), "t", Some(behind), 2).await.unwrap();
-    assert_eq!(rest, said[3..5]);
-    let mut reversed = said.clone();
+    assert_eq!(
+        (messages[0].message.text(), messages[4].message.text()),
+        ("one".to_owned(), "two".to_owned())
+    );
+    let behind = (&messages[2].run, messages[2].seq);
+    let rest = agents.env.engine.messages(&tenant(), "t", Some(behind), 2).await.unwrap();
+    assert_eq!(rest, messages[3..5]);
+    let mut reversed = messages.clone();
     reversed.reverse();
-    let (tenant, engine) = (tenant(), &office.house.engine);
+    let (tenant, engine) = (tenant(), &agents.env.engine);
     assert_eq!(engine.last_messages(&tenant, "t", None, 3).await.unwrap(), reversed[..3]);
-    let before = Some((&said[5].run, said[5].seq));
+    let before = Some((&messages[5].run, messages[5].seq));
     assert_eq!(engine.last_messages(&tenant, "t", before, 100).await.unwrap(), reversed[3..]);
 }
 
-async fn a_later_run_knows_what_was_said_before(office: Office) {
-    office.hire(agent(&json!([{ "text": "You said {{user}}." }]))).await;
-    office.told(Some("t"), "one").await;
-    let of = office.told(Some("t"), "two").await;
-    assert_eq!(office.agent(&of).await.last_reply().unwrap().text(), "You said two.");
-    assert_eq!(office.house.status(&of).await, "completed");
+async fn a_later_run_of_a_thread_answers_the_latest_message(agents: AgentEnv) {
+    agents.declare(agent(&json!([{ "text": "You said {{user}}." }]))).await;
+    agents.send(Some("t"), "one").await;
+    let of = agents.send(Some("t"), "two").await;
+    assert_eq!(agents.agent(&of).await.last_reply().unwrap().text(), "You said two.");
+    assert_eq!(agents.env.status(&of).await, "completed");
 }
 
-/// The messages and variables of earlier runs are part of what a later run asks about.
-async fn requesters_of_earlier_runs_of_a_thread_are_requesters_of_the_next(office: Office) {
-    office.hire(agent(&json!([{ "text": "Yes." }]))).await;
-    let said_by = |name: &str| {
-        let mut talk = talk(Some("t"), name);
-        talk.owner.principal = name.to_owned();
-        talk
+/// The messages and variables of earlier runs can be part of the payload of a later run.
+async fn requesters_of_earlier_runs_of_a_thread_are_requesters_of_the_next(agents: AgentEnv) {
+    agents.declare(agent(&json!([{ "text": "Yes." }]))).await;
+    let input_by = |name: &str| {
+        let mut input = input(Some("t"), name);
+        input.owner.principal = name.to_owned();
+        input
     };
-    let engine = &office.house.engine;
+    let engine = &agents.env.engine;
     for (name, requesters) in
         [("bob", vec!["bob"]), ("bot", vec!["bot", "bob"]), ("eve", vec!["eve", "bot", "bob"])]
     {
-        let run = engine.start_agent(said_by(name)).await.unwrap();
+        let run = engine.start_agent(input_by(name)).await.unwrap();
         assert_eq!(run.requesters(), requesters);
-        office.house.drain().await;
+        agents.env.drain().await;
     }
-    office.house.register(gated("gated")).await;
+    agents.env.register(gated("gated")).await;
     let id = WorkflowId::parse("gated").unwrap();
     let run = engine.start_in_thread(&id, "t", start(json!({}))).await.unwrap();
     assert_eq!(run.requesters(), ["tester", "eve", "bot", "bob"]);

@@ -1,34 +1,34 @@
-//! Publishing: the text that was approved, once, and nothing else ever.
+//! Publication: only the approved text is published, and once.
 
-use holdpoint_engine::Fault;
+use holdpoint_engine::CommitFault;
 use holdpoint_engine::core::ForkMode;
 
 use super::*;
 use crate::forks::fork;
 
 on_both! {
-    an_edited_text_is_what_is_published,
-    a_crash_around_any_commit_publishes_what_was_approved_under_one_key,
-    a_receiver_that_fails_for_a_while_is_tried_again_under_the_same_key,
-    what_the_guard_refuses_is_not_published,
-    a_stored_question_that_was_changed_publishes_nothing,
-    a_branch_behind_the_review_publishes_nothing,
+    an_approved_edit_is_published,
+    a_crash_around_any_commit_publishes_the_approved_text_under_one_key,
+    a_failed_publication_is_retried_under_the_same_key,
+    a_text_is_not_published_to_an_address_that_the_policy_rejects,
+    a_modified_stored_payload_is_not_published,
+    a_branch_after_the_review_publishes_nothing,
     a_definition_cannot_publish_without_its_review,
 }
 
-async fn an_edited_text_is_what_is_published(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    start(&house.engine, json!({"draft": "Its fine.", "publishUrl": peer.url("/")})).await;
-    resume(&house.engine, "1", json!({"action": "approve", "draft": "It's fine."})).await.unwrap();
-    let output = completed(&house.engine).await;
+async fn an_approved_edit_is_published(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    start(&env.engine, json!({"draft": "Its fine.", "publishUrl": peer.url("/")})).await;
+    resume(&env.engine, "1", json!({"action": "approve", "draft": "It's fine."})).await.unwrap();
+    let output = completed(&env.engine).await;
     assert_eq!((&output["draft"], &output["published"]), (&json!("It's fine."), &json!(true)));
-    let [heard] = <[String; 1]>::try_from(peer.heard()).unwrap();
-    assert!(heard.ends_with(r#"{"draft":"It's fine.","revision":0}"#), "{heard}");
+    let [request] = <[String; 1]>::try_from(peer.requests()).unwrap();
+    assert!(request.ends_with(r#"{"draft":"It's fine.","revision":0}"#), "{request}");
 }
 
-/// The whole story; everything in it may already have happened.
-async fn tell(engine: &Engine, peer: &Peer) -> Result<(), GraphError> {
+/// Performs a graph from its start to its publication. Steps that already happened are skipped.
+async fn perform(engine: &Engine, peer: &Peer) -> Result<(), GraphError> {
     let input = json!({"draft": "It is.", "publishUrl": peer.url("/")});
     let (graph, state_key) = ("native:content-review".to_owned(), Some("key".to_owned()));
     engine.start_graph(GraphStart { owner: owner(), graph, state_key, input }).await?;
@@ -40,36 +40,39 @@ async fn tell(engine: &Engine, peer: &Peer) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// Tells it with a crash somewhere. How often it was published, and the commits until then.
-async fn told(place: Place, stop: Option<Fault>) -> (usize, u64) {
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
+/// Performs the graph with a crash. Returns the number of publications and the number of commits before the crash.
+async fn perform_with_crash(database: TestDatabase, stop: Option<CommitFault>) -> (usize, u64) {
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
     let crashing = |options: Options| match stop {
         Some(stop) => open(options).fault(stop),
         None => open(options),
     };
-    let house = House::with(place, crashing).await;
-    assert_eq!(tell(&house.engine, &peer).await.is_err(), stop.is_some(), "{stop:?} was reached");
-    let commits = house.engine.counters().commits.load(std::sync::atomic::Ordering::SeqCst);
-    let house = house.reopen(open).await;
-    tell(&house.engine, &peer).await.unwrap();
-    let output = completed(&house.engine).await;
+    let env = TestEnv::with(database, crashing).await;
+    assert_eq!(perform(&env.engine, &peer).await.is_err(), stop.is_some(), "{stop:?} was reached");
+    let commits = env.engine.counters().commits.load(std::sync::atomic::Ordering::SeqCst);
+    let env = env.reopen(open).await;
+    perform(&env.engine, &peer).await.unwrap();
+    let output = completed(&env.engine).await;
     assert_eq!((&output["draft"], &output["revision"]), (&json!("It was."), &json!(1)), "{stop:?}");
-    let heard = peer.heard();
-    assert!(heard.iter().all(|heard| heard.ends_with(r#"{"draft":"It was.","revision":1}"#)), "{heard:?}");
+    let requests = peer.requests();
+    assert!(
+        requests.iter().all(|request| request.ends_with(r#"{"draft":"It was.","revision":1}"#)),
+        "{requests:?}"
+    );
     let mut keys = peer.header("idempotency-key");
     keys.dedup();
     assert!(keys.len() == 1 && keys[0].is_some(), "{stop:?}: {keys:?}");
-    (heard.len(), commits)
+    (requests.len(), commits)
 }
 
-async fn a_crash_around_any_commit_publishes_what_was_approved_under_one_key(place: Place) {
-    let (published, commits) = told(place.another().await, None).await;
+async fn a_crash_around_any_commit_publishes_the_approved_text_under_one_key(database: TestDatabase) {
+    let (published, commits) = perform_with_crash(database.another().await, None).await;
     assert_eq!(published, 1);
     assert!(commits >= 5, "{commits} commits");
     let mut repeated = 0;
     for n in 1..=commits {
-        for stop in [Fault::StopBefore(n), Fault::StopAfter(n)] {
-            let (published, _) = told(place.another().await, Some(stop)).await;
+        for stop in [CommitFault::StopBefore(n), CommitFault::StopAfter(n)] {
+            let (published, _) = perform_with_crash(database.another().await, Some(stop)).await;
             assert!((1..=2).contains(&published), "{stop:?}: {published} times");
             repeated += published - 1;
         }
@@ -77,81 +80,81 @@ async fn a_crash_around_any_commit_publishes_what_was_approved_under_one_key(pla
     assert_eq!(repeated, 1, "only the crash between the call and its record repeats it");
 }
 
-async fn a_receiver_that_fails_for_a_while_is_tried_again_under_the_same_key(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(503, "{}"), Reply::json(200, "{}")]).await;
-    start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    resume(&house.engine, "1", approve()).await.unwrap();
-    assert_eq!(standing(&house.engine).await, Standing::Running);
-    house.clock.advance(1000);
-    house.drain().await;
-    assert_eq!(completed(&house.engine).await["published"], true);
+async fn a_failed_publication_is_retried_under_the_same_key(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(503, "{}"), PeerReply::json(200, "{}")]).await;
+    start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    resume(&env.engine, "1", approve()).await.unwrap();
+    assert_eq!(status(&env.engine).await, GraphStatus::Running);
+    env.clock.advance(1000);
+    env.drain().await;
+    assert_eq!(completed(&env.engine).await["published"], true);
     let keys = peer.header("idempotency-key");
     assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
 }
 
-async fn what_the_guard_refuses_is_not_published(house: House) {
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    resume(&house.engine, "1", approve()).await.unwrap();
-    let Standing::Failed(error) = standing(&house.engine).await else { panic!("it was published") };
+async fn a_text_is_not_published_to_an_address_that_the_policy_rejects(env: TestEnv) {
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    resume(&env.engine, "1", approve()).await.unwrap();
+    let GraphStatus::Failed(error) = status(&env.engine).await else { panic!("the text was published") };
     assert_eq!(error.code, "http_refused");
-    assert!(peer.heard().is_empty());
+    assert!(peer.requests().is_empty());
 }
 
-/// What lies in the database is changed behind the engine's back, after the question and before the answer.
-async fn a_stored_question_that_was_changed_publishes_nothing(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    let handle = start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    // Both where it came from and where it was shown, so that they agree with each other.
+/// SQL changes the stored text after the interrupt opens and before the answer.
+async fn a_modified_stored_payload_is_not_published(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    let handle = start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    // The input and the payload of the interrupt change together, so that they are consistent.
     let change = "UPDATE events SET events = REPLACE(events, 'It is.', 'It is not.')";
-    house.place.execute(change).await.unwrap();
-    let house = house.reopen(open).await;
-    resume(&house.engine, "1", approve()).await.unwrap();
-    let Some(End::Failed { error, .. }) = house.run(&handle.of).await.end.clone() else {
-        panic!("{:?}", standing(&house.engine).await)
+    env.database.execute(change).await.unwrap();
+    let env = env.reopen(open).await;
+    resume(&env.engine, "1", approve()).await.unwrap();
+    let Some(RunEnd::Failed { error, .. }) = env.run(&handle.of).await.end.clone() else {
+        panic!("{:?}", status(&env.engine).await)
     };
     assert_eq!(error.code, "payload_mismatch");
-    assert!(peer.heard().is_empty());
+    assert!(peer.requests().is_empty());
 }
 
-async fn a_branch_behind_the_review_publishes_nothing(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    let handle = start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    resume(&house.engine, "1", approve()).await.unwrap();
-    let log = house.engine.events(&handle.of, 0).await.unwrap();
+async fn a_branch_after_the_review_publishes_nothing(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    let handle = start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    resume(&env.engine, "1", approve()).await.unwrap();
+    let log = env.engine.events(&handle.of, 0).await.unwrap();
     let answered = log.iter().find(|one| matches!(one.event, Event::InterruptResolved { .. })).unwrap().seq;
-    let branch = fork(&house, &handle.of, ForkMode::Branch, answered + 1).await;
-    house.drain().await;
-    let Some(End::Failed { error, .. }) = house.run(&branch).await.end.clone() else {
+    let branch = fork(&env, &handle.of, ForkMode::Branch, answered + 1).await;
+    env.drain().await;
+    let Some(RunEnd::Failed { error, .. }) = env.run(&branch).await.end.clone() else {
         panic!("the branch has not failed")
     };
     assert_eq!(error.code, "grant_not_transferable");
-    assert_eq!(peer.heard().len(), 1);
+    assert_eq!(peer.requests().len(), 1);
 }
 
-async fn a_definition_cannot_publish_without_its_review(house: House) {
+async fn a_definition_cannot_publish_without_its_review(env: TestEnv) {
     let copy = || -> Value {
         serde_json::from_str(include_str!("../../../src/engine/graphs/shipped/content-review.json")).unwrap()
     };
-    house.register(copy()).await;
+    env.register(copy()).await;
     let publish =
         copy()["nodes"].as_array().unwrap().iter().position(|node| node["id"] == "publish").unwrap();
-    for config in [json!({}), json!({"approvedBy": "check"}), json!({"approvedBy": "nothing"})] {
+    for config in [json!({}), json!({"approvedBy": "check"}), json!({"approvedBy": "unknown"})] {
         let mut wrong = copy();
         wrong["nodes"][publish]["config"] = config.clone();
-        let refused = house.engine.register(&tenant(), wrong).await;
-        let Err(Error::InvalidWorkflow(flaws)) = refused else { panic!("{config} was taken") };
+        let refused = env.engine.register(&tenant(), wrong).await;
+        let Err(Error::InvalidWorkflow(flaws)) = refused else { panic!("{config} was accepted") };
         assert!(flaws.iter().any(|flaw| flaw.to_string().contains("config.approvedBy")), "{flaws:?}");
     }
-    // Where a copy hands on another text than the reviewed one, it is found out before anything is sent.
-    let mut sly = copy();
-    sly["nodes"][publish]["inputs"]["draft"] = json!({"type": "static", "value": "Something else."});
-    house.register(sly).await;
-    start(&house.engine, json!({"draft": "It is."})).await;
-    resume(&house.engine, "1", approve()).await.unwrap();
-    let Standing::Failed(error) = standing(&house.engine).await else { panic!("it was published") };
+    // A copy that passes on another text than the reviewed one fails before a request is sent.
+    let mut changed = copy();
+    changed["nodes"][publish]["inputs"]["draft"] = json!({"type": "static", "value": "Another text."});
+    env.register(changed).await;
+    start(&env.engine, json!({"draft": "It is."})).await;
+    resume(&env.engine, "1", approve()).await.unwrap();
+    let GraphStatus::Failed(error) = status(&env.engine).await else { panic!("the text was published") };
     assert_eq!(error.code, "approval_mismatch");
 }

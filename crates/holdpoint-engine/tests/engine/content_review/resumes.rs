@@ -1,55 +1,55 @@
-//! Resumes of the graph: told twice they count once, and of two at once one is late.
+//! Resumes of the graph: a repeated resume counts once, and of two concurrent resumes one is rejected.
 
 use super::*;
 
 on_both! {
-    the_same_resume_again_comes_to_the_same,
-    a_resume_with_another_value_is_refused,
-    of_two_resumes_at_once_exactly_one_wins,
-    an_answer_that_names_its_revision_is_not_taken_for_the_next_one,
-    the_same_resume_twice_at_once_is_one,
-    a_graph_that_has_ended_takes_no_more_answers,
-    a_restart_between_any_two_steps_changes_nothing,
-    a_tenant_finds_its_own_graphs_only,
+    a_repeated_resume_returns_the_same_status,
+    a_resume_id_with_another_value_is_rejected,
+    of_two_concurrent_resumes_exactly_one_wins,
+    an_answer_for_an_older_revision_is_rejected,
+    two_identical_concurrent_resumes_count_once,
+    an_ended_graph_rejects_answers,
+    restarts_between_steps_change_nothing,
+    a_tenant_finds_only_its_own_graphs,
 }
 
-async fn the_same_resume_again_comes_to_the_same(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    resume(&house.engine, "1", revise("Again.")).await.unwrap();
-    let after = standing(&house.engine).await;
-    assert_eq!(resume(&house.engine, "1", revise("Again.")).await.unwrap(), after);
-    assert_eq!(standing(&house.engine).await, after, "it was not revised twice");
-    resume(&house.engine, "2", approve()).await.unwrap();
-    // What an earlier resume came to is known for ever, also when the graph has gone on.
-    assert_eq!(resume(&house.engine, "1", revise("Again.")).await.unwrap(), after);
-    let ended = Standing::Completed(completed(&house.engine).await);
-    assert_eq!(resume(&house.engine, "2", approve()).await.unwrap(), ended);
-    assert_eq!(peer.heard().len(), 1);
+async fn a_repeated_resume_returns_the_same_status(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    resume(&env.engine, "1", revise("Again.")).await.unwrap();
+    let after = status(&env.engine).await;
+    assert_eq!(resume(&env.engine, "1", revise("Again.")).await.unwrap(), after);
+    assert_eq!(status(&env.engine).await, after, "the text is revised once");
+    resume(&env.engine, "2", approve()).await.unwrap();
+    // The result of an earlier resume is returned after the graph has continued.
+    assert_eq!(resume(&env.engine, "1", revise("Again.")).await.unwrap(), after);
+    let ended = GraphStatus::Completed(completed(&env.engine).await);
+    assert_eq!(resume(&env.engine, "2", approve()).await.unwrap(), ended);
+    assert_eq!(peer.requests().len(), 1);
 }
 
-async fn a_resume_with_another_value_is_refused(house: House) {
-    start(&house.engine, json!({"draft": "It is."})).await;
-    resume(&house.engine, "1", revise("Again.")).await.unwrap();
-    let before = shown(&house.engine).await;
+async fn a_resume_id_with_another_value_is_rejected(env: TestEnv) {
+    start(&env.engine, json!({"draft": "It is."})).await;
+    resume(&env.engine, "1", revise("Again.")).await.unwrap();
+    let before = shown(&env.engine).await;
     for other in [revise("Once more."), approve()] {
-        let refused = resume(&house.engine, "1", other).await;
-        assert!(matches!(refused, Err(GraphError::OtherValue)), "{refused:?}");
+        let refused = resume(&env.engine, "1", other).await;
+        assert!(matches!(refused, Err(GraphError::ResumeIdReused)), "{refused:?}");
     }
-    assert_eq!(shown(&house.engine).await, before);
+    assert_eq!(shown(&env.engine).await, before);
 }
 
-async fn of_two_resumes_at_once_exactly_one_wins(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    let other = house.second_engine(open).await;
+async fn of_two_concurrent_resumes_exactly_one_wins(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    let other = env.second_engine(open).await;
     let edited = json!({"action": "approve", "draft": "It was."});
-    // Nobody carries anything out meanwhile, so that whoever is late finds the graph at work.
+    // No worker runs, so the later resume finds the graph running.
     let tenant = tenant();
     let (one, two) = tokio::join!(
-        house.engine.resume_graph(&tenant, "key", answer("one", approve())),
+        env.engine.resume_graph(&tenant, "key", answer("one", approve())),
         other.resume_graph(&tenant, "key", answer("two", edited)),
     );
     let text = match (&one, &two) {
@@ -57,82 +57,82 @@ async fn of_two_resumes_at_once_exactly_one_wins(place: Place) {
         (Err(GraphError::InFlight), Ok(_)) => "It was.",
         other => panic!("{other:?}"),
     };
-    house.drain().await;
-    assert_eq!(completed(&house.engine).await["draft"], text);
-    let [heard] = <[String; 1]>::try_from(peer.heard()).unwrap();
-    assert!(heard.contains(text), "{heard}");
+    env.drain().await;
+    assert_eq!(completed(&env.engine).await["draft"], text);
+    let [request] = <[String; 1]>::try_from(peer.requests()).unwrap();
+    assert!(request.contains(text), "{request}");
     other.close().await;
 }
 
-/// Two people look at the same text; one wants another, which is shown before the other one's yes arrives.
-async fn an_answer_that_names_its_revision_is_not_taken_for_the_next_one(house: House) {
-    start(&house.engine, json!({"draft": "It is."})).await;
+/// Two reviewers see the same revision. One requests another revision before the approval of the other arrives.
+async fn an_answer_for_an_older_revision_is_rejected(env: TestEnv) {
+    start(&env.engine, json!({"draft": "It is."})).await;
     let yes = json!({"action": "approve", "revision": 0});
-    resume(&house.engine, "ada", json!({"action": "revise", "feedback": "Again.", "revision": 0}))
+    resume(&env.engine, "ada", json!({"action": "revise", "feedback": "Again.", "revision": 0}))
         .await
         .unwrap();
-    let refused = resume(&house.engine, "bob", yes).await;
+    let refused = resume(&env.engine, "bob", yes).await;
     assert!(
         matches!(refused, Err(GraphError::Engine(Error::Refused(Refusal::InvalidRequest { .. })))),
         "{refused:?}"
     );
-    assert_eq!(shown(&house.engine).await.revision, 1);
-    resume(&house.engine, "bob again", json!({"action": "approve", "revision": 1})).await.unwrap();
-    assert_eq!(completed(&house.engine).await["published"], true);
+    assert_eq!(shown(&env.engine).await.revision, 1);
+    resume(&env.engine, "bob again", json!({"action": "approve", "revision": 1})).await.unwrap();
+    assert_eq!(completed(&env.engine).await["published"], true);
 }
 
-async fn the_same_resume_twice_at_once_is_one(house: House) {
-    start(&house.engine, json!({"draft": "It is."})).await;
-    let other = house.second_engine(|options| options).await;
+async fn two_identical_concurrent_resumes_count_once(env: TestEnv) {
+    start(&env.engine, json!({"draft": "It is."})).await;
+    let other = env.second_engine(|options| options).await;
     let tenant = tenant();
     let (one, two) = tokio::join!(
-        house.engine.resume_graph(&tenant, "key", answer("1", revise("Again."))),
+        env.engine.resume_graph(&tenant, "key", answer("1", revise("Again."))),
         other.resume_graph(&tenant, "key", answer("1", revise("Again."))),
     );
-    // Either may find that it was said before, or that it says it at the same time; nobody is turned away.
+    // Each finds the earlier resume or the concurrent one. Neither is rejected.
     let handles = [one.unwrap().0, two.unwrap().0];
     assert_eq!(handles[0], handles[1]);
-    assert_eq!(shown(&house.engine).await.revision, 1);
-    let log = house.engine.events(&handles[0].of, 0).await.unwrap();
+    assert_eq!(shown(&env.engine).await.revision, 1);
+    let log = env.engine.events(&handles[0].of, 0).await.unwrap();
     assert_eq!(log.iter().filter(|one| matches!(one.event, Event::InterruptResolved { .. })).count(), 1);
     other.close().await;
 }
 
-async fn a_graph_that_has_ended_takes_no_more_answers(house: House) {
-    start(&house.engine, json!({"draft": "It is."})).await;
-    resume(&house.engine, "1", json!({"action": "reject"})).await.unwrap();
-    let late = resume(&house.engine, "2", approve()).await;
+async fn an_ended_graph_rejects_answers(env: TestEnv) {
+    start(&env.engine, json!({"draft": "It is."})).await;
+    resume(&env.engine, "1", json!({"action": "reject"})).await.unwrap();
+    let late = resume(&env.engine, "2", approve()).await;
     assert!(matches!(late, Err(GraphError::Ended)), "{late:?}");
-    assert_eq!(completed(&house.engine).await["published"], false);
+    assert_eq!(completed(&env.engine).await["published"], false);
 }
 
-async fn a_restart_between_any_two_steps_changes_nothing(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    start(&house.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
-    let first = shown(&house.engine).await;
-    let house = house.reopen(open).await;
-    assert_eq!(shown(&house.engine).await, first);
-    resume(&house.engine, "1", revise("Again.")).await.unwrap();
-    let second = shown(&house.engine).await;
-    let house = house.reopen(open).await;
-    assert_eq!(shown(&house.engine).await, second);
-    // The answer is on record, and nobody has carried it out yet.
-    house.engine.resume_graph(&tenant(), "key", answer("2", approve())).await.unwrap();
-    assert_eq!(standing(&house.engine).await, Standing::Running);
-    assert!(peer.heard().is_empty());
-    let house = house.reopen(open).await;
-    house.drain().await;
-    assert_eq!(completed(&house.engine).await["draft"], second.draft);
-    let house = house.reopen(open).await;
-    house.drain().await;
-    assert_eq!(peer.heard().len(), 1);
+async fn restarts_between_steps_change_nothing(database: TestDatabase) {
+    let env = TestEnv::with(database, open).await;
+    let peer = Peer::with_replies([PeerReply::json(200, "{}")]).await;
+    start(&env.engine, json!({"draft": "It is.", "publishUrl": peer.url("/")})).await;
+    let first = shown(&env.engine).await;
+    let env = env.reopen(open).await;
+    assert_eq!(shown(&env.engine).await, first);
+    resume(&env.engine, "1", revise("Again.")).await.unwrap();
+    let second = shown(&env.engine).await;
+    let env = env.reopen(open).await;
+    assert_eq!(shown(&env.engine).await, second);
+    // The answer is recorded and not yet carried out.
+    env.engine.resume_graph(&tenant(), "key", answer("2", approve())).await.unwrap();
+    assert_eq!(status(&env.engine).await, GraphStatus::Running);
+    assert!(peer.requests().is_empty());
+    let env = env.reopen(open).await;
+    env.drain().await;
+    assert_eq!(completed(&env.engine).await["draft"], second.draft);
+    let env = env.reopen(open).await;
+    env.drain().await;
+    assert_eq!(peer.requests().len(), 1);
 }
 
-async fn a_tenant_finds_its_own_graphs_only(house: House) {
-    start(&house.engine, json!({"draft": "It is."})).await;
+async fn a_tenant_finds_only_its_own_graphs(env: TestEnv) {
+    start(&env.engine, json!({"draft": "It is."})).await;
     let other = TenantId::parse("other").unwrap();
-    let refused = house.engine.resume_graph(&other, "key", answer("1", approve())).await;
-    assert!(matches!(refused, Err(GraphError::NoState)), "{refused:?}");
-    assert_eq!(shown(&house.engine).await.revision, 0);
+    let refused = env.engine.resume_graph(&other, "key", answer("1", approve())).await;
+    assert!(matches!(refused, Err(GraphError::UnknownStateKey)), "{refused:?}");
+    assert_eq!(shown(&env.engine).await.revision, 0);
 }

@@ -1,36 +1,36 @@
-//! Best effort: every event is tried once, for those whom it concerns, and never again.
+//! Best-effort webhooks: each matching event is sent once and not retried.
 
 use holdpoint_engine::core::webhook::{AttemptOutcome, DeliveryState};
 use holdpoint_engine::core::{ForkMode, Timestamp};
 use holdpoint_engine::{ForkRequest, Overlay, sign};
 
-use super::{Post, bodies, ok, types};
-use crate::house::{NOON, accept, tenant};
-use crate::peer::{Peer, Reply};
-use crate::place::{Place, on_both};
+use super::{WebhookEnv, bodies, ok, types};
+use crate::peer::{Peer, PeerReply};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{NOON, accept, tenant};
 
 on_both! {
     an_event_is_sent_once_and_signed,
-    what_fails_is_not_repeated_unless_somebody_replays_it,
+    a_failed_delivery_is_repeated_only_by_a_replay,
     a_redirect_is_a_failure_and_not_followed,
-    only_wanted_events_of_runs_with_a_wanted_tag_are_sent,
-    what_finds_no_room_is_dropped_and_counted,
-    a_paused_subscription_hears_nothing,
-    a_copy_that_repeats_tells_nobody_and_a_branch_tells_what_is_new,
+    only_subscribed_events_of_runs_with_a_matching_tag_are_sent,
+    events_over_the_queue_limit_are_dropped_and_counted,
+    a_paused_webhook_receives_nothing,
+    a_replay_sends_nothing_and_a_branch_sends_new_events,
 }
 
-async fn an_event_is_sent_once_and_signed(mut post: Post) {
-    let peer = Peer::saying([ok()]).await;
+async fn an_event_is_sent_once_and_signed(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([ok()]).await;
     let events = ["run.completed".to_owned()];
     let new = holdpoint_engine::NewWebhook::new(tenant(), peer.url("/hook?x=1"), events);
-    let (hook, secret) = post.house.engine.add_webhook(new).await.unwrap();
-    let of = post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 0);
-    post.house.answer(&of, "gate", accept()).await.unwrap();
-    assert_eq!(post.deliver().await, 1);
-    assert_eq!(post.deliver().await, 0);
-    assert_eq!(peer.heard().len(), 1);
-    let body = peer.heard()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
+    let (hook, secret) = hooks.env.engine.add_webhook(new).await.unwrap();
+    let of = hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 0);
+    hooks.env.answer(&of, "gate", accept()).await.unwrap();
+    assert_eq!(hooks.deliver().await, 1);
+    assert_eq!(hooks.deliver().await, 0);
+    assert_eq!(peer.requests().len(), 1);
+    let body = peer.requests()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
     let at = NOON / 1000;
     let signature = sign(&secret, at, body.as_bytes());
     for family in ["X-openwop-", "OpenWOP-"] {
@@ -40,95 +40,96 @@ async fn an_event_is_sent_once_and_signed(mut post: Post) {
         assert_eq!(one("Timestamp"), at.to_string());
         assert_eq!(one("Signature"), signature);
         assert_eq!(one("Signature-Algorithm"), "v1");
-        assert_eq!(one("Delivery-Id"), "", "that is for those who may hear it twice");
+        assert_eq!(one("Delivery-Id"), "", "a best-effort delivery has no id");
     }
     assert_eq!(peer.header("content-type")[0].as_deref(), Some("application/json"));
     assert!(peer.header("user-agent")[0].clone().unwrap().starts_with("openwop-webhook-dispatcher/"));
-    assert!(peer.heard()[0].starts_with("POST /hook?x=1 HTTP/1.1\r\n"));
+    assert!(peer.requests()[0].starts_with("POST /hook?x=1 HTTP/1.1\r\n"));
     assert_eq!(bodies(&peer)[0]["runId"], of.run.as_str());
-    assert_eq!(post.states(&hook).await, [DeliveryState::Delivered]);
-    let attempts = post.attempts(&hook).await;
+    assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered]);
+    let attempts = hooks.attempts(&hook).await;
     assert_eq!((attempts[0].status, attempts[0].outcome), (Some(200), AttemptOutcome::Delivered));
     assert_eq!(attempts[0].at, Timestamp(NOON));
 }
 
-async fn what_fails_is_not_repeated_unless_somebody_replays_it(mut post: Post) {
-    let peer = Peer::saying([Reply::json(503, "{}"), ok()]).await;
-    let hook = post.hook(&peer, &["run.started"], |_| ()).await;
-    post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 1);
-    post.house.clock.advance(86_400_000);
-    assert_eq!(post.deliver().await, 0);
-    assert_eq!(peer.heard().len(), 1);
-    assert_eq!(post.states(&hook).await, [DeliveryState::Dropped]);
-    let attempt = &post.attempts(&hook).await[0];
+async fn a_failed_delivery_is_repeated_only_by_a_replay(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([PeerReply::json(503, "{}"), ok()]).await;
+    let hook = hooks.subscribe(&peer, &["run.started"], |_| ()).await;
+    hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 1);
+    hooks.env.clock.advance(86_400_000);
+    assert_eq!(hooks.deliver().await, 0);
+    assert_eq!(peer.requests().len(), 1);
+    assert_eq!(hooks.states(&hook).await, [DeliveryState::Dropped]);
+    let attempt = &hooks.attempts(&hook).await[0];
     assert_eq!((attempt.status, attempt.outcome), (Some(503), AttemptOutcome::Failed));
     assert_eq!(attempt.error.as_deref(), Some("answered 503"));
-    let delivery = &post.deliveries(&hook).await[0];
-    post.house.engine.replay_delivery(&tenant(), &hook.id, &delivery.id, None).await.unwrap();
-    assert_eq!(post.deliver().await, 1);
-    assert_eq!(post.states(&hook).await, [DeliveryState::Delivered]);
+    let delivery = &hooks.deliveries(&hook).await[0];
+    hooks.env.engine.replay_delivery(&tenant(), &hook.id, &delivery.id, None).await.unwrap();
+    assert_eq!(hooks.deliver().await, 1);
+    assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered]);
 }
 
-async fn a_redirect_is_a_failure_and_not_followed(mut post: Post) {
-    let there = Peer::saying([ok()]).await;
-    let moved = format!("HTTP/1.1 302 X\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", there.url("/"));
-    let peer = Peer::saying([Reply::Say(moved)]).await;
-    let hook = post.hook(&peer, &["run.started"], |_| ()).await;
-    post.house.start("gated").await;
-    post.deliver().await;
-    assert_eq!(there.heard().len(), 0);
-    assert_eq!(post.attempts(&hook).await[0].status, Some(302));
-    assert_eq!(post.states(&hook).await, [DeliveryState::Dropped]);
+async fn a_redirect_is_a_failure_and_not_followed(mut hooks: WebhookEnv) {
+    let target = Peer::with_replies([ok()]).await;
+    let moved = format!("HTTP/1.1 302 X\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", target.url("/"));
+    let peer = Peer::with_replies([PeerReply::Say(moved)]).await;
+    let hook = hooks.subscribe(&peer, &["run.started"], |_| ()).await;
+    hooks.env.start("gated").await;
+    hooks.deliver().await;
+    assert_eq!(target.requests().len(), 0);
+    assert_eq!(hooks.attempts(&hook).await[0].status, Some(302));
+    assert_eq!(hooks.states(&hook).await, [DeliveryState::Dropped]);
 }
 
-async fn only_wanted_events_of_runs_with_a_wanted_tag_are_sent(mut post: Post) {
-    let peer = Peer::saying([ok()]).await;
-    let wanted = ["run.started", "approval.requested"];
-    post.hook(&peer, &wanted, |new| new.filter.tags = vec!["a".to_owned(), "b".to_owned()]).await;
+async fn only_subscribed_events_of_runs_with_a_matching_tag_are_sent(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([ok()]).await;
+    let events = ["run.started", "approval.requested"];
+    hooks.subscribe(&peer, &events, |new| new.filter.tags = vec!["a".to_owned(), "b".to_owned()]).await;
     for tags in [&[][..], &["c"], &["c", "b"]] {
-        post.tagged(tags).await;
+        hooks.start_tagged(tags).await;
     }
-    assert_eq!(post.deliver().await, 2);
-    let mut heard = types(&peer);
-    heard.sort();
-    assert_eq!(heard, ["approval.requested", "run.started"]);
+    assert_eq!(hooks.deliver().await, 2);
+    let mut received = types(&peer);
+    received.sort();
+    assert_eq!(received, ["approval.requested", "run.started"]);
 }
 
-async fn what_finds_no_room_is_dropped_and_counted(place: Place) {
-    let mut post = Post::with(place, |settings| super::WebhookSettings { queue_max: 2, ..settings }).await;
-    let peer = Peer::saying([ok()]).await;
-    let hook = post.hook(&peer, &["run.started"], |_| ()).await;
+async fn events_over_the_queue_limit_are_dropped_and_counted(database: TestDatabase) {
+    let mut hooks =
+        WebhookEnv::with(database, |settings| super::WebhookSettings { queue_max: 2, ..settings }).await;
+    let peer = Peer::with_replies([ok()]).await;
+    let hook = hooks.subscribe(&peer, &["run.started"], |_| ()).await;
     for _ in 0..5 {
-        post.house.start("gated").await;
+        hooks.env.start("gated").await;
     }
-    assert_eq!(post.deliver().await, 2);
-    let dropped: Vec<_> = post.attempts(&hook).await;
+    assert_eq!(hooks.deliver().await, 2);
+    let dropped: Vec<_> = hooks.attempts(&hook).await;
     let dropped = dropped.iter().find(|attempt| attempt.outcome == AttemptOutcome::Dropped).unwrap();
     assert_eq!((dropped.times, dropped.delivery.clone()), (3, None));
 }
 
-async fn a_paused_subscription_hears_nothing(mut post: Post) {
-    let peer = Peer::saying([ok()]).await;
-    let hook = post.hook(&peer, &["run.started"], |_| ()).await;
-    post.house.start("gated").await;
-    post.house.engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
-    post.deliver().await;
-    post.house.start("gated").await;
-    post.deliver().await;
-    assert_eq!(peer.heard().len(), 0, "neither what was waiting nor what came later");
-    post.house.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
-    post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 1);
+async fn a_paused_webhook_receives_nothing(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([ok()]).await;
+    let hook = hooks.subscribe(&peer, &["run.started"], |_| ()).await;
+    hooks.env.start("gated").await;
+    hooks.env.engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
+    hooks.deliver().await;
+    hooks.env.start("gated").await;
+    hooks.deliver().await;
+    assert_eq!(peer.requests().len(), 0, "neither the waiting event nor a later one is sent");
+    hooks.env.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
+    hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 1);
 }
 
-async fn a_copy_that_repeats_tells_nobody_and_a_branch_tells_what_is_new(mut post: Post) {
-    let peer = Peer::saying([ok()]).await;
-    let of = post.house.start("gated").await;
-    post.house.answer(&of, "gate", accept()).await.unwrap();
+async fn a_replay_sends_nothing_and_a_branch_sends_new_events(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([ok()]).await;
+    let of = hooks.env.start("gated").await;
+    hooks.env.answer(&of, "gate", accept()).await.unwrap();
     let events = ["run.started", "run.completed", "interrupt.requested"];
-    post.hook(&peer, &events, |_| ()).await;
-    post.hook(&peer, &events, super::durably).await;
+    hooks.subscribe(&peer, &events, |_| ()).await;
+    hooks.subscribe(&peer, &events, super::durably).await;
     let fork = |mode, from_seq| ForkRequest {
         by: "forker".to_owned(),
         credential: None,
@@ -137,11 +138,11 @@ async fn a_copy_that_repeats_tells_nobody_and_a_branch_tells_what_is_new(mut pos
         overlay: Overlay::default(),
         once: None,
     };
-    post.house.engine.fork(&of, fork(ForkMode::Replay, 0)).await.unwrap();
-    assert_eq!(post.deliver().await, 0);
-    let asked = post.house.run(&of).await.seq;
-    let copy = post.house.engine.fork(&of, fork(ForkMode::Branch, asked - 1)).await.unwrap();
+    hooks.env.engine.fork(&of, fork(ForkMode::Replay, 0)).await.unwrap();
+    assert_eq!(hooks.deliver().await, 0);
+    let asked = hooks.env.run(&of).await.seq;
+    let copy = hooks.env.engine.fork(&of, fork(ForkMode::Branch, asked - 1)).await.unwrap();
     assert_eq!(copy.status().as_str(), "completed");
-    assert_eq!(post.deliver().await, 2, "the end, which was cut off, for both");
+    assert_eq!(hooks.deliver().await, 2, "the end of the run for both webhooks");
     assert!(types(&peer).iter().all(|kind| kind == "run.completed"));
 }

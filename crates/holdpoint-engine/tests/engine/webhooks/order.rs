@@ -1,4 +1,4 @@
-//! Who waits for whom: the events of a run for each other, and nobody for somebody else's subscriber.
+//! The order of deliveries: the events of a run wait for each other, and subscribers do not delay each other.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use holdpoint_engine::core::webhook::{Backoff, DeliveryState, RetryPolicy};
 use holdpoint_engine::{NewWebhook, WebhookSettings};
 use tokio::sync::{Notify, watch};
 
-use super::{Post, courier, durably, ok, types};
-use crate::house::{accept, tenant};
-use crate::peer::{Peer, Reply};
-use crate::place::{Place, on_both};
+use super::{WebhookEnv, courier, durably, ok, types};
+use crate::peer::{Peer, PeerReply};
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::{accept, tenant};
 
 on_both! {
-    the_events_of_a_run_come_one_after_the_other,
-    without_order_nothing_waits_for_what_failed,
-    nobody_waits_for_a_slow_or_dead_subscriber,
-    nothing_is_under_way_when_a_subscription_is_removed,
-    a_courier_that_is_told_to_stop_gives_back_what_it_has_not_begun,
+    the_events_of_a_run_are_delivered_in_order,
+    unordered_deliveries_do_not_wait_for_a_failed_one,
+    a_slow_subscriber_does_not_delay_others,
+    removing_a_webhook_stops_its_attempts,
+    a_stopped_courier_returns_the_deliveries_that_it_has_not_started,
 }
 
 const EVENTS: [&str; 3] = ["run.started", "approval.requested", "run.completed"];
@@ -26,17 +26,17 @@ fn retrying(new: &mut NewWebhook) {
     new.retry = RetryPolicy { max_attempts: 3, backoff: Backoff::Fixed, base_ms: 1000, max_ms: 1000 };
 }
 
-async fn the_events_of_a_run_come_one_after_the_other(mut post: Post) {
-    let peer = Peer::saying([Reply::json(500, "{}"), ok()]).await;
-    let hook = post.hook(&peer, &EVENTS, retrying).await;
-    let of = post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 1, "what comes behind waits");
-    post.house.answer(&of, "gate", accept()).await.unwrap();
-    assert_eq!(post.deliver().await, 0, "what is new too");
-    let other = post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 2, "but not the events of another run");
-    post.house.clock.advance(1000);
-    assert_eq!(post.deliver().await, 3);
+async fn the_events_of_a_run_are_delivered_in_order(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([PeerReply::json(500, "{}"), ok()]).await;
+    let hook = hooks.subscribe(&peer, &EVENTS, retrying).await;
+    let of = hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 1, "later events wait");
+    hooks.env.answer(&of, "gate", accept()).await.unwrap();
+    assert_eq!(hooks.deliver().await, 0, "new events wait too");
+    let other = hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 2, "events of another run do not wait");
+    hooks.env.clock.advance(1000);
+    assert_eq!(hooks.deliver().await, 3);
     let bodies = super::bodies(&peer);
     let of_run = |run: &str| -> Vec<String> {
         let own = bodies.iter().filter(|body| body["runId"] == run);
@@ -47,90 +47,90 @@ async fn the_events_of_a_run_come_one_after_the_other(mut post: Post) {
         ["run.started", "run.started", "approval.requested", "run.completed"]
     );
     assert_eq!(of_run(other.run.as_str()), EVENTS[..2]);
-    assert_eq!(post.states(&hook).await, [DeliveryState::Delivered; 5]);
+    assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered; 5]);
 }
 
-async fn without_order_nothing_waits_for_what_failed(mut post: Post) {
-    let peer = Peer::saying([Reply::json(500, "{}"), ok()]).await;
+async fn unordered_deliveries_do_not_wait_for_a_failed_one(mut hooks: WebhookEnv) {
+    let peer = Peer::with_replies([PeerReply::json(500, "{}"), ok()]).await;
     let unordered = |new: &mut NewWebhook| {
         retrying(new);
         new.ordered = false;
     };
-    post.hook(&peer, &EVENTS, unordered).await;
-    post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 2);
-    post.house.clock.advance(1000);
-    assert_eq!(post.deliver().await, 1);
+    hooks.subscribe(&peer, &EVENTS, unordered).await;
+    hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 2);
+    hooks.env.clock.advance(1000);
+    assert_eq!(hooks.deliver().await, 1);
     assert_eq!(types(&peer).len(), 3);
 }
 
-async fn nobody_waits_for_a_slow_or_dead_subscriber(post: Post) {
-    let told = Arc::new(Notify::new());
-    let slow = Peer::saying([Reply::When(told.clone(), String::new())]).await;
-    let good = Peer::saying([ok()]).await;
+async fn a_slow_subscriber_does_not_delay_others(hooks: WebhookEnv) {
+    let release = Arc::new(Notify::new());
+    let slow = Peer::with_replies([PeerReply::When(release.clone(), String::new())]).await;
+    let good = Peer::with_replies([ok()]).await;
     for shape in [durably as fn(&mut NewWebhook), |_| ()] {
-        post.hook(&slow, &["run.started"], shape).await;
-        post.hook(&good, &["run.started"], shape).await;
+        hooks.subscribe(&slow, &["run.started"], shape).await;
+        hooks.subscribe(&good, &["run.started"], shape).await;
     }
     let (stop, stopping) = watch::channel(false);
-    let Post { courier, house } = post;
+    let WebhookEnv { courier, env } = hooks;
     let courier = tokio::spawn(courier.run(stopping));
     for _ in 0..30 {
-        house.start("gated").await;
+        env.start("gated").await;
     }
-    // All of these are heard while every attempt at the slow one is still waiting for its answer.
-    good.heard_times(60).await;
-    slow.heard_times(8).await;
-    assert_eq!(slow.heard().len(), 8, "no more than four at a time for each");
-    house.clock.advance(60_000);
+    // These requests arrive while every attempt at the slow subscriber waits for its response.
+    good.wait_for_requests(60).await;
+    slow.wait_for_requests(8).await;
+    assert_eq!(slow.requests().len(), 8, "at most four concurrent attempts for each webhook");
+    env.clock.advance(60_000);
     stop.send_replace(true);
-    told.notify_waiters();
+    release.notify_waiters();
     courier.await.unwrap();
 }
 
-async fn nothing_is_under_way_when_a_subscription_is_removed(post: Post) {
-    let peer = Peer::saying([Reply::Hang(String::new())]).await;
+async fn removing_a_webhook_stops_its_attempts(hooks: WebhookEnv) {
+    let peer = Peer::with_replies([PeerReply::Hang(String::new())]).await;
     for shape in [durably as fn(&mut NewWebhook), |_| ()] {
-        let hook = post.hook(&peer, &["run.started"], shape).await;
+        let hook = hooks.subscribe(&peer, &["run.started"], shape).await;
         let (stop, stopping) = watch::channel(false);
-        let courier = tokio::spawn(courier(&post.house.engine).run(stopping));
-        let before = peer.heard().len();
+        let courier = tokio::spawn(courier(&hooks.env.engine).run(stopping));
+        let before = peer.requests().len();
         for _ in 0..6 {
-            post.house.start("gated").await;
+            hooks.env.start("gated").await;
         }
-        peer.heard_times(before + 4).await;
-        assert!(post.house.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
+        peer.wait_for_requests(before + 4).await;
+        assert!(hooks.env.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
         stop.send_replace(true);
         courier.await.unwrap();
-        assert_eq!(peer.heard().len(), before + 4);
-        let states = post.states(&hook).await;
+        assert_eq!(peer.requests().len(), before + 4);
+        let states = hooks.states(&hook).await;
         assert!(states.iter().all(|state| *state == DeliveryState::Dropped), "{states:?}");
     }
 }
 
-async fn a_courier_that_is_told_to_stop_gives_back_what_it_has_not_begun(place: Place) {
+async fn a_stopped_courier_returns_the_deliveries_that_it_has_not_started(database: TestDatabase) {
     let settings = |settings| WebhookSettings { per_subscription: 1, ..settings };
-    let post = Post::with(place, settings).await;
-    let told = Arc::new(Notify::new());
+    let hooks = WebhookEnv::with(database, settings).await;
+    let release = Arc::new(Notify::new());
     let answer = "HTTP/1.1 200 X\r\ncontent-length: 0\r\n\r\n".to_owned();
-    let peer = Peer::saying([Reply::When(told.clone(), answer), ok()]).await;
-    let hook = post.hook(&peer, &["run.started"], durably).await;
+    let peer = Peer::with_replies([PeerReply::When(release.clone(), answer), ok()]).await;
+    let hook = hooks.subscribe(&peer, &["run.started"], durably).await;
     for _ in 0..3 {
-        post.house.start("gated").await;
+        hooks.env.start("gated").await;
     }
     let (stop, stopping) = watch::channel(false);
-    let Post { courier, house } = post;
+    let WebhookEnv { courier, env } = hooks;
     let running = tokio::spawn(courier.run(stopping));
-    peer.heard_times(1).await;
+    peer.wait_for_requests(1).await;
     stop.send_replace(true);
-    told.notify_one();
+    release.notify_one();
     running.await.unwrap();
-    let mut post = Post { courier: super::courier(&house.engine), house };
-    assert_eq!(peer.heard().len(), 1);
-    let mut states = post.states(&hook).await;
+    let mut hooks = WebhookEnv { courier: super::courier(&env.engine), env };
+    assert_eq!(peer.requests().len(), 1);
+    let mut states = hooks.states(&hook).await;
     states.sort_by_key(|state| state.as_str());
     let queued = DeliveryState::Queued;
     assert_eq!(states, [DeliveryState::Delivered, queued, queued]);
-    assert_eq!(post.deliver().await, 2, "at once, without waiting for a lease");
-    assert_eq!(peer.heard().len(), 3);
+    assert_eq!(hooks.deliver().await, 2, "at once, before the lease expires");
+    assert_eq!(peer.requests().len(), 3);
 }

@@ -1,13 +1,13 @@
-//! A webhook has two secrets during the overlap of a rotation, and one before and after it.
+//! Rotation of webhook secrets: two secrets sign during the overlap, one before and after it.
 
 use holdpoint_engine::core::Timestamp;
 use holdpoint_engine::core::webhook::ChangeReason;
 use holdpoint_engine::{Error, Webhook, fingerprint, sign};
 
-use super::{Post, durably, ok};
-use crate::house::{NOON, tenant};
+use super::{WebhookEnv, durably, ok};
 use crate::peer::Peer;
-use crate::place::on_both;
+use crate::test_database::on_both;
+use crate::test_env::{NOON, tenant};
 
 on_both! {
     both_secrets_sign_during_the_overlap_and_the_new_one_afterwards,
@@ -19,33 +19,33 @@ on_both! {
 const OVERLAP_MS: u64 = 60_000;
 
 /// A webhook, its first secret and its receiver.
-struct Subscribed {
+struct Subscription {
     hook: Webhook,
     secret: String,
     peer: Peer,
 }
 
-impl Post {
-    async fn subscribed(&self) -> Subscribed {
-        let peer = Peer::saying([ok()]).await;
+impl WebhookEnv {
+    async fn subscribe_durably(&self) -> Subscription {
+        let peer = Peer::with_replies([ok()]).await;
         let mut new =
             holdpoint_engine::NewWebhook::new(tenant(), peer.url("/hook"), ["run.started".to_owned()]);
         durably(&mut new);
-        let (hook, secret) = self.house.engine.add_webhook(new).await.unwrap();
-        Subscribed { hook, secret, peer }
+        let (hook, secret) = self.env.engine.add_webhook(new).await.unwrap();
+        Subscription { hook, secret, peer }
     }
 
     async fn rotate(&self, hook: &Webhook, overlap_ms: u64) -> (Webhook, String) {
-        self.house.engine.rotate_webhook_secret(&tenant(), &hook.id, overlap_ms, None).await.unwrap()
+        self.env.engine.rotate_webhook_secret(&tenant(), &hook.id, overlap_ms, None).await.unwrap()
     }
 
-    /// Delivers one event and checks which secrets signed it: in the header of the protocol, and in the additional one.
-    async fn assert_signed(&mut self, one: &Subscribed, secret: &str, next: Option<&str>) {
-        self.house.start("gated").await;
+    /// Sends one delivery and checks both signatures: that of the protocol header and that of the additional header.
+    async fn assert_signed(&mut self, one: &Subscription, secret: &str, next: Option<&str>) {
+        self.env.start("gated").await;
         assert_eq!(self.deliver().await, 1);
-        let request = one.peer.heard().pop().unwrap();
+        let request = one.peer.requests().pop().unwrap();
         let body = request.split_once("\r\n\r\n").unwrap().1.to_owned();
-        let at = self.house.clock.now().0 / 1000;
+        let at = self.env.clock.now().0 / 1000;
         let expected = |secret: &str| sign(secret, at, body.as_bytes());
         for family in ["X-openwop-", "OpenWOP-"] {
             let header = |name: &str| one.peer.header(&format!("{family}{name}")).pop().flatten();
@@ -55,46 +55,46 @@ impl Post {
     }
 }
 
-async fn both_secrets_sign_during_the_overlap_and_the_new_one_afterwards(mut post: Post) {
-    let one = post.subscribed().await;
-    post.assert_signed(&one, &one.secret, None).await;
-    let (rotated, second) = post.rotate(&one.hook, OVERLAP_MS).await;
+async fn both_secrets_sign_during_the_overlap_and_the_new_one_afterwards(mut hooks: WebhookEnv) {
+    let one = hooks.subscribe_durably().await;
+    hooks.assert_signed(&one, &one.secret, None).await;
+    let (rotated, second) = hooks.rotate(&one.hook, OVERLAP_MS).await;
     assert_ne!(second, one.secret);
     assert_eq!(rotated.fingerprint, fingerprint(&second));
     let old = rotated.old_secret.as_ref().unwrap();
     assert_eq!((&old.fingerprint, old.until), (&one.hook.fingerprint, Timestamp(NOON + 60_000)));
-    assert_eq!(post.house.engine.webhook(&tenant(), &one.hook.id).await.unwrap(), rotated);
-    post.assert_signed(&one, &one.secret, Some(&second)).await;
-    post.house.clock.advance(59_999);
-    post.assert_signed(&one, &one.secret, Some(&second)).await;
-    post.house.clock.advance(1);
-    post.assert_signed(&one, &second, None).await;
-    let changes = post.house.engine.webhook_changes(&tenant(), &one.hook.id, 0, 10).await.unwrap();
+    assert_eq!(hooks.env.engine.webhook(&tenant(), &one.hook.id).await.unwrap(), rotated);
+    hooks.assert_signed(&one, &one.secret, Some(&second)).await;
+    hooks.env.clock.advance(59_999);
+    hooks.assert_signed(&one, &one.secret, Some(&second)).await;
+    hooks.env.clock.advance(1);
+    hooks.assert_signed(&one, &second, None).await;
+    let changes = hooks.env.engine.webhook_changes(&tenant(), &one.hook.id, 0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|one| one.reason).collect::<Vec<_>>(), [ChangeReason::SecretRotated]);
-    let unknown = post.house.engine.rotate_webhook_secret(&tenant(), "wh_none", OVERLAP_MS, None).await;
+    let unknown = hooks.env.engine.rotate_webhook_secret(&tenant(), "wh_none", OVERLAP_MS, None).await;
     assert!(matches!(unknown, Err(Error::NotFound(_))), "{unknown:?}");
 }
 
-async fn a_second_rotation_ends_the_oldest_secret(mut post: Post) {
-    let one = post.subscribed().await;
-    let (_, second) = post.rotate(&one.hook, OVERLAP_MS).await;
-    let (rotated, third) = post.rotate(&one.hook, OVERLAP_MS).await;
+async fn a_second_rotation_ends_the_oldest_secret(mut hooks: WebhookEnv) {
+    let one = hooks.subscribe_durably().await;
+    let (_, second) = hooks.rotate(&one.hook, OVERLAP_MS).await;
+    let (rotated, third) = hooks.rotate(&one.hook, OVERLAP_MS).await;
     assert_eq!(rotated.old_secret.unwrap().fingerprint, fingerprint(&second));
-    post.assert_signed(&one, &second, Some(&third)).await;
+    hooks.assert_signed(&one, &second, Some(&third)).await;
 }
 
-async fn a_rotation_without_overlap_ends_the_old_secret_at_once(mut post: Post) {
-    let one = post.subscribed().await;
-    let (rotated, second) = post.rotate(&one.hook, 0).await;
+async fn a_rotation_without_overlap_ends_the_old_secret_at_once(mut hooks: WebhookEnv) {
+    let one = hooks.subscribe_durably().await;
+    let (rotated, second) = hooks.rotate(&one.hook, 0).await;
     assert_eq!(rotated.old_secret, None);
-    post.assert_signed(&one, &second, None).await;
+    hooks.assert_signed(&one, &second, None).await;
 }
 
-async fn old_secrets_are_stored_sealed_and_erased_after_the_overlap(post: Post) {
-    let one = post.subscribed().await;
-    let (_, second) = post.rotate(&one.hook, OVERLAP_MS).await;
+async fn old_secrets_are_stored_sealed_and_erased_after_the_overlap(hooks: WebhookEnv) {
+    let one = hooks.subscribe_durably().await;
+    let (_, second) = hooks.rotate(&one.hook, OVERLAP_MS).await;
     let stored = async || {
-        let rows = post.house.place.read("SELECT * FROM webhooks").await;
+        let rows = hooks.env.database.read("SELECT * FROM webhooks").await;
         rows[0]
             .iter()
             .map(|(name, value)| (name.clone(), value.clone().unwrap_or_default()))
@@ -109,11 +109,11 @@ async fn old_secrets_are_stored_sealed_and_erased_after_the_overlap(post: Post) 
     for secret in [&one.secret, &second] {
         assert!(row.iter().all(|(_, value)| !value.contains(secret.as_str())), "secrets are sealed");
     }
-    post.house.clock.advance(59_999);
-    post.house.engine.worker().tidy().await;
+    hooks.env.clock.advance(59_999);
+    hooks.env.engine.worker().tidy().await;
     assert_eq!(old(&stored().await), kept);
-    post.house.clock.advance(1);
-    post.house.engine.worker().tidy().await;
+    hooks.env.clock.advance(1);
+    hooks.env.engine.worker().tidy().await;
     let kept: Vec<String> = old(&stored().await);
     assert!(kept.len() == 3 && kept.iter().all(String::is_empty), "{kept:?}");
 }

@@ -1,13 +1,13 @@
-//! A webhook of a database that was written before webhooks had owners. It works, and depends on no key.
+//! A webhook stored by a version without owners: it is delivered and depends on no key.
 
 use holdpoint_engine::core::webhook::SubscriptionState;
 use holdpoint_engine::{WebhookOwner, sign};
 
-use super::{Post, ok};
-use crate::house::tenant;
+use super::{WebhookEnv, ok};
 use crate::peer::Peer;
-use crate::place::{Place, on_both};
 use crate::stored_before_grants::schema;
+use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::tenant;
 
 on_both! {
     a_stored_webhook_has_no_owner_and_is_delivered,
@@ -19,9 +19,9 @@ const SECRET: &str = "abbd1d2d9a84b6b98099a672ec467a93c434cb21112f12320a524df37f
 const SEALED: &str = "s1.qGx+ZL87BTY9OIlJgvDZemafICqjNFvxfmXuWr0FKA2sQHKogeN8myPylcpycVYoREhlWlAskibhUFbYmvKtfRpi/\
     etqGf8Ijsyu32yBzfolqL1ej3iDKGd7etc";
 
-async fn a_stored_webhook_has_no_owner_and_is_delivered(place: Place) {
-    let peer = Peer::saying([ok()]).await;
-    place.execute(&schema(&place, 17)).await.unwrap();
+async fn a_stored_webhook_has_no_owner_and_is_delivered(database: TestDatabase) {
+    let peer = Peer::with_replies([ok()]).await;
+    database.execute(&schema(&database, 17)).await.unwrap();
     let url = peer.url("/hook");
     let rows = format!(
         "INSERT INTO webhooks (tenant_id, webhook_id, url, events, tags, mode, ordered, retry, secret, fingerprint, state,
@@ -34,18 +34,18 @@ async fn a_stored_webhook_has_no_owner_and_is_delivered(place: Place) {
         tenant(),
         (1..=17).map(|version| format!("({version})")).collect::<Vec<_>>().join(", ")
     );
-    place.execute(&rows).await.unwrap();
-    let mut post = Post::with(place, |settings| settings).await;
-    let hook = post.house.engine.webhook(&tenant(), WEBHOOK).await.unwrap();
+    database.execute(&rows).await.unwrap();
+    let mut hooks = WebhookEnv::with(database, |settings| settings).await;
+    let hook = hooks.env.engine.webhook(&tenant(), WEBHOOK).await.unwrap();
     assert_eq!((hook.state, &hook.owner, hook.reason), (SubscriptionState::Active, &None, None));
     assert_eq!(hook.old_secret, None);
-    post.house.start("gated").await;
-    assert_eq!(post.deliver().await, 1);
-    let body = peer.heard()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
-    let at = post.house.clock.now().0 / 1000;
+    hooks.env.start("gated").await;
+    assert_eq!(hooks.deliver().await, 1);
+    let body = peer.requests()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
+    let at = hooks.env.clock.now().0 / 1000;
     let signature = peer.header("X-openwop-Signature").pop().flatten();
     assert_eq!(signature, Some(sign(SECRET, at, body.as_bytes())));
-    let engine = &post.house.engine;
+    let engine = &hooks.env.engine;
     engine.pause_webhook(&tenant(), WEBHOOK, None).await.unwrap();
     let owner = WebhookOwner { principal: "ann".into(), key_id: "key_ann".into(), lineage: "key_ann".into() };
     let resumed = engine.resume_webhook(&tenant(), WEBHOOK, Some(owner.clone()), None).await.unwrap();

@@ -1,4 +1,4 @@
-"""Lets in whoever brings the token of the environment."""
+"""Accepts requests with the token from the environment."""
 
 import os
 import secrets
@@ -13,5 +13,5 @@ async def authenticate(headers: dict) -> dict:
     given = headers.get(b"authorization", b"")
     expected = f"Bearer {os.environ['GRAPHS_TOKEN']}".encode()
     if not secrets.compare_digest(given, expected):
-        raise Auth.exceptions.HTTPException(status_code=401, detail="who are you?")
+        raise Auth.exceptions.HTTPException(status_code=401, detail="invalid token")
     return {"identity": "holdpoint", "is_authenticated": True}

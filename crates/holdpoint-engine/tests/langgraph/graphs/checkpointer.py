@@ -1,4 +1,4 @@
-"""Keeps checkpoints in a file, so that a server that was killed finds them again."""
+"""Stores checkpoints in a file, so that they survive a kill of the server."""
 
 import os
 from contextlib import asynccontextmanager

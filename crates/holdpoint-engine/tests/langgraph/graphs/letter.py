@@ -1,6 +1,6 @@
-"""A letter that somebody must read before it goes out. Asks nobody but the person.
+"""A letter that is sent after an approval.
 
-write -> read (pauses) -> rewrite -> read ... -> send
+write -> read (interrupt) -> rewrite -> read ... -> send
 """
 
 import asyncio
@@ -27,12 +27,12 @@ async def write(letter: Letter) -> dict:
 
 async def read(letter: Letter) -> Command:
     shown = {"text": letter["text"], "round": letter["round"]}
-    said = interrupt({"kind": "letter_review", "data": shown})
-    match said.get("action"):
+    answer = interrupt({"kind": "letter_review", "data": shown})
+    match answer.get("action"):
         case "approve":
             return Command(goto="send", update={"steps": ["approved"]})
         case "revise":
-            return Command(goto="rewrite", update={"wish": said.get("feedback", ""), "steps": ["revised"]})
+            return Command(goto="rewrite", update={"wish": answer.get("feedback", ""), "steps": ["revised"]})
         case _:
             return Command(goto=END, update={"sent": False, "steps": ["rejected"]})
 

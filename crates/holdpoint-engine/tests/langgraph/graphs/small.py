@@ -1,4 +1,4 @@
-"""Graphs with one thing each that a test wants to see."""
+"""Small graphs, each for one test case."""
 
 import asyncio
 import operator
@@ -15,8 +15,8 @@ class Votes(TypedDict, total=False):
 
 
 async def vote(member: dict) -> dict:
-    said = interrupt({"kind": "vote", "data": {"member": member["name"]}})
-    return {"votes": [[member["name"], said]]}
+    answer = interrupt({"kind": "vote", "data": {"member": member["name"]}})
+    return {"votes": [[member["name"], answer]]}
 
 
 def every_member(state: Votes) -> list[Send]:
@@ -24,7 +24,7 @@ def every_member(state: Votes) -> list[Send]:
 
 
 def build_panel():
-    """All members are asked at once."""
+    """Opens one interrupt for each member, all at once."""
     graph = StateGraph(Votes)
     graph.add_node("vote", vote)
     graph.add_conditional_edges(START, every_member, ["vote"])
@@ -40,8 +40,8 @@ class Stop(TypedDict, total=False):
 
 async def visit(stop: Stop) -> dict:
     round = stop.get("round", 1)
-    said = interrupt({"kind": "stop", "data": {"name": stop["name"], "round": round}})
-    return {"round": round + 1, "votes": [[stop["name"], said]]}
+    answer = interrupt({"kind": "stop", "data": {"name": stop["name"], "round": round}})
+    return {"round": round + 1, "votes": [[stop["name"], answer]]}
 
 
 def again(stop: Stop) -> str:
@@ -53,7 +53,7 @@ def every_stop(state: Votes) -> list[Send]:
 
 
 def build_tour():
-    """Every stop is a graph of its own that asks until it is told to go on."""
+    """Each stop is a subgraph that repeats its interrupt until the answer is not "again"."""
     stop = StateGraph(Stop)
     stop.add_node("visit", visit)
     stop.add_edge(START, "visit")
@@ -65,7 +65,7 @@ def build_tour():
     return graph.compile()
 
 
-class Anything(TypedDict, total=False):
+class State(TypedDict, total=False):
     seconds: float
     answer: Any
 
@@ -84,38 +84,38 @@ class Paint(BaseModel):
 COLOUR = {"type": "object", "required": ["colour"], "properties": {"colour": {"type": "string"}}}
 
 
-async def plain(state: Anything) -> dict:
+async def plain(state: State) -> dict:
     return {"answer": interrupt("Which colour?")}
 
 
-async def schema(state: Anything) -> dict:
+async def schema(state: State) -> dict:
     return {"answer": interrupt({"kind": "colour", "data": {"of": "door"}}, response_schema=COLOUR)}
 
 
-async def strict(state: Anything) -> dict:
+async def strict(state: State) -> dict:
     return {"answer": interrupt({"kind": "colour", "data": {"of": "car"}}, response_schema=Paint).model_dump()}
 
 
-async def sleepy(state: Anything) -> dict:
+async def sleep(state: State) -> dict:
     await asyncio.sleep(state.get("seconds", 30))
     return {"answer": "awake"}
 
 
-async def broken(state: Anything) -> dict:
+async def broken(state: State) -> dict:
     raise ValueError("the printer at http://10.1.2.3:9/job is on fire")
 
 
-async def broken_later(state: Anything) -> dict:
+async def broken_later(state: State) -> dict:
     interrupt({"kind": "go_on", "data": {}})
     raise ValueError("out of paper")
 
 
-async def huge(state: Anything) -> dict:
+async def huge(state: State) -> dict:
     return {"answer": interrupt({"kind": "book", "data": {"text": "x" * 300_000}})}
 
 
-def alone(node):
-    graph = StateGraph(Anything)
+def single_node(node):
+    graph = StateGraph(State)
     graph.add_node("only", node)
     graph.add_edge(START, "only")
     graph.add_edge("only", END)
@@ -124,10 +124,10 @@ def alone(node):
 
 panel = build_panel()
 tour = build_tour()
-plain_question = alone(plain)
-schema_question = alone(schema)
-strict_question = alone(strict)
-nap = alone(sleepy)
-fire = alone(broken)
-paper = alone(broken_later)
-book = alone(huge)
+plain_question = single_node(plain)
+schema_question = single_node(schema)
+strict_question = single_node(strict)
+nap = single_node(sleep)
+fire = single_node(broken)
+paper = single_node(broken_later)
+book = single_node(huge)

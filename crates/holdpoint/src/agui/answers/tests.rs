@@ -1,29 +1,29 @@
-//! What front ends say.
+//! Tests of the translation of payloads into answers.
 
-use holdpoint_core::{Kind, Request};
+use holdpoint_core::{InterruptRequest, Kind};
 use serde_json::json;
 
 use super::*;
-use crate::agui::samples::{asking, call, entries, interrupt, permission, ticket};
+use crate::agui::test_runs::{call, entries, interrupt, permission, run_with_interrupts, ticket};
 
-fn said(request: Request, payload: Value) -> Result<Value, String> {
-    let run = asking(&[request]);
+fn answer_to(request: InterruptRequest, payload: Value) -> Result<Value, String> {
+    let run = run_with_interrupts(&[request]);
     answer(interrupt(&run, 1), Some(&payload))
 }
 
-fn gate(actions: Value) -> Request {
+fn gate(actions: Value) -> InterruptRequest {
     let data = json!({"artifactId": "a", "artifactType": "t", "title": "Go on?", "actions": actions});
-    Request::new(Kind::Approval, data)
+    InterruptRequest::new(Kind::Approval, data)
 }
 
 #[test]
-fn a_call_is_allowed_changed_or_refused() {
-    let of = |payload| said(permission("c1"), payload);
+fn a_payload_allows_edits_or_rejects_a_call() {
+    let of = |payload| answer_to(permission("c1"), payload);
     assert_eq!(of(json!({"approved": true})), Ok(json!({"action": "accept"})));
     let edited = json!({"approved": true, "editedArgs": {"result": 1, "arguments": 2}});
     let expected =
         json!({"action": "edit-accept", "editedArtifactData": {"arguments": {"result": 1, "arguments": 2}}});
-    assert_eq!(of(edited), Ok(expected), "all of it, whatever its members are called");
+    assert_eq!(of(edited), Ok(expected), "all members are arguments");
     assert_eq!(of(json!({"approved": false})), Ok(json!({"action": "reject"})));
     let why = json!({"approved": false, "reason": "no", "editedArgs": {}});
     assert_eq!(of(why), Ok(json!({"action": "reject", "feedback": "no"})));
@@ -38,21 +38,21 @@ fn a_call_is_allowed_changed_or_refused() {
     }
     let mut fixed = permission("c1");
     fixed.data["actions"] = json!(["accept", "reject"]);
-    assert!(said(fixed, json!({"approved": true, "editedArgs": {}})).is_err(), "not offered");
-    let run = asking(&[permission("c1")]);
-    assert!(answer(interrupt(&run, 1), None).is_err(), "nothing is no answer");
+    assert!(answer_to(fixed, json!({"approved": true, "editedArgs": {}})).is_err(), "edits are not allowed");
+    let run = run_with_interrupts(&[permission("c1")]);
+    assert!(answer(interrupt(&run, 1), None).is_err(), "a payload is required");
 }
 
 #[test]
-fn a_no_to_a_tool_never_makes_the_call() {
-    let of = |mode, payload| said(ticket("confirmation", mode, None), payload);
+fn a_rejected_tool_call_is_never_made() {
+    let of = |mode, payload| answer_to(ticket("confirmation", mode, None), payload);
     let replay = ToolCallResumeMode::ReplayToolCall;
     assert_eq!(of(replay, json!(true)), Ok(json!({"action": "resume", "result": true})));
     for no in [json!(false), json!({"approved": false}), json!({"confirmed": false})] {
         assert_eq!(of(replay, no.clone()).unwrap()["action"], "cancel", "{no}");
     }
-    let told = of(ToolCallResumeMode::PassDecisionToTool, json!(false)).unwrap();
-    assert_eq!(told, json!({"action": "resume", "result": false}), "the tool decides");
+    let given = of(ToolCallResumeMode::PassDecisionToTool, json!(false)).unwrap();
+    assert_eq!(given, json!({"action": "resume", "result": false}), "the tool decides");
     for neither in [
         json!(0),
         json!("no"),
@@ -67,9 +67,9 @@ fn a_no_to_a_tool_never_makes_the_call() {
 }
 
 #[test]
-fn a_gate_takes_yes_and_no_in_short_and_our_own_words() {
+fn a_gate_accepts_booleans_and_holdpoint_answers() {
     let all = || json!(["accept", "reject", "edit-accept", "refine"]);
-    let of = |payload| said(gate(all()), payload);
+    let of = |payload| answer_to(gate(all()), payload);
     assert_eq!(of(json!(true)), Ok(json!({"action": "accept"})));
     assert_eq!(of(json!(false)), Ok(json!({"action": "reject"})));
     let no = json!({"approved": false, "feedback": "later"});
@@ -82,45 +82,47 @@ fn a_gate_takes_yes_and_no_in_short_and_our_own_words() {
 }
 
 #[test]
-fn answers_to_questions_come_flat_or_as_they_are() {
+fn answers_to_a_clarification_may_be_flat_or_wrapped() {
     let questions =
-        || Request::new(Kind::Clarification, json!({"questions": [{"id": "q", "question": "Q?"}]}));
+        || InterruptRequest::new(Kind::Clarification, json!({"questions": [{"id": "q", "question": "Q?"}]}));
     let whole = json!({"answers": {"q": 1}});
-    assert_eq!(said(questions(), json!({"q": 1})), Ok(whole.clone()));
-    assert_eq!(said(questions(), whole.clone()), Ok(whole));
+    assert_eq!(answer_to(questions(), json!({"q": 1})), Ok(whole.clone()));
+    assert_eq!(answer_to(questions(), whole.clone()), Ok(whole));
 }
 
 #[test]
-fn giving_up_declines_where_that_can_be_and_else_ends_the_run() {
+fn cancelling_declines_the_interrupt_if_possible_and_otherwise_ends_the_run() {
     let of = |request| {
-        let run = asking(&[request]);
+        let run = run_with_interrupts(&[request]);
         cancel(interrupt(&run, 1))
     };
-    let Cancel::Answer(value) = of(permission("c1")) else { panic!() };
+    let CancelEffect::Answer(value) = of(permission("c1")) else { panic!() };
     assert_eq!(value["action"], "reject");
-    let Cancel::Answer(value) = of(ticket("pick", ToolCallResumeMode::default(), None)) else { panic!() };
+    let CancelEffect::Answer(value) = of(ticket("pick", ToolCallResumeMode::default(), None)) else {
+        panic!()
+    };
     assert_eq!(value["action"], "cancel");
-    assert!(matches!(of(gate(json!(["accept", "reject"]))), Cancel::Answer(_)));
-    assert_eq!(of(gate(json!(["accept"]))), Cancel::Run);
-    assert_eq!(of(Request::new(Kind::Custom, json!({"customKind": "x"}))), Cancel::Run);
+    assert!(matches!(of(gate(json!(["accept", "reject"]))), CancelEffect::Answer(_)));
+    assert_eq!(of(gate(json!(["accept"]))), CancelEffect::Run);
+    assert_eq!(of(InterruptRequest::new(Kind::Custom, json!({"customKind": "x"}))), CancelEffect::Run);
 }
 
 #[test]
-fn an_unknown_outcome_can_be_told() {
+fn the_result_of_a_call_with_unknown_outcome_can_be_given() {
     let request = holdpoint_core::agent::Ticket::outcome_unknown(
         "k".to_owned(),
         &call("c1"),
-        &holdpoint_core::agent::Asking::default(),
+        &holdpoint_core::agent::ApprovalSettings::default(),
         None,
     );
-    let told = said(request.request.clone(), json!({"approved": true, "result": {"sent": 1}})).unwrap();
-    assert_eq!(told["editedArtifactData"], json!({"result": {"sent": 1}}));
-    assert_eq!(said(request.request, json!({"approved": true})), Ok(json!({"action": "accept"})));
+    let given = answer_to(request.request.clone(), json!({"approved": true, "result": {"sent": 1}})).unwrap();
+    assert_eq!(given["editedArtifactData"], json!({"result": {"sent": 1}}));
+    assert_eq!(answer_to(request.request, json!({"approved": true})), Ok(json!({"action": "accept"})));
 }
 
 #[test]
-fn a_decision_is_named_by_what_it_says_of_what() {
-    let of = |value| name(&entries(json!([value]))[0]);
+fn the_decision_prefix_depends_on_interrupt_status_and_payload() {
+    let of = |value| decision_prefix(&entries(json!([value]))[0]);
     let yes = of(json!({"interruptId": "a:i1", "status": "resolved", "payload": {"x": 1, "y": 2}}));
     let again = of(json!({"payload": {"y": 2, "x": 1}, "status": "resolved", "interruptId": "a:i1"}));
     assert_eq!(yes, again);
@@ -129,7 +131,7 @@ fn a_decision_is_named_by_what_it_says_of_what() {
 }
 
 #[test]
-fn what_was_said_here_is_repeated_in_the_same_words_and_what_was_said_elsewhere_by_its_meaning() {
+fn an_answer_of_ag_ui_is_repeated_by_the_same_entry_and_another_answer_by_an_equivalent_one() {
     let entry = |status: &str, payload: Value| {
         let mut entry = json!({"interruptId": "a:i1", "status": status});
         if !payload.is_null() {
@@ -137,7 +139,7 @@ fn what_was_said_here_is_repeated_in_the_same_words_and_what_was_said_elsewhere_
         }
         entries(json!([entry])).remove(0)
     };
-    let run = asking(&[permission("c1")]);
+    let run = run_with_interrupts(&[permission("c1")]);
     let refused = entry("resolved", json!({"approved": false}));
     let answered = |decision: Option<String>| {
         let (value, at) = (json!({"action": "reject", "decidedBy": "ann"}), holdpoint_core::Timestamp(0));
@@ -146,12 +148,12 @@ fn what_was_said_here_is_repeated_in_the_same_words_and_what_was_said_elsewhere_
         asked.resolution = resolution;
         asked
     };
-    let here = answered(Some(format!("{}x", name(&refused))));
-    assert!(is_said_again(&here, &refused));
-    assert!(!is_said_again(&here, &entry("cancelled", Value::Null)));
-    assert!(!is_said_again(&here, &entry("resolved", json!({"approved": false, "reason": "no"}))));
+    let here = answered(Some(format!("{}x", decision_prefix(&refused))));
+    assert!(is_repeated(&here, &refused));
+    assert!(!is_repeated(&here, &entry("cancelled", Value::Null)));
+    assert!(!is_repeated(&here, &entry("resolved", json!({"approved": false, "reason": "no"}))));
     let elsewhere = answered(None);
-    assert!(is_said_again(&elsewhere, &refused));
-    assert!(is_said_again(&elsewhere, &entry("cancelled", Value::Null)));
-    assert!(!is_said_again(&elsewhere, &entry("resolved", json!({"approved": true}))));
+    assert!(is_repeated(&elsewhere, &refused));
+    assert!(is_repeated(&elsewhere, &entry("cancelled", Value::Null)));
+    assert!(!is_repeated(&elsewhere, &entry("resolved", json!({"approved": true}))));
 }

@@ -1,23 +1,23 @@
-//! Streams, held against the order that clients insist on.
+//! Tests of translated streams, with a check of the event order that clients require.
 
 use holdpoint_core::Timestamp;
 use serde_json::json;
 
 use super::*;
-use crate::agui::samples::{asked, event, permission, started, unborn, workflow};
+use crate::agui::test_runs::{event, interrupt_requested, new_run, permission, started, workflow};
 use crate::agui::verifier::verify;
 
-/// Tells events to a new run and ends where it comes to rest.
-fn told(run: &mut Run, modern: bool, events: &[Value]) -> Vec<Value> {
+/// Applies events to a run and returns the translated stream until the end of the segment.
+fn translate_all(run: &mut Run, modern: bool, events: &[Value]) -> Vec<Value> {
     let mut translator = Translator::new("th", "wire", modern, json!({}));
     let mut all = vec![translator.begin()];
     for one in events {
         let one = event(one.clone());
         run.apply(&one, Timestamp(1000));
-        all.extend(translator.hear(&one, run));
+        all.extend(translator.translate(&one, run));
     }
     all.extend(translator.close());
-    all.push(translator.end(run, Rest::of(run).expect("it has come to rest")));
+    all.push(translator.end(run, SegmentEnd::of(run).expect("the segment has ended")));
     let all: Vec<Value> = all.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
     verify(&all);
     all
@@ -28,7 +28,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 }
 
 fn agent() -> Run {
-    unborn(workflow("agent:mailer", &["agent"]))
+    new_run(workflow("agent:mailer", &["agent"]))
 }
 
 fn replied(text: &str, calls: Value) -> Value {
@@ -60,11 +60,12 @@ fn a_plain_answer_is_one_message_and_a_success() {
     let mut run = agent();
     let [done, end] = completed();
     let begun = json!({"type": "node.started", "node": "agent"});
-    let all = told(&mut run, true, &[started(json!({})), begun, replied("Hello!", json!([])), done, end]);
+    let all =
+        translate_all(&mut run, true, &[started(json!({})), begun, replied("Hello!", json!([])), done, end]);
     assert_eq!(
         kinds(&all),
         ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"],
-        "the one node of an agent is no step"
+        "the only node of an agent is not a step"
     );
     assert_eq!(
         all[0],
@@ -77,18 +78,18 @@ fn a_plain_answer_is_one_message_and_a_success() {
 }
 
 #[test]
-fn a_call_that_waits_ends_the_segment_and_its_result_is_told_in_the_next_one_alone() {
+fn a_waiting_call_ends_the_segment_and_its_result_is_only_in_the_next_one() {
     let mut run = agent();
     let waits = [
         started(json!({})),
         json!({"type": "node.started", "node": "agent"}),
         replied("I will.", email()),
         json!({"type": "agent.toolCalled", "node": "agent", "call": "c1", "behaviour": "ask", "idempotent": false}),
-        asked(1, "agent", &permission("c1")),
+        interrupt_requested(1, "agent", &permission("c1")),
         json!({"type": "holdpoint.tool.suspended", "node": "agent", "call": "c1", "interrupt": 1, "mode": "replay_tool_call"}),
         json!({"type": "node.suspended", "node": "agent", "interrupt": 1}),
     ];
-    let first = told(&mut run, true, &waits);
+    let first = translate_all(&mut run, true, &waits);
     assert_eq!(kinds(&first)[4..7], ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]);
     assert_eq!(
         (&first[4]["toolCallId"], &first[4]["parentMessageId"]),
@@ -101,7 +102,7 @@ fn a_call_that_waits_ends_the_segment_and_its_result_is_told_in_the_next_one_alo
         (&json!("interrupt"), &json!("r:c1"))
     );
     let [done, end] = completed();
-    let goes_on = [
+    let continues = [
         json!({"type": "interrupt.resolved", "id": 1, "value": {"action": "accept"}, "by": "ann"}),
         json!({"type": "node.resumed", "node": "agent", "interrupt": 1}),
         json!({"type": "holdpoint.tool.begun", "node": "agent", "call": "c1"}),
@@ -109,7 +110,7 @@ fn a_call_that_waits_ends_the_segment_and_its_result_is_told_in_the_next_one_alo
         done,
         end,
     ];
-    let second = told(&mut run, true, &goes_on);
+    let second = translate_all(&mut run, true, &continues);
     assert_eq!(kinds(&second), ["RUN_STARTED", "TOOL_CALL_RESULT", "RUN_FINISHED"]);
     let expected = json!({"type": "TOOL_CALL_RESULT", "messageId": "r:c1:result", "toolCallId": "r:c1",
         "content": "{\"ok\":1}", "role": "tool"});
@@ -117,10 +118,10 @@ fn a_call_that_waits_ends_the_segment_and_its_result_is_told_in_the_next_one_alo
 }
 
 #[test]
-fn pieces_are_told_as_they_come_and_not_again_with_the_whole() {
+fn chunks_are_streamed_and_not_repeated_with_the_complete_reply() {
     let mut run = agent();
     let [done, end] = completed();
-    let all = told(
+    let all = translate_all(
         &mut run,
         true,
         &[
@@ -139,7 +140,7 @@ fn pieces_are_told_as_they_come_and_not_again_with_the_whole() {
 }
 
 #[test]
-fn pieces_of_an_attempt_that_failed_end_and_are_not_mixed_with_others() {
+fn chunks_of_a_failed_attempt_are_not_mixed_with_those_of_the_next() {
     let mut run = agent();
     let [done, end] = completed();
     let events = [
@@ -151,18 +152,18 @@ fn pieces_of_an_attempt_that_failed_end_and_are_not_mixed_with_others() {
         done,
         end,
     ];
-    let all = told(&mut run, true, &events);
+    let all = translate_all(&mut run, true, &events);
     let said: Vec<_> =
         all.iter().filter(|one| one["type"] == "TEXT_MESSAGE_CONTENT").map(|one| &one["delta"]).collect();
-    assert_eq!(said, [&json!("Hel")], "what counts is in the messages at the end");
+    assert_eq!(said, [&json!("Hel")], "the messages at the end have the valid text");
 }
 
 #[test]
-fn nodes_of_a_workflow_are_steps_that_close_where_the_run_waits_and_open_again() {
-    let mut run = unborn(workflow("w", &["a", "b"]));
+fn steps_of_a_workflow_close_when_the_run_waits_and_open_again() {
+    let mut run = new_run(workflow("w", &["a", "b"]));
     let gate = json!({"artifactId": "a", "artifactType": "t", "title": "Go?", "actions": ["accept"]});
-    let gate = holdpoint_core::Request::new(holdpoint_core::Kind::Approval, gate);
-    let first = told(
+    let gate = holdpoint_core::InterruptRequest::new(holdpoint_core::Kind::Approval, gate);
+    let first = translate_all(
         &mut run,
         true,
         &[
@@ -172,7 +173,7 @@ fn nodes_of_a_workflow_are_steps_that_close_where_the_run_waits_and_open_again()
             json!({"type": "variable.changed", "node": "a", "name": "x/y", "next": 2}),
             json!({"type": "node.completed", "node": "a"}),
             json!({"type": "node.started", "node": "b"}),
-            asked(1, "b", &gate),
+            interrupt_requested(1, "b", &gate),
             json!({"type": "node.suspended", "node": "b", "interrupt": 1}),
         ],
     );
@@ -192,7 +193,7 @@ fn nodes_of_a_workflow_are_steps_that_close_where_the_run_waits_and_open_again()
     assert_eq!(kinds(&first), expected);
     assert_eq!((&first[1]["snapshot"], &first[3]["messageId"]), (&json!({"n": 1}), &json!("r:a:1")));
     assert_eq!(first[5]["delta"], json!([{"op": "add", "path": "/x~1y", "value": 2}]));
-    let second = told(
+    let second = translate_all(
         &mut run,
         true,
         &[
@@ -207,20 +208,20 @@ fn nodes_of_a_workflow_are_steps_that_close_where_the_run_waits_and_open_again()
 }
 
 #[test]
-fn a_reader_who_comes_in_the_middle_is_told_of_no_end_without_a_beginning() {
-    let mut run = unborn(workflow("w", &["a"]));
+fn a_stream_that_begins_in_the_middle_has_no_end_without_a_start() {
+    let mut run = new_run(workflow("w", &["a"]));
     for one in [started(json!({})), json!({"type": "node.started", "node": "a"})] {
         run.apply(&event(one), Timestamp(1000));
     }
     let rest = [json!({"type": "node.completed", "node": "a"}), json!({"type": "run.completed"})];
-    assert_eq!(kinds(&told(&mut run, true, &rest)), ["RUN_STARTED", "RUN_FINISHED"]);
+    assert_eq!(kinds(&translate_all(&mut run, true, &rest)), ["RUN_STARTED", "RUN_FINISHED"]);
 }
 
 #[test]
-fn ends_are_told_in_words_that_the_client_knows() {
+fn the_end_of_a_run_depends_on_the_version_of_the_client() {
     let end = |modern, last: Value| {
         let mut run = agent();
-        told(&mut run, modern, &[started(json!({})), last]).pop().unwrap()
+        translate_all(&mut run, modern, &[started(json!({})), last]).pop().unwrap()
     };
     let failed = json!({"type": "run.failed", "error": {"code": "model_bad_reply", "message": "no"}});
     let shown = end(true, failed);
@@ -235,37 +236,40 @@ fn ends_are_told_in_words_that_the_client_knows() {
 }
 
 #[test]
-fn calls_of_the_clients_own_tools_are_a_success_that_waits() {
-    use crate::agui::samples::ticket;
+fn open_client_tool_calls_are_a_success_with_pending_ids() {
+    use crate::agui::test_runs::ticket;
     use holdpoint_core::agent::CLIENT_TOOL;
     let mode = holdpoint_core::agent::ToolCallResumeMode::UseDecisionAsToolResult;
-    let asks = || asked(1, "agent", &ticket(CLIENT_TOOL, mode, None));
+    let asks = || interrupt_requested(1, "agent", &ticket(CLIENT_TOOL, mode, None));
     let node = |kind: &str| json!({"type": kind, "node": "agent", "interrupt": 1});
     let end = |modern| {
         let mut run = agent();
         let events = [started(json!({})), node("node.started"), asks(), node("node.suspended")];
-        told(&mut run, modern, &events).pop().unwrap()["outcome"].clone()
+        translate_all(&mut run, modern, &events).pop().unwrap()["outcome"].clone()
     };
     assert_eq!(end(true), json!({"type": "success", "pendingToolCallIds": ["r:c1"]}));
-    assert_eq!(end(false), json!({"type": "success"}), "clients before 1.0 take no such member");
+    assert_eq!(end(false), json!({"type": "success"}), "clients before 1.0 do not accept this member");
 }
 
 #[test]
-fn a_state_that_the_client_has_is_told_as_a_whole_when_it_first_changes() {
+fn the_first_change_of_a_known_state_is_sent_as_a_snapshot() {
     let mut run = agent();
     let changed =
         |next: u32| json!({"type": "variable.changed", "node": "agent", "name": "executions", "next": next});
     let mut translator = Translator::new("th", "wire", true, json!({"executions": 1}));
     run.apply(&event(started(json!({"executions": 1}))), Timestamp(1000));
-    let mut told = |run: &mut Run, one: Value| -> Vec<Value> {
+    let mut translate_one = |run: &mut Run, one: Value| -> Vec<Value> {
         let one = event(one);
         run.apply(&one, Timestamp(1000));
-        translator.hear(&one, run).iter().map(|event| serde_json::to_value(event).unwrap()).collect()
+        translator.translate(&one, run).iter().map(|event| serde_json::to_value(event).unwrap()).collect()
     };
-    assert_eq!(told(&mut run, json!({"type": "node.started", "node": "agent"})), Vec::<Value>::new());
-    let first = told(&mut run, changed(2));
+    assert_eq!(
+        translate_one(&mut run, json!({"type": "node.started", "node": "agent"})),
+        Vec::<Value>::new()
+    );
+    let first = translate_one(&mut run, changed(2));
     assert_eq!(first, [json!({"type": "STATE_SNAPSHOT", "snapshot": {"executions": 2}})]);
-    let next = told(&mut run, changed(3));
+    let next = translate_one(&mut run, changed(3));
     let delta = json!([{"op": "replace", "path": "/executions", "value": 3}]);
     assert_eq!(next, [json!({"type": "STATE_DELTA", "delta": delta})]);
 }

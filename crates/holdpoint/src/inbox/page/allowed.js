@@ -1,4 +1,4 @@
-//! Which tags, attributes and addresses may be on the page. What is not named here cannot get there.
+//! The allowlist of tags, attributes and addresses of the page. The page cannot create any others.
 
 const HTML_TAGS = `a abbr article aside b bdi blockquote br button caption code dd del details dfn dialog div dl dt em
     fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr i input ins kbd label legend li main mark menu meter
@@ -15,7 +15,7 @@ const SVG_NAMES = `viewBox width height x y x1 y1 x2 y2 cx cy r rx ry d points t
 const TAGS = words(`${HTML_TAGS} ${SVG_TAGS}`);
 const ALLOWED_NAMES = words(`${NAMES} ${SVG_NAMES}`);
 const PROTOCOLS = new Set(["http:", "https:", "mailto:"]);
-/** An origin that nobody has, to tell addresses within this page from others. */
+/** A reserved origin that no server has. It distinguishes addresses within this page from others. */
 const NOWHERE = "http://page.invalid";
 
 export function isAllowedTag(tag) {
@@ -27,8 +27,8 @@ export function isAllowedName(name) {
 }
 
 /**
- * The address if a link may lead there: http, https, mailto, this page and what is relative to it. Else null. The parser
- * is the browser's own, so that both see the same in `java\tscript:` and `/\host`.
+ * Returns the address if a link may have it: http, https, mailto, or relative to this page. Otherwise returns null.
+ * Uses the URL parser of the browser, so that both interpret `java\tscript:` and `/\host` in the same way.
  * @param {unknown} href
  * @returns {string | null}
  */
@@ -38,7 +38,7 @@ export function safeHref(href) {
 }
 
 /**
- * The address as the browser understands it, if it names its protocol and that is http, https or mailto. Else null.
+ * Returns the parsed address if it is absolute and its protocol is http, https or mailto. Otherwise returns null.
  * @returns {URL | null}
  */
 export function absoluteUrl(href) {
@@ -46,7 +46,7 @@ export function absoluteUrl(href) {
     return parsed && PROTOCOLS.has(parsed.protocol) ? parsed : null;
 }
 
-/** `href`, and what a link to another origin must have beside it; nothing for an address that is not allowed. */
+/** Returns `href` and the attributes of a link to another origin; no attributes for an address that is not allowed. */
 export function linkAttributes(href, base) {
     const safe = safeHref(href);
     if (safe === null) {

@@ -1,5 +1,5 @@
-//! Calls of the public API from this page: with the cookie of the session, and with what shows that no other page sends
-//! them. Knows nothing of what is shown.
+//! Calls the public API with the cookie of the session, and with the header that shows that this page sends the
+//! request. Does not know the views.
 
 import { shell as texts } from "./texts/shell.js";
 
@@ -19,7 +19,7 @@ import { shell as texts } from "./texts/shell.js";
  * @property {Record<string, string>} [headers]
  */
 
-/** What the server said no with, or that it could not be reached: then `status` is 0 and `code` is `unreachable`. */
+/** An error response of the server. If the server cannot be reached, `status` is 0 and `code` is `unreachable`. */
 export class Problem extends Error {
     /**
      * @param {number} status
@@ -37,19 +37,20 @@ export class Problem extends Error {
 }
 
 /**
- * Whether the words of a problem are the server's; those for silence and for what cannot be read are this page's own.
+ * Returns whether the message of a problem comes from the server. The page writes the messages for unreachable servers
+ * and unreadable responses itself.
  * @param {{code: string}} problem
  */
-export function isServersWord({ code }) {
+export function isServerMessage({ code }) {
     return code !== "unreachable" && code !== "not_json" && !/^http_/.test(code);
 }
 
-/** A clock that differs by less is left alone: the header that tells is cut to seconds. */
+/** Smaller differences of the clocks are ignored: the `date` header has whole seconds. */
 const CLOCK_TOLERANCE_MS = 5000;
 
 /**
  * @param {{root: string, fetch: typeof globalThis.fetch, isSignedOut?: (problem: Problem) => void, now?: () => number}} options
- *   `root` is the address that `/v1` is below; `isSignedOut` is told about every 401.
+ *   `root` is the address above `/v1`; `isSignedOut` is called with every 401.
  */
 export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now }) {
     let offset_ms = 0;
@@ -73,7 +74,7 @@ export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now 
         if (idempotencyKey) {
             request.headers["idempotency-key"] = idempotencyKey;
         }
-        const response = await reach(fetch, address(root, path, query), request);
+        const response = await fetchResponse(fetch, address(root, path, query), request);
         offset_ms = offsetOf(response.headers.get("date"), now());
         if (response.ok) {
             return response.status === 204 ? null : readJson(response);
@@ -95,7 +96,8 @@ export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now 
         /** @type {(path: string, options?: CallOptions) => Promise<any>} */
         remove: (path, options) => call("DELETE", path, options),
         /**
-         * Answers a pause. A caller that sends the same again after a lost connection gives the same `idempotencyKey`.
+         * Answers an interrupt. A caller that repeats a request after a lost connection passes the same
+         * `idempotencyKey`.
          * @param {string} runId
          * @param {string} nodeId
          * @param {ResolveInterrupt["resumeValue"]} resumeValue
@@ -103,31 +105,31 @@ export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now 
          * @returns {Promise<InterruptResolved>}
          */
         decide: (runId, nodeId, resumeValue, { digest, interruptId, idempotencyKey = freshKey(), signal } = {}) =>
-            call("POST", pausePath(runId, nodeId), { body: { resumeValue, digest, interruptId }, idempotencyKey, signal }),
+            call("POST", interruptPath(runId, nodeId), { body: { resumeValue, digest, interruptId }, idempotencyKey, signal }),
         /** @type {(path: string, query?: Object<string, unknown>) => string} */
         address: (path, query) => address(root, path, query),
-        /** The server's time, as far as it is known: deadlines are the server's. */
+        /** Returns the time of the server, estimated from its last response. Deadlines use the clock of the server. */
         now: () => now() + offset_ms,
     };
 }
 
 /**
- * Where answers to a pause go.
+ * Returns the API path of the open interrupt of a node. Answers are posted to it.
  * @param {string} runId
  * @param {string} nodeId
  */
-export function pausePath(runId, nodeId) {
+export function interruptPath(runId, nodeId) {
     return `/v1/runs/${encodeURIComponent(runId)}/interrupts/${encodeURIComponent(nodeId)}`;
 }
 
-/** A key that nobody else has. */
+/** Returns a random idempotency key. */
 export function freshKey() {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /**
- * The address of a path, with the parameters of the query that have a value.
+ * Returns the address of a path with its query. Parameters without a value are left out.
  * @param {string} root
  * @param {string} path
  * @param {Object<string, unknown>} [query]
@@ -146,7 +148,7 @@ export function address(root, path, query = {}) {
  * @param {string} url
  * @param {RequestInit} request
  */
-async function reach(fetch, url, request) {
+async function fetchResponse(fetch, url, request) {
     try {
         return await fetch(url, request);
     } catch (error) {

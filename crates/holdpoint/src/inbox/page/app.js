@@ -1,4 +1,4 @@
-//! The inbox: who is signed in, which view the address asks for, and what stands around it.
+//! The inbox: the session, the view for the current address, and the frame around the view.
 
 import { createApi } from "./api.js";
 import { openDialog } from "./dialog.js";
@@ -11,7 +11,7 @@ import { topBar } from "./views/top.js";
 
 const VIEWS = {
     list: () => import("./views/list.js"),
-    pause: () => import("./views/pause.js"),
+    interrupt: () => import("./views/interrupt.js"),
     run: () => import("./views/run.js"),
     runs: () => import("./views/runs.js"),
     signin: () => import("./views/signin.js"),
@@ -25,9 +25,9 @@ const prefix = prefixOf(import.meta.url);
 let session = null;
 let view = null;
 let shown_name = null;
-/** The list as it was left, with its filters: ways back lead there. */
+/** The path of the list with its last filters. Links back to the list use it. */
 let list_path = paths.list();
-/** Rises with each view that is opened: one that arrives after the next was asked for is not shown. */
+/** Counts the opened views. A view that is loaded after a later one was requested is not shown. */
 let turn = 0;
 let isDrawing = false;
 let isDrawnAgain = false;
@@ -42,7 +42,7 @@ async function start() {
     const once = onceOf(location.hash);
     let notice;
     if (once) {
-        // Out of the address and the history at once: it is a secret, although it works only one time.
+        // Removed from the address and the history immediately: the token is a secret, although it works only once.
         history.replaceState(null, "", location.pathname + location.search);
         notice = await signInOnce(once);
     }
@@ -63,7 +63,7 @@ async function signInOnce(once) {
     }
 }
 
-/** Shows what an address asks for, once somebody is signed in. */
+/** Shows the view of an address if the user is signed in. */
 function show(route) {
     if (!session) {
         return;
@@ -89,7 +89,7 @@ async function open(name, params) {
     shown_name = name;
     main.removeAttribute("aria-busy");
     draw();
-    arrive();
+    focusView();
 }
 
 async function make(name, params, redraw) {
@@ -105,7 +105,7 @@ async function make(name, params, redraw) {
     }
 }
 
-/** What a view may use. */
+/** Returns the functions and data that a view may use. */
 function contextOf(params, redraw) {
     return {
         api, session, params, texts, redraw, announce,
@@ -120,7 +120,7 @@ function contextOf(params, redraw) {
     };
 }
 
-/** Another address for what is shown already; that of the list is where ways back lead. */
+/** Changes the address without a new view. Links back to the list use the last address of the list. */
 function remember(path) {
     if (shown_name === "list") {
         list_path = path;
@@ -134,7 +134,10 @@ function plain(title, text) {
     return { describe, close: () => {}, title };
 }
 
-/** What is drawn may move the focus, and whoever hears of that may want to draw: not within, but right after. */
+/**
+ * Draws the view. A draw can move the focus, and a focus handler can request another draw: it follows after this
+ * one.
+ */
 function draw() {
     if (isDrawing) {
         isDrawnAgain = true;
@@ -157,7 +160,7 @@ function drawOnce() {
     document.title = texts.shell.title(name);
     update(top_bar, isBare ? [] : topBar({ session, shown: shown_name, texts, href: router.href, list: list_path, showKeys, signOut, showSessions: sessions }));
     if (view) {
-        // Each view has elements of its own: what was typed or focused in one is not taken over by the next.
+        // Each view has its own elements: the next view does not reuse typed text or focus.
         update(main, h("div", { class: "view", key: `view ${turn}` }, describe()));
     }
 }
@@ -176,8 +179,8 @@ function titleOf(shown) {
     return { name, isBare: !session };
 }
 
-/** A new view begins at its top, and readers begin to read there, unless it has put the focus somewhere itself. */
-function arrive() {
+/** Moves the focus and the scroll position to the top of a new view, unless the view has set the focus itself. */
+function focusView() {
     if (!main.contains(document.activeElement)) {
         main.focus({ preventScroll: true });
         window.scrollTo(0, view?.scrollTop ?? 0);
@@ -185,7 +188,7 @@ function arrive() {
 }
 
 function announce(text) {
-    // Said again even when it is the same: a reader speaks only what changes.
+    // The added space makes the text different: a screen reader announces only changes.
     live_region.textContent = live_region.textContent === text ? `${text}\u00a0` : text;
 }
 

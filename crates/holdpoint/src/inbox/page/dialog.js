@@ -1,11 +1,11 @@
-//! Dialogs: one element of the browser's own kind, which keeps the focus inside and gives it back.
+//! Dialogs, as `dialog` elements of the browser. They keep the focus inside and return it when they close.
 
 import { h, render, update } from "./dom.js";
 
 let count = 0;
 
 /**
- * Opens a dialog. Escape closes it, unless `mayClose` says no.
+ * Opens a dialog. Escape closes it, unless `mayClose` returns false.
  * @param {Document} document
  * @param {{title: string | (() => string), describe: (close: () => void) => import("./dom.js").Description[], mayClose?: () => boolean,
  *   closed?: () => void, class?: string}} what
@@ -14,7 +14,7 @@ export function openDialog(document, { title, describe, mayClose = () => true, c
     count += 1;
     const id = `dialog-${count}`;
     const before = document.activeElement;
-    const attributes = { class: `dialog ${name}`.trim(), "aria-labelledby": id, on: { cancel: refuse, close: left } };
+    const attributes = { class: `dialog ${name}`.trim(), "aria-labelledby": id, on: { cancel: refuse, close: closedByBrowser } };
     const element = render(h("dialog", attributes), document);
 
     function refuse(event) {
@@ -23,12 +23,12 @@ export function openDialog(document, { title, describe, mayClose = () => true, c
         }
     }
 
-    function left() {
-        // This is told a moment after it was closed: whoever has gone on meanwhile keeps the focus.
+    function closedByBrowser() {
+        // The close event arrives later. A focus that the user has moved in the meantime stays.
         const focus = document.activeElement;
         const isLost = !focus || focus === document.body || element.contains(focus);
         element.remove();
-        // The browser gives the focus back only to what is still there.
+        // The browser returns the focus only to an element that is still connected.
         if (isLost && before?.isConnected) {
             before.focus();
         }
@@ -48,7 +48,7 @@ export function openDialog(document, { title, describe, mayClose = () => true, c
     }
 
     document.getElementById("dialogs").append(element);
-    // Shown first, so that what asks for the focus gets it, and not what happens to be the first.
+    // Shown before the content is drawn, so that the element with `autofocus` gets the focus instead of the first one.
     element.showModal();
     redraw();
     return { redraw, close };

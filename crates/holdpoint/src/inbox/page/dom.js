@@ -1,18 +1,18 @@
-//! Descriptions of the page, and the only place that turns them into elements.
+//! Descriptions of elements, and the only code that creates elements from them.
 //!
-//! A description is plain data: `{tag, attrs, on, key, later, children}`, or a string, which is always text. Everything
-//! that comes from the API is a string in a description, never a tag, the name of an attribute or markup; a tag or a
-//! name that is not on the lists below is a mistake of ours and throws.
+//! A description is plain data: `{tag, attrs, on, key, later, children}`, or a string, which is always text. Data of
+//! the API is a string in a description, never a tag, an attribute name or markup. A tag or an attribute name that is
+//! not in the allowlist is a bug of the page and throws.
 
 import { isAllowedName, isAllowedTag, linkAttributes, safeHref } from "./allowed.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-/** What was described last, by node: an update compares descriptions, so that what people typed stays. */
+/** The last description of each node. An update compares descriptions, so that typed text stays. */
 const described = new WeakMap();
-/** The handlers of an element; one listener for each name looks up the newest. */
+/** The handlers of each element. One listener per event name calls the newest handler. */
 const handlers = new WeakMap();
-/** Which parts that come later have been asked for: by element, a set of keys. */
-const grown = new WeakMap();
+/** The keys of the deferred parts that have been expanded, by parent element. */
+const expandedKeys = new WeakMap();
 const OWN = "its own";
 const LOOK_AHEAD = 8;
 
@@ -20,7 +20,8 @@ const LOOK_AHEAD = 8;
  * @typedef {{tag: string, attrs: Object, on: Object, key?: string, later?: () => Description[], children: Description[]}} Element
  * @typedef {Element | string} Description
  *
- * `attributes` may also have `on` (`{click: function}`), `key` (tells siblings apart in an update) and `later`.
+ * `attributes` may also have `on` (`{click: function}`), `key` (identifies a sibling in an update) and `later` (returns
+ * content that is described only when the user opens it).
  * @param {string} tag
  * @param {Object} [attributes]
  * @returns {Element}
@@ -30,19 +31,19 @@ export function h(tag, attributes, ...children) {
     return { tag, attrs, on, key, later, children: flat(children) };
 }
 
-/** A button that is replaced by what `later` returns, once somebody wants to see it. Keys differ among siblings. */
+/** Describes a button that a click replaces with the result of `later`. Siblings need different keys. */
 export function more(label, later, key = "more", wrap = (button) => button) {
     const button = h("button", { type: "button", class: "more" }, label);
     return { ...wrap(button), key, later };
 }
 
-/** A part that is folded away, and whose content is not even described before it is opened. */
+/** Describes a folded part. Its content is described only after it is opened. */
 export function folded(label, later, attributes = {}) {
     return h("details", { ...attributes, later }, h("summary", {}, label));
 }
 
 /**
- * Makes the element. The caller inserts it.
+ * Creates the element. The caller inserts it.
  * @param {Description} description
  * @param {Document} document
  */
@@ -51,21 +52,21 @@ export function render(description, document) {
 }
 
 /**
- * Makes the content of `container` be what is described, with as few changes as it takes: elements that stay keep their
- * focus, their scroll position and what was typed into them. A `value` is written when its description changes; a part
- * that must start anew, for another pause for example, gets another `key`.
+ * Updates the content of `container` to the descriptions with as few changes as possible: elements that stay keep their
+ * focus, scroll position and typed text. A `value` is written when its description changes. A part that must not reuse
+ * elements, for another interrupt for example, needs another `key`.
  * @param {Element} container
  */
 export function update(container, ...children) {
     const document = container.ownerDocument;
     const focus = document.activeElement;
-    const wanted = [];
-    place(container, flat(children), document, isSvg(container), wanted);
-    const target = wanted.at(-1);
+    const focusTargets = [];
+    place(container, flat(children), document, isSvg(container), focusTargets);
+    const target = focusTargets.at(-1);
     if (target) {
         target.focus();
     } else if (focus && focus !== document.activeElement && container.contains(focus)) {
-        // A node that was moved among its siblings has lost it on the way.
+        // A node that is moved among its siblings loses the focus.
         focus.focus();
     }
 }
@@ -77,7 +78,7 @@ function flat(children) {
     return kept.map((child) => (typeof child === "object" ? child : String(child)));
 }
 
-function make(description, document, inSvg, wanted = []) {
+function make(description, document, inSvg, focusTargets = []) {
     if (typeof description === "string") {
         const node = document.createTextNode(description);
         described.set(node, description);
@@ -85,7 +86,7 @@ function make(description, document, inSvg, wanted = []) {
     }
     const { tag, attrs, on } = description;
     if (!isAllowedTag(tag)) {
-        throw new Error(`not a tag for this page: ${tag}`);
+        throw new Error(`the tag ${tag} is not allowed on this page`);
     }
     const svg = inSvg || tag === "svg";
     const element = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -93,19 +94,19 @@ function make(description, document, inSvg, wanted = []) {
         element.setAttribute(name, value);
     }
     listen(element, {}, on);
-    prepareToGrow(element, description, document);
-    place(element, childrenOf(element, description), document, svg, wanted);
-    // After the children: the choice of a select is among them.
+    prepareExpansion(element, description, document);
+    place(element, childrenOf(element, description), document, svg, focusTargets);
+    // Set after the children: the value of a select refers to its options.
     setValue(element, {}, attrs);
     if (attrs.autofocus) {
-        wanted.push(element);
+        focusTargets.push(element);
     }
     described.set(element, description);
     return element;
 }
 
-/** Makes the children of a parent be the described ones. Those with a key are found by it, the others by their order. */
-function place(parent, children, document, svg, wanted) {
+/** Updates the children of a parent. Children with a key are matched by the key, the others by their order. */
+function place(parent, children, document, svg, focusTargets) {
     const next = expanded(parent, children);
     const reused = match(Array.from(parent.childNodes), next);
     const stay = new Set(reused);
@@ -117,7 +118,7 @@ function place(parent, children, document, svg, wanted) {
     let reference = parent.firstChild;
     next.forEach((description, position) => {
         const old = reused[position];
-        const node = old ? patch(old, description, document, svg, wanted) : make(description, document, svg, wanted);
+        const node = old ? patch(old, description, document, svg, focusTargets) : make(description, document, svg, focusTargets);
         if (node === reference) {
             reference = reference.nextSibling;
         } else {
@@ -147,7 +148,7 @@ function match(nodes, next) {
             keyed.delete(description.key);
             return node && fits(node, description) ? node : undefined;
         }
-        // Only forwards and not far: whoever wants elements to survive a change of order gives them keys.
+        // Searches only forward and a few nodes ahead. Elements that must survive a new order need keys.
         for (let index = from; index < Math.min(from + LOOK_AHEAD, others.length); index += 1) {
             if (fits(others[index], description)) {
                 from = index + 1;
@@ -163,11 +164,11 @@ function fits(node, description) {
     if (typeof before === "string" || typeof description === "string") {
         return typeof before === typeof description;
     }
-    // An input that becomes one of another type must not take over what was typed.
+    // An input of another type must not keep the typed text.
     return before.tag === description.tag && before.attrs.type === description.attrs.type;
 }
 
-function patch(node, description, document, inSvg, wanted) {
+function patch(node, description, document, inSvg, focusTargets) {
     const before = described.get(node);
     if (before === description) {
         return node;
@@ -192,20 +193,23 @@ function patch(node, description, document, inSvg, wanted) {
         }
     }
     listen(node, before.on, description.on);
-    place(node, childrenOf(node, description), document, inSvg || description.tag === "svg", wanted);
+    place(node, childrenOf(node, description), document, inSvg || description.tag === "svg", focusTargets);
     setValue(node, before.attrs, description.attrs);
     if (description.attrs.autofocus && !before.attrs.autofocus) {
-        wanted.push(node);
+        focusTargets.push(node);
     }
     return node;
 }
 
-/** What is written as attributes: judged names, texts for values, and what a link to elsewhere must have. */
+/**
+ * Returns the attributes to write: checks the names, converts values to text and adds the attributes of external
+ * links.
+ */
 function attributesOf(attrs, document) {
     const found = {};
     for (const [name, value] of Object.entries(attrs)) {
         if (!isAllowedName(name)) {
-            throw new Error(`not an attribute for this page: ${name}`);
+            throw new Error(`the attribute ${name} is not allowed on this page`);
         }
         if (name === "value" || name === "checked" || name === "selected" || name === "autofocus") {
             continue;
@@ -214,19 +218,19 @@ function attributesOf(attrs, document) {
             continue;
         }
         if (typeof value === "function" || typeof value === "object") {
-            throw new Error(`the attribute ${name} must be a text`);
+            throw new Error(`the attribute ${name} must be a string`);
         }
         if (name === "href") {
             Object.assign(found, linkAttributes(value, document.baseURI));
         } else {
-            // `aria-expanded="false"` says something, and an empty one nothing; elsewhere being there is what counts.
+            // ARIA attributes need the text `true` or `false`; other boolean attributes only have to be present.
             found[name] = value === true && !name.startsWith("aria-") ? "" : String(value);
         }
     }
     return found;
 }
 
-/** Values are properties, and touched only when the description changes: in between they belong to whoever types. */
+/** Sets values as properties, only if the description has changed: between changes they belong to the user. */
 function setValue(element, before, after) {
     for (const name of ["checked", "selected"]) {
         if (Boolean(before[name]) !== Boolean(after[name])) {
@@ -262,41 +266,41 @@ function listen(element, before, after) {
     }
 }
 
-function prepareToGrow(element, description, document) {
+function prepareExpansion(element, description, document) {
     if (!description.later) {
         return;
     }
     if (description.tag !== "details") {
-        element.addEventListener("click", () => growInPlace(element, document));
+        element.addEventListener("click", () => expandInPlace(element, document));
         return;
     }
     if (description.attrs.open) {
-        markGrown(element, OWN);
+        markExpanded(element, OWN);
     }
     element.addEventListener("toggle", () => {
         const now = described.get(element);
-        if (element.open && now.later && !grown.get(element)?.has(OWN)) {
-            markGrown(element, OWN);
+        if (element.open && now.later && !expandedKeys.get(element)?.has(OWN)) {
+            markExpanded(element, OWN);
             place(element, childrenOf(element, now), document, false, []);
         }
     });
 }
 
-function markGrown(element, key) {
-    const keys = grown.get(element) ?? new Set();
-    grown.set(element, keys.add(key));
+function markExpanded(element, key) {
+    const keys = expandedKeys.get(element) ?? new Set();
+    expandedKeys.set(element, keys.add(key));
 }
 
 function childrenOf(element, description) {
-    if (description.tag === "details" && description.later && grown.get(element)?.has(OWN)) {
+    if (description.tag === "details" && description.later && expandedKeys.get(element)?.has(OWN)) {
         return [...description.children, ...flat([description.later()])];
     }
     return description.children;
 }
 
-/** What stands in a parent now: parts that were asked for are in the place of their buttons. */
+/** Returns the children with the expanded parts in place of their buttons. */
 function expanded(parent, children) {
-    const keys = grown.get(parent);
+    const keys = expandedKeys.get(parent);
     if (!keys) {
         return children;
     }
@@ -306,14 +310,14 @@ function expanded(parent, children) {
     });
 }
 
-/** Puts what a button stood for into its place, and the focus on the first of it: the button is gone. */
-function growInPlace(element, document) {
+/** Replaces a button with its deferred part, and moves the focus to the first element of the part. */
+function expandInPlace(element, document) {
     const parent = element.parentNode;
     const description = described.get(element);
     if (!parent || !description.later) {
         return;
     }
-    markGrown(parent, description.key);
+    markExpanded(parent, description.key);
     const added = flat([description.later()]).map((child) => make(child, document, isSvg(parent)));
     for (const node of added) {
         parent.insertBefore(node, element);

@@ -1,6 +1,6 @@
-//! Keys that do something, in one table: what is pressed is looked up here, and the help shows the same.
+//! Keyboard shortcuts in one table, which the key handler and the help use.
 //!
-//! One plain key each, never together with Ctrl, Alt or the like, never while somebody types, never below an open dialog.
+//! A shortcut is one key without Ctrl, Alt or Meta. Shortcuts are off while the user types or a dialog is open.
 
 import { h } from "./dom.js";
 
@@ -10,7 +10,7 @@ const OFF = "holdpoint.keys";
  * @typedef {{key: string, text: string, act: (event: KeyboardEvent) => void, isHidden?: boolean}} Key
  *
  * @param {{document: Document, storage: Storage | null, own: () => Key[], view: () => Key[]}} options
- *   `own` are those of the whole page, `view` those of what is shown; the view's go first.
+ *   `own` returns the shortcuts of the page, `view` those of the current view, which take precedence.
  */
 export function startKeys({ document, storage, own, view }) {
     let isOn = read(storage) !== "off";
@@ -30,7 +30,7 @@ export function startKeys({ document, storage, own, view }) {
     };
 }
 
-/** Which key of the table is meant, if any. */
+/** Returns the shortcut of the table for an event, or undefined. */
 export function keyFor(event, table) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented || isTyping(event.target)) {
         return undefined;
@@ -38,7 +38,7 @@ export function keyFor(event, table) {
     return table.find(({ key }) => key === event.key);
 }
 
-/** Whether keys belong to what has the focus. */
+/** Returns whether the focused element takes typed keys itself. */
 export function isTyping(target) {
     const tag = target?.localName;
     if (tag === "input") {
@@ -47,7 +47,7 @@ export function isTyping(target) {
     return tag === "textarea" || tag === "select" || Boolean(target?.isContentEditable);
 }
 
-/** The table, to read. */
+/** Describes the table for the help. */
 export function describeKeys(groups, texts) {
     return groups.filter(({ keys }) => keys.length > 0).map(({ title, keys }) =>
         h("section", { class: "keys" }, h("h3", {}, title),
@@ -67,6 +67,6 @@ function write(storage, value) {
     try {
         storage?.setItem(OFF, value);
     } catch {
-        // A browser that keeps nothing: it holds until the page is left.
+        // Storage is not available: the setting applies until the page is closed.
     }
 }

@@ -1,4 +1,4 @@
-//! The page of a signed link: it knows one address, that of the link, and talks to nothing else.
+//! The page of a signed link. It calls only the address of the link.
 
 import { createApi } from "./api.js";
 import { update } from "./dom.js";
@@ -7,7 +7,7 @@ import { open } from "./views/link.js";
 
 const main = document.getElementById("main");
 const live_region = document.getElementById("announce");
-// `…/v1/interrupts/<token>`: what stands before it is whatever a proxy puts before all paths.
+// `…/v1/interrupts/<token>`: the part before it is the prefix that a proxy adds to all paths.
 const found = /^(.*)\/v1\/interrupts\/([^/]+)\/?$/.exec(location.pathname);
 const prefix = found?.[1] ?? "";
 const token = found?.[2] ?? "";

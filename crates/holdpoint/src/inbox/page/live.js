@@ -1,31 +1,30 @@
-//! Hears from the server when what waits has changed. A stream while there is one, a question now and then while there is
-//! none: nobody has to reload.
+//! Receives changes of the pending interrupts: from a stream if there is one, otherwise by polling.
 
 /** @typedef {import("../api-types.js").PendingCounts} PendingCounts */
 
 export const POLL_MS = 15_000;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 60_000;
-/** A stream that lasted so long was a good one: what comes after it is a new trouble. */
+/** A stream that was open this long resets the count of failed attempts. */
 const GOOD_MS = 10_000;
 
-/** How long to wait before the next attempt: twice as long each time, and not all pages at the same moment. */
+/** Returns the wait before the next attempt: exponential backoff with jitter. */
 export function waitBefore(attempt, random = Math.random) {
     const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
     return Math.round(longest / 2 + (longest / 2) * random());
 }
 
 /**
- * @param {{url: string, poll: () => Promise<PendingCounts>, heard: (counts: PendingCounts) => void, changed: (how: "live" | "asking" | "away") => void}} what
- *   `heard` gets what `GET /v1/interrupts:counts` would say, at once and whenever it may have changed. `changed` is told how it is
- *   heard: live, by asking now and then, or not at all because the server cannot be reached.
- * @param {Object} [world] What the browser gives: EventSource, setTimeout, clearTimeout, now, random.
+ * @param {{url: string, poll: () => Promise<PendingCounts>, received: (counts: PendingCounts) => void, changed: (how: "live" | "polling" | "away") => void}} what
+ *   `received` gets the counts of `GET /v1/interrupts:counts`, first immediately and then after each possible change.
+ *   `changed` gets the mode: a live stream, polling, or none because the server cannot be reached.
+ * @param {Object} [world] EventSource, setTimeout, clearTimeout, now and random, by default those of the browser
  * @returns {{close: () => void}}
  */
-export function watch({ url, poll, heard, changed }, world = globalThis) {
+export function watch({ url, poll, received, changed }, world = globalThis) {
     const { EventSource, random = Math.random, now = () => Date.now() } = world;
     const clock = timersOf(world);
-    const polling = pollingOf(poll, heard, changed, clock.after);
+    const polling = pollingOf(poll, received, changed, clock.after);
     let source = null;
     let attempt = 0;
     let opened_at = null;
@@ -38,11 +37,11 @@ export function watch({ url, poll, heard, changed }, world = globalThis) {
             polling.stop();
             changed("live");
         });
-        source.addEventListener("counts", (event) => told(event.data));
-        source.addEventListener("error", broken);
+        source.addEventListener("counts", (event) => receive(event.data));
+        source.addEventListener("error", reconnect);
     }
 
-    function told(data) {
+    function receive(data) {
         /** @type {PendingCounts} */
         let counts;
         try {
@@ -50,19 +49,19 @@ export function watch({ url, poll, heard, changed }, world = globalThis) {
         } catch {
             return;
         }
-        heard(counts);
+        received(counts);
     }
 
-    function broken() {
+    function reconnect() {
         if (isClosed) {
             return;
         }
-        // The browser's own way to come back asks every few seconds, for ever, and gives up at a refusal.
+        // The browser would reconnect every few seconds without an end, and would stop at an error response.
         source.close();
         const wasGood = opened_at !== null && now() - opened_at >= GOOD_MS;
         attempt = wasGood ? 0 : attempt + 1;
         opened_at = null;
-        // A stream ends now and then and is there again at once; that is nothing to tell anybody.
+        // Streams end from time to time and reconnect immediately: the first failed attempt does not start polling.
         if (attempt > 1) {
             polling.start();
         }
@@ -80,9 +79,9 @@ export function watch({ url, poll, heard, changed }, world = globalThis) {
     };
 }
 
-/** Asks at once and then again and again, until it is stopped. */
-function pollingOf(poll, heard, changed, after) {
-    /** Which round of asking this is: what was asked in an earlier one is not heard. */
+/** Polls immediately and then at an interval, until it is stopped. */
+function pollingOf(poll, received, changed, after) {
+    /** Counts the starts: the results of polls of an earlier start are dropped. */
     let round = 0;
     let isOn = false;
 
@@ -91,12 +90,12 @@ function pollingOf(poll, heard, changed, after) {
         if (!isMine()) {
             return;
         }
-        // Asked again soon; who is signed out is told by the call itself.
+        // A failed poll is repeated. The call itself reports a 401.
         const { counts, problem } = await poll().then((found) => ({ counts: found }), (reason) => ({ problem: reason }));
         if (isMine()) {
-            changed(isAway(problem) ? "away" : "asking");
+            changed(isAway(problem) ? "away" : "polling");
             if (counts) {
-                heard(counts);
+                received(counts);
             }
             after(POLL_MS, () => ask(mine));
         }
@@ -116,7 +115,7 @@ function pollingOf(poll, heard, changed, after) {
     };
 }
 
-/** No answer, or only that of a proxy before a server that is not there. */
+/** Returns whether the server is unreachable: no response, or a gateway error of a proxy. */
 function isAway(problem) {
     return problem !== undefined && (!problem.status || [502, 503, 504].includes(problem.status));
 }

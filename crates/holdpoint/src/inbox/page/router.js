@@ -1,21 +1,20 @@
-//! Addresses of the page and what they show. All are below the place the page is served at, which may itself be below
-//! something that a proxy puts before all paths.
+//! Addresses of the page and their views. A proxy may add a prefix to all paths.
 
 const PATTERNS = [
     ["list", /^\/inbox\/?$/, []],
-    ["pause", /^\/inbox\/pauses\/([^/]+)\/([^/]+)\/?$/, ["runId", "nodeId"]],
+    ["interrupt", /^\/inbox\/pauses\/([^/]+)\/([^/]+)\/?$/, ["runId", "nodeId"]],
     ["runs", /^\/inbox\/runs\/?$/, []],
     ["run", /^\/inbox\/runs\/([^/]+)\/?$/, ["runId"]],
 ];
 
-/** What a proxy puts before our paths; this file is served at `…/inbox/assets/<hash>/router.js`. */
+/** Returns the prefix that a proxy adds to all paths. This file is served at `…/inbox/assets/<hash>/router.js`. */
 export function prefixOf(moduleUrl) {
     return new URL("../../..", moduleUrl).pathname.replace(/\/$/, "");
 }
 
 /**
- * @returns {{view: "list" | "pause" | "runs" | "run" | "unknown", params: Object}} `params` has the parts of the path and, beside
- *   them, those of the query: `?do=edit` is `params.do`.
+ * @returns {{view: "list" | "interrupt" | "runs" | "run" | "unknown", params: Object}} `params` has the parts of the path and
+ *   the parameters of the query: `?do=edit` is `params.do`.
  */
 export function parse(path, search = "") {
     for (const [view, pattern, names] of PATTERNS) {
@@ -31,21 +30,21 @@ export function parse(path, search = "") {
 
 export const paths = {
     list: () => "/inbox",
-    pause: (runId, nodeId) => `/inbox/pauses/${encodeURIComponent(runId)}/${encodeURIComponent(nodeId)}`,
-    // A node may ask several things at once.
+    interrupt: (runId, nodeId) => `/inbox/pauses/${encodeURIComponent(runId)}/${encodeURIComponent(nodeId)}`,
+    // A node can have several open interrupts.
     item: ({ runId, nodeId, interruptId }) =>
-        `${paths.pause(runId, nodeId)}${interruptId ? `?interrupt=${encodeURIComponent(interruptId)}` : ""}`,
+        `${paths.interrupt(runId, nodeId)}${interruptId ? `?interrupt=${encodeURIComponent(interruptId)}` : ""}`,
     runs: () => "/inbox/runs",
     run: (runId) => `/inbox/runs/${encodeURIComponent(runId)}`,
 };
 
-/** The token of a link that signs in once, if the address has one. */
+/** Returns the token of a sign-in link, or null. */
 export function onceOf(hash) {
     return new URLSearchParams(hash.replace(/^#/, "")).get("once") || null;
 }
 
 /**
- * Follows links within the page, and the browser's own ways back and forth.
+ * Opens links within the page, and follows the back and forward buttons of the browser.
  * @param {Window} window
  * @param {string} prefix
  * @param {(route: {view: string, params: Object}) => void} show
@@ -62,7 +61,7 @@ export function startRouter(window, prefix, show) {
         }
         show(current());
     };
-    /** Another address for what is shown already. */
+    /** Changes the address without a new view. */
     const remember = (path) => history.replaceState(null, "", prefix + path);
     window.addEventListener("popstate", () => show(current()));
     document.addEventListener("click", (event) => {
@@ -75,7 +74,7 @@ export function startRouter(window, prefix, show) {
     return { navigate, remember, current, href: (path) => prefix + path };
 }
 
-/** The path of ours that a click leads to; null when the browser shall do what it does with links. */
+/** Returns the path of the page that a click opens; null if the browser handles the click. */
 function pathOf(event, location, prefix) {
     const link = event.target.closest?.("a[href]");
     const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;

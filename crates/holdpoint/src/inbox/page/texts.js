@@ -1,4 +1,4 @@
-//! Everything the page says, in one object. A translation replaces the files in `texts/`.
+//! All texts of the page, in one object. A translation replaces the files in `texts/`.
 
 import { form } from "./texts/form.js";
 import { graph } from "./texts/graph.js";

@@ -1,5 +1,5 @@
-//! Tokens by chance, by mutation and by splicing: nothing that was not minted is taken, and nothing makes a reader
-//! panic. The same cases on every run; any number of others with `PROPTEST_CASES` and `PROPTEST_RNG_SEED`.
+//! Random, apply_edits and spliced tokens: only minted tokens are accepted, and no text makes the parser panic. The
+//! cases are the same on every run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` choose others.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const CASES: u32 = 1024;
 
-/// What somebody does to the text of a token, or to the bytes inside it.
+/// An edit of the text of a token, or of the bytes inside it.
 #[derive(Clone, Debug)]
 enum Edit {
     Flip(usize, u8),
@@ -36,12 +36,12 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..4)
 }
 
-/// Any characters; not as a pattern, which is slow to draw from.
+/// Generates texts of any characters. A pattern would be slower.
 fn text(length_max: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..length_max).prop_map(String::from_iter)
 }
 
-fn edited(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
+fn apply_edits(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for edit in edits {
         let length = bytes.len().max(1);
@@ -65,18 +65,18 @@ fn edited(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
     bytes
 }
 
-fn ring() -> [Secret; 2] {
+fn secrets() -> [SigningSecret; 2] {
     [secret("old", 1), secret("new", 2)]
 }
 
-/// Every token that was ever minted here.
+/// Returns all tokens that these tests mint.
 fn minted() -> &'static [String] {
     static MINTED: LazyLock<Vec<String>> = LazyLock::new(mint_all);
     &MINTED
 }
 
 fn mint_all() -> Vec<String> {
-    let [old, new] = ring();
+    let [old, new] = secrets();
     let base = claims("default", "gate");
     let inspect = Claims { intent: Intent::Inspect, ..base.clone() };
     let later = Claims { interrupt: base.interrupt.replace(":i1", ":i2"), ..base.clone() };
@@ -84,8 +84,8 @@ fn mint_all() -> Vec<String> {
     [&old, &new].iter().flat_map(|secret| all.iter().map(|claims| mint(secret, claims).unwrap())).collect()
 }
 
-fn taken(text: &str) -> bool {
-    verify(text, &ring()).is_some()
+fn is_accepted(text: &str) -> bool {
+    verify(text, &secrets()).is_some()
 }
 
 fn config() -> ProptestConfig {
@@ -103,27 +103,27 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn text_by_chance_is_no_token(text in text(400), ascii in "[A-Za-z0-9_.=-]{0,400}") {
-        prop_assert!(!taken(&text));
-        prop_assert!(!taken(&ascii));
+    fn random_text_is_rejected(text in text(400), ascii in "[A-Za-z0-9_.=-]{0,400}") {
+        prop_assert!(!is_accepted(&text));
+        prop_assert!(!is_accepted(&ascii));
     }
 
     #[test]
-    fn bytes_by_chance_are_no_payload(payload in any::<Vec<u8>>(), signature in any::<[u8; 32]>()) {
+    fn random_payloads_are_rejected(payload in any::<Vec<u8>>(), signature in any::<[u8; 32]>()) {
         let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(signature));
-        prop_assert!(!taken(&text));
+        prop_assert!(!is_accepted(&text));
     }
 
     #[test]
-    fn an_edited_token_is_none_unless_it_is_one_of_ours(which in 0..8_usize, edits in edits()) {
+    fn an_edited_token_is_rejected_unless_it_equals_a_minted_one(which in 0..8_usize, edits in edits()) {
         let minted = minted();
-        let text = edited(minted[which].as_bytes(), &edits);
+        let text = apply_edits(minted[which].as_bytes(), &edits);
         let text = String::from_utf8_lossy(&text);
-        prop_assert_eq!(taken(&text), minted.iter().any(|token| *token == text), "{}", text);
+        prop_assert_eq!(is_accepted(&text), minted.iter().any(|token| *token == text), "{}", text);
     }
 
     #[test]
-    fn an_edited_payload_needs_another_signature(
+    fn an_edited_payload_does_not_match_the_signature(
         which in 0..8_usize,
         other in 0..8_usize,
         of_payload in edits(),
@@ -133,21 +133,21 @@ proptest! {
         let decoded = |token: &str, part: usize| {
             URL_SAFE_NO_PAD.decode(token.split('.').nth(part).unwrap()).unwrap()
         };
-        let payload = edited(&decoded(&minted[which], 0), &of_payload);
-        let signature = edited(&decoded(&minted[other], 1), &of_signature);
+        let payload = apply_edits(&decoded(&minted[which], 0), &of_payload);
+        let signature = apply_edits(&decoded(&minted[other], 1), &of_signature);
         let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(signature));
-        prop_assert_eq!(taken(&text), minted.contains(&text), "{}", text);
+        prop_assert_eq!(is_accepted(&text), minted.contains(&text), "{}", text);
     }
 
     #[test]
-    fn a_secret_of_ones_own_signs_nothing(byte in 3..255_u8, kid in "old|new|[a-z]{0,8}", sub in text(20)) {
+    fn a_token_of_an_unknown_secret_is_rejected(byte in 3..255_u8, kid in "old|new|[a-z]{0,8}", sub in text(20)) {
         let claims = Claims { sub, ..claims("default", "gate") };
-        prop_assert!(!taken(&mint(&secret(&kid, byte), &claims).unwrap()));
+        prop_assert!(!is_accepted(&mint(&secret(&kid, byte), &claims).unwrap()));
     }
 
-    /// The other way round: whatever is minted is read as it was meant, and spelt in one way.
+    /// The opposite direction: every minted token is accepted with its claims.
     #[test]
-    fn whatever_is_minted_is_read_again(
+    fn a_minted_token_is_accepted_with_its_claims(
         tenant in "[ -~äß漢😀]{1,40}",
         node in "[ -~äß漢😀]{1,40}",
         sub in text(40),
@@ -156,7 +156,7 @@ proptest! {
     ) {
         let intent = if inspect { Intent::Inspect } else { Intent::Resolve };
         let claims = Claims { sub, intent, expires_at: Timestamp(ms), ..claims(&tenant, &node) };
-        let token = mint(&ring()[1], &claims).unwrap();
-        prop_assert_eq!(verify(&token, &ring()), Some(claims));
+        let token = mint(&secrets()[1], &claims).unwrap();
+        prop_assert_eq!(verify(&token, &secrets()), Some(claims));
     }
 }

@@ -1,9 +1,9 @@
-//! A token is good as it was made, and in no other way.
+//! A token is accepted only in the exact form in which it was minted.
 
 use super::*;
 
-pub(super) fn secret(kid: &str, byte: u8) -> Secret {
-    Secret::new(kid, [byte; Secret::BYTES])
+pub(super) fn secret(kid: &str, byte: u8) -> SigningSecret {
+    SigningSecret::new(kid, [byte; SigningSecret::BYTES])
 }
 
 pub(super) fn claims(tenant: &str, node: &str) -> Claims {
@@ -20,15 +20,15 @@ pub(super) fn claims(tenant: &str, node: &str) -> Claims {
     }
 }
 
-/// Signs these very bytes, as nobody but us can.
-fn signed(secret: &Secret, payload: &[u8]) -> String {
+/// Signs exactly these bytes.
+fn signed(secret: &SigningSecret, payload: &[u8]) -> String {
     let signature = mac(&secret.bytes, payload).finalize().into_bytes();
     format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(signature))
 }
 
 #[test]
-fn what_was_minted_is_read_as_it_was_meant() {
-    let ring = [secret("old", 1), secret("new", 2)];
+fn a_minted_token_is_verified_with_its_claims() {
+    let secrets = [secret("old", 1), secret("new", 2)];
     let odd = Claims {
         sub: "zoë\"\\\u{7}😀".to_owned(),
         keys: vec!["key_1".to_owned()],
@@ -36,9 +36,9 @@ fn what_was_minted_is_read_as_it_was_meant() {
         ..claims("täglich", "a/b c:d")
     };
     for claims in [claims("default", "gate"), odd] {
-        for secret in &ring {
+        for secret in &secrets {
             let token = mint(secret, &claims).unwrap();
-            assert_eq!(verify(&token, &ring), Some(claims.clone()));
+            assert_eq!(verify(&token, &secrets), Some(claims.clone()));
             assert!(
                 token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
                 "{token}"
@@ -48,7 +48,7 @@ fn what_was_minted_is_read_as_it_was_meant() {
 }
 
 #[test]
-fn the_payload_is_what_is_documented() {
+fn the_payload_has_the_documented_form() {
     let token = mint(&secret("k1", 1), &claims("default", "gate")).unwrap();
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
     assert_eq!(
@@ -61,39 +61,42 @@ fn the_payload_is_what_is_documented() {
 }
 
 #[test]
-fn a_change_of_any_bit_or_character_is_refused() {
-    let ring = [secret("k1", 1)];
-    let token = mint(&ring[0], &claims("default", "gate")).unwrap();
-    // Neighbours in the alphabet of base64url, and what does not belong to it.
+fn a_token_with_a_changed_bit_or_character_is_rejected() {
+    let secrets = [secret("k1", 1)];
+    let token = mint(&secrets[0], &claims("default", "gate")).unwrap();
+    // Characters of the base64url alphabet, and others.
     let alphabet = "ABCDwxyz0189-_.+/= \n%";
     for at in 0..token.len() {
         for bit in 0..8 {
             let mut bytes = token.clone().into_bytes();
             bytes[at] ^= 1 << bit;
             let changed = String::from_utf8_lossy(&bytes).into_owned();
-            assert_eq!(verify(&changed, &ring), None, "bit {bit} of {at}");
+            assert_eq!(verify(&changed, &secrets), None, "bit {bit} of {at}");
         }
         for other in alphabet.chars().filter(|other| !token[at..].starts_with(*other)) {
             let changed = format!("{}{other}{}", &token[..at], &token[at + 1..]);
-            assert_eq!(verify(&changed, &ring), None, "{other:?} at {at}");
+            assert_eq!(verify(&changed, &secrets), None, "{other:?} at {at}");
             let longer = format!("{}{other}{}", &token[..at], &token[at..]);
-            assert_eq!(verify(&longer, &ring), None, "{other:?} before {at}");
+            assert_eq!(verify(&longer, &secrets), None, "{other:?} before {at}");
         }
-        assert_eq!(verify(&token[..at], &ring), None, "cut at {at}");
-        assert_eq!(verify(&token[at + 1..], &ring), None, "begun behind {at}");
+        assert_eq!(verify(&token[..at], &secrets), None, "cut at {at}");
+        assert_eq!(verify(&token[at + 1..], &secrets), None, "without the first {at} characters");
     }
     for other in alphabet.chars() {
-        assert_eq!(verify(&format!("{token}{other}"), &ring), None, "{other:?} at the end");
+        assert_eq!(verify(&format!("{token}{other}"), &secrets), None, "{other:?} at the end");
     }
 }
 
 #[test]
-fn only_bytes_that_we_would_have_written_are_read_even_when_signed() {
-    let ring = [secret("k1", 1)];
-    let token = mint(&ring[0], &claims("default", "gate")).unwrap();
+fn a_signed_payload_in_another_form_is_rejected() {
+    let secrets = [secret("k1", 1)];
+    let token = mint(&secrets[0], &claims("default", "gate")).unwrap();
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
     let payload = String::from_utf8(payload).unwrap();
-    assert!(verify(&signed(&ring[0], payload.as_bytes()), &ring).is_some(), "this is how it is done");
+    assert!(
+        verify(&signed(&secrets[0], payload.as_bytes()), &secrets).is_some(),
+        "the unchanged payload is accepted"
+    );
     for (from, to) in [
         (r#"{"v":1,"#, r#"{ "v":1,"#),
         (r#"{"v":1,"#, r#"{"v":2,"#),
@@ -115,27 +118,31 @@ fn only_bytes_that_we_would_have_written_are_read_even_when_signed() {
     ] {
         let other = payload.replacen(from, to, 1);
         assert_ne!(other, payload, "{from}");
-        assert_eq!(verify(&signed(&ring[0], other.as_bytes()), &ring), None, "{other}");
+        assert_eq!(verify(&signed(&secrets[0], other.as_bytes()), &secrets), None, "{other}");
     }
     for other in ["", "null", "[]", "{}", "1", "\u{feff}{}"] {
-        assert_eq!(verify(&signed(&ring[0], other.as_bytes()), &ring), None, "{other}");
+        assert_eq!(verify(&signed(&secrets[0], other.as_bytes()), &secrets), None, "{other}");
     }
 }
 
 #[test]
-fn another_secret_under_the_same_name_or_under_none_signs_nothing() {
+fn a_token_of_another_secret_is_rejected() {
     let claims = claims("default", "gate");
     let token = mint(&secret("k1", 1), &claims).unwrap();
     assert_eq!(verify(&token, &[]), None);
     assert_eq!(verify(&token, &[secret("k2", 1)]), None, "a token names its secret");
     assert_eq!(verify(&token, &[secret("k1", 2)]), None);
-    let decoy = Secret::new("none", DECOY);
-    assert_eq!(verify(&mint(&decoy, &claims).unwrap(), &[secret("k1", 1)]), None, "a decoy opens nothing");
+    let dummy = SigningSecret::new("none", DUMMY_KEY);
+    assert_eq!(
+        verify(&mint(&dummy, &claims).unwrap(), &[secret("k1", 1)]),
+        None,
+        "the dummy key is no secret"
+    );
 }
 
 #[test]
-fn a_signature_is_of_one_payload_only() {
-    let ring = [secret("k1", 1), secret("k2", 2)];
+fn a_signature_is_valid_for_one_payload_only() {
+    let secrets = [secret("k1", 1), secret("k2", 2)];
     let base = claims("default", "gate");
     let others = [
         claims("other", "gate"),
@@ -147,38 +154,38 @@ fn a_signature_is_of_one_payload_only() {
         Claims { interrupt: base.interrupt.replace(":i1", ":i2"), ..base.clone() },
         Claims { expires_at: Timestamp(base.expires_at.0 + 1), ..base.clone() },
     ];
-    let ours = mint(&ring[0], &base).unwrap();
+    let ours = mint(&secrets[0], &base).unwrap();
     let (_, signature) = ours.split_once('.').unwrap();
-    for (secret, other) in ring.iter().flat_map(|secret| others.iter().map(move |other| (secret, other))) {
+    for (secret, other) in secrets.iter().flat_map(|secret| others.iter().map(move |other| (secret, other))) {
         let theirs = mint(secret, other).unwrap();
         let (payload, _) = theirs.split_once('.').unwrap();
-        assert_eq!(verify(&format!("{payload}.{signature}"), &ring), None, "{other:?}");
+        assert_eq!(verify(&format!("{payload}.{signature}"), &secrets), None, "{other:?}");
     }
 }
 
 #[test]
-fn there_is_an_end_to_the_length_of_a_token() {
-    let ring = [secret("k1", 1)];
-    let of = |length: usize| mint(&ring[0], &claims("default", &"n".repeat(length)));
+fn the_length_of_a_token_is_bounded() {
+    let secrets = [secret("k1", 1)];
+    let of = |length: usize| mint(&secrets[0], &claims("default", &"n".repeat(length)));
     assert_eq!(of(CHARS_MAX), None);
     let lengths: Vec<usize> = (1..CHARS_MAX).collect();
     let length = lengths.partition_point(|length| of(*length).is_some());
     let longest = of(length).unwrap();
-    assert!(longest.len() > CHARS_MAX - 4 && verify(&longest, &ring).is_some());
-    let long = signed(&ring[0], &bytes_of("k1", &claims("default", &"n".repeat(length + 4))));
-    assert_eq!(verify(&long, &ring), None, "signed, and too long");
-    assert_eq!(verify(&"A".repeat(10_000_000), &ring), None);
+    assert!(longest.len() > CHARS_MAX - 4 && verify(&longest, &secrets).is_some());
+    let long = signed(&secrets[0], &bytes_of("k1", &claims("default", &"n".repeat(length + 4))));
+    assert_eq!(verify(&long, &secrets), None, "signed, and too long");
+    assert_eq!(verify(&"A".repeat(10_000_000), &secrets), None);
 }
 
 #[test]
-fn a_secret_is_kept_as_text_and_printed_by_nobody() {
+fn a_secret_is_stored_as_text_and_hidden_in_debug_output() {
     let secret = secret("k1", 7);
     let text = secret.to_text();
-    let again = Secret::parse("k1", &text).unwrap();
+    let again = SigningSecret::parse("k1", &text).unwrap();
     assert_eq!(again.bytes, secret.bytes);
     assert!(!format!("{secret:?}").contains('7'), "{secret:?}");
     for bad in ["", "AAAA", &text[1..], &format!("{text}A"), &format!("{text}=")] {
-        assert!(Secret::parse("k1", bad).is_none(), "{bad}");
+        assert!(SigningSecret::parse("k1", bad).is_none(), "{bad}");
     }
 }
 

@@ -1,8 +1,8 @@
-//! Masks a document for readers who may know what a run did, but not what was said in it.
+//! Masks a document for readers that may see what a run did, but not its content.
 //!
-//! The rule is an allow-list. A text stays only if its member is known to hold an id, a type, a code, a state or a time,
-//! and if it looks like one. Everything inside of an unknown member is content: its texts are masked, and so are the
-//! names of its members unless they are known. Numbers, flags and shapes stay.
+//! The rule is an allow-list. A text stays only if its member is known to hold an id, a type, a code, a state or a
+//! time, and if it has the form of one. Everything in an unknown member is content: its texts are masked, and so are
+//! the names of its members unless they are known. Numbers, flags and shapes stay.
 
 use serde_json::{Map, Value};
 
@@ -21,11 +21,11 @@ const PLAIN: &str = "\
     tenant timestamp toolCallId toolName traceId transport type typeId until version workflowId workflowVersion \
     writtenAt";
 
-/// Members in which the server itself writes a code, and callers may write a text.
+/// Members in which the server writes a code and a caller may write a text.
 const CODED: &str = "\
     decision outcome pauseReason reason";
 
-/// The codes that the server writes there.
+/// The codes that the server writes into these members.
 const CODES: &str = "\
     conversation-input disabled granted low-confidence overridden parent-cancelled rejected system:parent \
     timeout";
@@ -35,15 +35,15 @@ const NESTED: &str = "\
     attributes childRuns details divergencePoint error interrupt lastError message owner payload quorum \
     quorumProgress toolCalls usage via votes";
 
-/// Members whose value is an object by the ids of nodes.
+/// Members whose value is an object with node ids as keys.
 const BY_NODE: &str = "\
     nodeStates";
 
-/// Members whose value is an object by the names of variables or channels. The values are content.
+/// Members whose value is an object with names of variables or channels as keys. The values are content.
 const BY_NAME: &str = "\
     channels inputs outputs variables";
 
-/// Names that may stay in content: those of the protocol.
+/// Member names of the protocol, which are kept in content.
 const NAMES: &str = "\
     answer answers arguments artifactData content correlation data description editedArtifactData feedback \
     ignored items key options outcomeSchema parameters properties question questions requiredApprovals schema \
@@ -57,53 +57,57 @@ fn is_in(list: &str, word: &str) -> bool {
 /// Characters of the longest id, type, code, state or time.
 const PLAIN_CHARS_MAX: usize = 256;
 
-/// Masks a document whose members are known by the lists above.
-pub(super) fn masked(value: Value) -> Value {
+/// Masks a document according to the lists above.
+pub(super) fn mask_document(value: Value) -> Value {
     match value {
-        Value::Object(members) => renamed(members, is_plain, masked_member),
-        Value::Array(items) => items.into_iter().map(masked).collect(),
-        Value::String(text) => mask(&text),
+        Value::Object(members) => map_members(members, is_plain, mask_member),
+        Value::Array(items) => items.into_iter().map(mask_document).collect(),
+        Value::String(text) => placeholder(&text),
         other => other,
     }
 }
 
-fn masked_member(name: &str, value: Value) -> Value {
+fn mask_member(name: &str, value: Value) -> Value {
     let is = |list: &str| is_in(list, name);
     match value {
-        Value::String(text) if is(PLAIN) => plain(text),
+        Value::String(text) if is(PLAIN) => mask_unless_plain(text),
         Value::String(text) if is(CODED) && is_in(CODES, &text) => Value::String(text),
-        Value::Array(items) if is(PLAIN) => items.into_iter().map(plain_or_content).collect(),
-        Value::Object(_) | Value::Array(_) if is(NESTED) => masked(value),
-        Value::Object(members) if is(BY_NODE) => renamed(members, is_plain, |_, value| masked(value)),
-        Value::Object(members) if is(BY_NAME) => renamed(members, is_plain, |_, value| content(value)),
-        other => content(other),
+        Value::Array(items) if is(PLAIN) => items.into_iter().map(mask_item).collect(),
+        Value::Object(_) | Value::Array(_) if is(NESTED) => mask_document(value),
+        Value::Object(members) if is(BY_NODE) => {
+            map_members(members, is_plain, |_, value| mask_document(value))
+        }
+        Value::Object(members) if is(BY_NAME) => {
+            map_members(members, is_plain, |_, value| mask_content(value))
+        }
+        other => mask_content(other),
     }
 }
 
-fn plain_or_content(value: Value) -> Value {
+fn mask_item(value: Value) -> Value {
     match value {
-        Value::String(text) => plain(text),
-        other => content(other),
+        Value::String(text) => mask_unless_plain(text),
+        other => mask_content(other),
     }
 }
 
-fn plain(text: String) -> Value {
-    if is_plain(&text) { Value::String(text) } else { mask(&text) }
+fn mask_unless_plain(text: String) -> Value {
+    if is_plain(&text) { Value::String(text) } else { placeholder(&text) }
 }
 
 /// Masks a value that came from people, models, definitions or other systems.
-fn content(value: Value) -> Value {
+fn mask_content(value: Value) -> Value {
     let is_known = |name: &str| [PLAIN, CODED, NESTED, NAMES].iter().any(|list| is_in(list, name));
     match value {
-        Value::String(text) => mask(&text),
-        Value::Array(items) => items.into_iter().map(content).collect(),
-        Value::Object(members) => renamed(members, is_known, |_, value| content(value)),
+        Value::String(text) => placeholder(&text),
+        Value::Array(items) => items.into_iter().map(mask_content).collect(),
+        Value::Object(members) => map_members(members, is_known, |_, value| mask_content(value)),
         other => other,
     }
 }
 
-/// Applies a function to all values, and replaces names that must not be shown by their position.
-fn renamed(
+/// Applies a function to all values, and replaces names that must not be shown with their position.
+fn map_members(
     members: Map<String, Value>,
     is_shown: impl Fn(&str) -> bool,
     apply: impl Fn(&str, Value) -> Value,
@@ -115,14 +119,14 @@ fn renamed(
     Value::Object(members.into_iter().enumerate().map(rename).collect())
 }
 
-/// Returns whether a text looks like an id, a type, a code, a state or a time.
+/// Returns whether a text has the form of an id, a type, a code, a state or a time.
 fn is_plain(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/@+#".contains(c);
     text.chars().all(is_plain) && text.len() <= PLAIN_CHARS_MAX
 }
 
-/// Returns what stands for a text: its length, rounded to a power of ten.
-fn mask(text: &str) -> Value {
+/// Returns the placeholder for a text: the range of its length, in powers of ten.
+fn placeholder(text: &str) -> Value {
     let length = text.chars().count();
     let (mut least, mut most) = (0, 9);
     while length > most {
@@ -134,7 +138,7 @@ fn mask(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use holdpoint_core::{Event, Run, RunId, RunRef, TenantId, Timestamp, Workflow};
-    use holdpoint_engine::Recorded;
+    use holdpoint_engine::RecordedEvent;
     use serde_json::json;
 
     use super::*;
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn content_is_masked_and_its_shape_is_kept() {
-        let shown = masked(json!({
+        let shown = mask_document(json!({
             "runId": "r", "inputs": {"key": "sk-secret", "amount": 3, "list": ["a", null, {"ann@example.org": true}]},
             "payload": {"nodeId": "n", "outputs": {"text": {"status": "secret"}}, "error": {"code": "e", "message": "why"}},
             "cancelled": {"cancelledBy": "ann", "reason": "secret"}, "reason": "timeout", "nodeStates": {"a b": {"status": "ok"}},
@@ -157,7 +161,7 @@ mod tests {
             "cancelled": {"cancelledBy": short, "reason": short}, "reason": "timeout", "nodeStates": {"[name 1]": {"status": "ok"}},
         });
         assert_eq!(shown, expected);
-        assert_eq!(mask(&"x".repeat(1500)), "[text of 1000 to 9999 characters]");
+        assert_eq!(placeholder(&"x".repeat(1500)), "[text of 1000 to 9999 characters]");
     }
 
     #[test]
@@ -169,11 +173,11 @@ mod tests {
                 "via": {"type": "key", "id": "key_1"}, "grantIds": ["g.1"],
             },
         });
-        assert_eq!(masked(event.clone()), event);
+        assert_eq!(mask_document(event.clone()), event);
     }
 
-    /// Replaces one text after the other in each golden event, and the texts of those that are still events are
-    /// looked for in the masked documents.
+    /// Replaces each text of each golden event in turn. Checks that the masked documents of all valid results do not
+    /// contain the replacement.
     #[test]
     fn a_canary_in_any_member_of_any_event_is_masked() {
         let mut tried = 0;
@@ -185,7 +189,7 @@ mod tests {
                 *one.pointer_mut(&pointer).unwrap() = json!(CANARY);
                 changed.push(one);
             }
-            // The second has the form of an id.
+            // The second canary has the form of an id.
             changed.extend([CANARY, "sk-canary-0123"].map(|canary| with_canaries(&golden, canary)));
             let events: Vec<Event> =
                 changed.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect();
@@ -195,7 +199,7 @@ mod tests {
         assert!(tried > 100, "{tried}");
     }
 
-    /// Adds a canary to each free value of an event: data, answers, messages, results and the like.
+    /// Adds a canary to each member with content: data, answers, messages, results and similar.
     fn with_canaries(golden: &Value, canary: &str) -> Value {
         let mut event = golden.clone();
         let free = json!({
@@ -237,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Folds the events behind the golden ones that give them something to refer to.
+    /// Folds the changed events after golden events that they refer to, and checks that no canary is shown.
     fn assert_hidden(changed: &[Event], of: &str) {
         let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
         let definition = json!({
@@ -246,24 +250,24 @@ mod tests {
         });
         let workflow = Workflow::parse(&definition, 1).unwrap();
         let id = RunId::parse("r1").unwrap();
-        let mut run = Run::unborn(id.clone(), std::sync::Arc::new(workflow));
+        let mut run = Run::new(id.clone(), std::sync::Arc::new(workflow));
         let of_run = RunRef { tenant: TenantId::parse("acme").unwrap(), run: id };
         let before = GOLDEN.lines().filter(|line| !line.contains("\"run.c") && !line.contains("\"run.f"));
         let before: Vec<Event> = before.map(|line| serde_json::from_str(line).unwrap()).collect();
         let events = before.iter().take(12).chain(changed).chain(&before[12..]);
-        let recorded = events.enumerate().map(|(seq, event)| Recorded {
+        let recorded = events.enumerate().map(|(seq, event)| RecordedEvent {
             seq: seq as u64,
             at: Timestamp(1_700_000_000_000),
             event: event.clone(),
         });
-        let recorded: Vec<Recorded> = recorded.collect();
+        let recorded: Vec<RecordedEvent> = recorded.collect();
         for one in &recorded {
             run.apply(&one.event, one.at);
         }
-        let (events, spans) = super::super::told(&of_run, &run, recorded);
-        let mut shown: Vec<Value> = events.into_iter().map(masked).collect();
-        shown.extend(spans.into_iter().map(masked));
-        shown.push(masked(json!(snapshot::describe(&run))));
+        let (events, spans) = super::super::render(&of_run, &run, recorded);
+        let mut shown: Vec<Value> = events.into_iter().map(mask_document).collect();
+        shown.extend(spans.into_iter().map(mask_document));
+        shown.push(mask_document(json!(snapshot::describe(&run))));
         let shown = json!(shown).to_string();
         assert!(!shown.contains("canary"), "{of}: {shown}");
     }

@@ -9,20 +9,20 @@ use holdpoint_api::payloads::{
 };
 use holdpoint_core::agent::{Agent, Message};
 use holdpoint_core::{Event, NodeId, Run};
-use holdpoint_engine::Recorded;
+use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 
 use super::Description;
 
-pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     let (node, payload) = match &recorded.event {
         Event::MessageAdded { node, message } => {
-            (node, MessageAdded { node_id: node.clone(), message: shown(message) }.into())
+            (node, MessageAdded { node_id: node.clone(), message: describe_message(message) }.into())
         }
         Event::ModelReplied { node, message, usage, model, took_ms, .. } => {
             let payload = ModelReplied {
                 node_id: node.clone(),
-                message: shown(message),
+                message: describe_message(message),
                 usage: TokenUsage { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens },
                 model: (!model.is_empty()).then_some(Cow::Borrowed(model)),
                 duration_ms: *took_ms,
@@ -30,32 +30,32 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             (node, payload.into())
         }
         Event::ToolCalled { node, call, behaviour, why, .. } => {
-            let (call, reason) = (of_call(run, node, call), why.as_deref().map(Cow::Borrowed));
+            let (call, reason) = (describe_call(run, node, call), why.as_deref().map(Cow::Borrowed));
             (node, ToolCalled { call, permission: *behaviour, reason }.into())
         }
         Event::ToolSuspended { node, call, interrupt, mode } => {
-            let (call, interrupt_id) = (of_call(run, node, call), run.interrupt_name(*interrupt));
+            let (call, interrupt_id) = (describe_call(run, node, call), run.interrupt_name(*interrupt));
             (node, ToolSuspended { call, interrupt_id, resume_mode: *mode }.into())
         }
         Event::ToolBegun { node, call, arguments, uses } => {
             let payload = ToolBegun {
-                call: of_call(run, node, call),
+                call: describe_call(run, node, call),
                 effective_arguments: arguments.as_ref().map(Cow::Borrowed),
                 grant_ids: (!uses.is_empty()).then(|| uses.iter().map(|id| run.grant_id(*id)).collect()),
             };
             (node, payload.into())
         }
         Event::ToolReturned { node, call, status, content } => {
-            let (call, result) = (of_call(run, node, call), Cow::Borrowed(content));
+            let (call, result) = (describe_call(run, node, call), Cow::Borrowed(content));
             (node, ToolReturned { call, status: *status, result }.into())
         }
-        // The caller sends only the events of agents.
+        // Not reached: the caller passes only the events above.
         other => return (other.name(), None, EventPayload::Other(Value::Null)),
     };
     (recorded.event.name(), Some(node), payload)
 }
 
-fn shown(message: &Message) -> AgentMessage<'_> {
+fn describe_message(message: &Message) -> AgentMessage<'_> {
     let calls = message.calls.iter().map(|call| MessageCall {
         id: Cow::Borrowed(&call.id),
         name: Cow::Borrowed(&call.name),
@@ -72,7 +72,7 @@ fn shown(message: &Message) -> AgentMessage<'_> {
     }
 }
 
-fn of_call<'a>(run: &'a Run, node: &'a NodeId, call: &'a str) -> AgentCall<'a> {
+fn describe_call<'a>(run: &'a Run, node: &'a NodeId, call: &'a str) -> AgentCall<'a> {
     let agent = run.node_state(node).and_then(|state| state.agent.as_deref());
     let known = agent.and_then(|agent: &Agent| agent.call(call));
     AgentCall {

@@ -9,47 +9,53 @@ use holdpoint_api::payloads::{
     InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended,
 };
 use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run};
-use holdpoint_engine::Recorded;
+use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 
 use super::Description;
 
-pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
         Event::NodeSuspended { node, interrupt, .. } => {
-            ("node.suspended", Some(node), suspension(run, node, *interrupt).into())
+            ("node.suspended", Some(node), node_suspended(run, node, *interrupt).into())
         }
         Event::NodeResumed { node, interrupt } => {
-            ("node.resumed", Some(node), resumption(run, node, *interrupt).into())
+            ("node.resumed", Some(node), node_resumed(run, node, *interrupt).into())
         }
         Event::InterruptRequested { id, .. } => {
-            of_interrupt(run, *id, "interrupt.requested", |run, asked| requested(run, asked).into())
+            describe_interrupt(run, *id, "interrupt.requested", |run, asked| {
+                interrupt_requested(run, asked).into()
+            })
         }
         Event::ApprovalRequested { interrupt } => {
-            of_interrupt(run, *interrupt, "approval.requested", |run, asked| {
+            describe_interrupt(run, *interrupt, "approval.requested", |run, asked| {
                 approval_requested(run, asked).into()
             })
         }
         Event::ClarificationRequested { interrupt } => {
-            of_interrupt(run, *interrupt, "clarification.requested", |run, asked| {
+            describe_interrupt(run, *interrupt, "clarification.requested", |run, asked| {
                 clarification_requested(run, asked).into()
             })
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            of_interrupt(run, *id, "interrupt.resolved", |run, asked| resolved(run, asked).into())
+            describe_interrupt(run, *id, "interrupt.resolved", |run, asked| {
+                interrupt_resolved(run, asked).into()
+            })
         }
         Event::ApprovalReceived { interrupt } => {
-            of_interrupt(run, *interrupt, "approval.received", |_, asked| approval_received(asked))
+            describe_interrupt(run, *interrupt, "approval.received", |_, asked| approval_received(asked))
         }
         Event::ClarificationResolved { interrupt } => {
-            of_interrupt(run, *interrupt, "clarification.resolved", |_, asked| clarification_resolved(asked))
+            describe_interrupt(run, *interrupt, "clarification.resolved", |_, asked| {
+                clarification_resolved(asked)
+            })
         }
-        // The caller sends only those above.
+        // Not reached: the caller passes only the events above.
         _ => ("", None, EventPayload::Other(Value::Null)),
     }
 }
 
-fn of_interrupt<'a>(
+fn describe_interrupt<'a>(
     run: &'a Run,
     id: InterruptId,
     kind: &'static str,
@@ -65,12 +71,12 @@ fn member<'a>(of: &'a Value, name: &str) -> Option<Cow<'a, Value>> {
     of.get(name).map(Cow::Borrowed)
 }
 
-fn suspension<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeSuspended<'a> {
+fn node_suspended<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeSuspended<'a> {
     let asked = run.interrupt(id);
     let extra = |kind: Kind, name: &str| {
         asked.filter(|asked| asked.kind == kind).and_then(|asked| member(&asked.data, name))
     };
-    // The deadline at the request. A fork that has taken the interrupt over waits longer, which its snapshot shows.
+    // The original deadline. A fork that copied the interrupt waits longer; its snapshot shows that deadline.
     let expires_at = asked.and_then(|asked| Some(asked.requested_at.plus_ms(asked.timeout_ms?)));
     NodeSuspended {
         agent_id: extra(Kind::LowConfidence, "agentId"),
@@ -89,7 +95,7 @@ fn suspension<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeSuspended
     }
 }
 
-/// Returns the word that tells kinds apart whose runs have the same status.
+/// Returns the word that distinguishes kinds for which the run has the same status.
 fn reason(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::LowConfidence => Some("low-confidence"),
@@ -103,7 +109,7 @@ fn reason(kind: Kind) -> Option<&'static str> {
     }
 }
 
-fn resumption<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeResumed<'a> {
+fn node_resumed<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeResumed<'a> {
     let resolution = run.interrupt(id).and_then(|interrupt| interrupt.resolution.as_ref());
     NodeResumed {
         interrupt_id: run.interrupt_name(id),
@@ -115,7 +121,7 @@ fn resumption<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeResumed<'
     }
 }
 
-fn requested<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptRequested<'a> {
+fn interrupt_requested<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptRequested<'a> {
     InterruptRequested {
         data: Cow::Borrowed(&interrupt.data),
         interrupt_id: run.interrupt_name(interrupt.id),
@@ -148,7 +154,7 @@ fn clarification_requested<'a>(run: &Run, interrupt: &'a Interrupt) -> Clarifica
     }
 }
 
-fn resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
+fn interrupt_resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
     let unresolved = InterruptResolved {
         action: None,
         decision: None,
@@ -178,7 +184,7 @@ fn resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
             match (interrupt.kind, value.get("action").and_then(Value::as_str)) {
                 (Kind::Approval, Some(action)) => InterruptResolved {
                     action: Some(Cow::Borrowed(action)),
-                    decision: decision_of(action).map(Cow::Borrowed),
+                    decision: decision_word(action).map(Cow::Borrowed),
                     edited_artifact_data: member(value, "editedArtifactData"),
                     quorum: member(value, "quorum"),
                     reason: member(value, "reason").filter(|_| interrupt.is_governed()),
@@ -201,8 +207,8 @@ fn resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
     }
 }
 
-/// Returns the decision of an action. A request for a better version is none.
-fn decision_of(action: &str) -> Option<&'static str> {
+/// Returns the decision of an action. A refinement is not a decision.
+fn decision_word(action: &str) -> Option<&'static str> {
     match action {
         "override" => Some("overridden"),
         "reject" => Some("rejected"),
@@ -217,15 +223,15 @@ const TIMEOUT: &str = "system:timeout";
 /// Describes the outcome of an interrupt. Returns None if it is open.
 pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<InterruptDecision> {
     let resolution = interrupt.resolution.as_ref()?;
-    let told = resolved(run, interrupt);
+    let resolved = interrupt_resolved(run, interrupt);
     Some(InterruptDecision {
-        value: told.resume_value.map(Cow::into_owned).unwrap_or_default(),
-        by: told.resolved_by.map(Cow::into_owned).unwrap_or_default(),
+        value: resolved.resume_value.map(Cow::into_owned).unwrap_or_default(),
+        by: resolved.resolved_by.map(Cow::into_owned).unwrap_or_default(),
         at: resolution.at().into(),
-        action: told.action.map(Cow::into_owned),
-        decision: told.decision.map(Cow::into_owned),
-        reason: told.reason.as_deref().and_then(Value::as_str).map(str::to_owned),
-        via: told.via,
+        action: resolved.action.map(Cow::into_owned),
+        decision: resolved.decision.map(Cow::into_owned),
+        reason: resolved.reason.as_deref().and_then(Value::as_str).map(str::to_owned),
+        via: resolved.via,
     })
 }
 

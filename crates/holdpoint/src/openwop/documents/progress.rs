@@ -1,4 +1,4 @@
-//! Documents of the progress of nodes: the values they set, the runs they start, their loops.
+//! Documents of the progress of nodes: values, child runs, retries and loops.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use holdpoint_api::payloads::{
     NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, StepRecorded, VariableChanged,
 };
 use holdpoint_core::{Event, Run};
-use holdpoint_engine::Recorded;
+use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 
-use super::{Description, failure, hide};
+use super::{Description, failure, redact};
 
-pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
         Event::NodeRetried { node, attempt, delay_ms, error } => {
             let (node_id, last_error) = (node.clone(), failure(error));
@@ -27,9 +27,9 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
         Event::VariableChanged { node, name, previous, next } => {
             let payload = VariableChanged {
                 name: Cow::Borrowed(name),
-                next: hide(run, name, next),
+                next: redact(run, name, next),
                 node_id: node.clone(),
-                previous: previous.as_ref().map(|previous| hide(run, name, previous)),
+                previous: previous.as_ref().map(|previous| redact(run, name, previous)),
             };
             ("variable.changed", Some(node), payload.into())
         }
@@ -38,7 +38,7 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
                 channel: Cow::Borrowed(channel),
                 node_id: node.clone(),
                 reducer: *reducer,
-                value: hide(run, channel, value),
+                value: redact(run, channel, value),
                 written_at: recorded.at.into(),
             };
             ("channel.written", Some(node), payload.into())
@@ -67,11 +67,11 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             let payload = LoopbackLimit { iterations: *iterations, limit: *limit, node_id: node.clone() };
             ("workflow.loopback-limit", Some(node), payload.into())
         }
-        _ => of_children_and_loops(recorded),
+        _ => describe_child_or_loop(recorded),
     }
 }
 
-fn of_children_and_loops(recorded: &Recorded) -> Description<'_> {
+fn describe_child_or_loop(recorded: &RecordedEvent) -> Description<'_> {
     match &recorded.event {
         Event::NodeDispatched { node, child, workflow, call, .. } => {
             let payload = NodeDispatched {
@@ -101,7 +101,7 @@ fn of_children_and_loops(recorded: &Recorded) -> Description<'_> {
             let payload = ChildChanged { child_run_id: child.clone(), status: *status };
             ("holdpoint.child.ended", None, payload.into())
         }
-        // The caller sends only those above.
+        // Not reached: the caller passes only the events above.
         _ => ("", None, EventPayload::Other(Value::Null)),
     }
 }

@@ -1,5 +1,5 @@
-//! Events as one JSON document. What does not fit a page goes out page by page, so that the length of a log is no
-//! matter of memory.
+//! The events of a run as one JSON document. A long log is sent page by page, so that memory does not grow with its
+//! length.
 
 use axum::body::Body;
 use axum::http::header;
@@ -10,47 +10,47 @@ use futures_util::stream::{once, unfold};
 use tokio::time::Instant;
 
 use crate::error::ApiError;
-use crate::openwop::log::{Reader, Rest};
-use crate::openwop::mode::Modes;
+use crate::openwop::log::{LogReader, UnreadFrames};
+use crate::openwop::stream_modes::StreamModes;
 
-pub(super) struct Listing {
-    reader: Reader,
-    modes: Modes,
-    /// Read and not written yet.
-    waiting: Option<Rest>,
-    /// Whether to say that there will be no more.
-    tells_end: bool,
-    stage: Stage,
+pub(super) struct EventListing {
+    reader: LogReader,
+    modes: StreamModes,
+    /// Events that were read and are not written yet.
+    buffered: Option<UnreadFrames>,
+    /// Set if the document has the member `isComplete`.
+    with_completion: bool,
+    stage: ListingStage,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Nothing,
-    /// Written so far: the beginning.
+enum ListingStage {
+    NotStarted,
+    /// The beginning of the document is written.
     Opened,
-    /// At least one event.
+    /// At least one event is written.
     Filled,
     Closed,
 }
 
-impl Listing {
-    pub(super) fn new(reader: Reader, modes: Modes) -> Self {
-        Self { reader, modes, waiting: None, tells_end: false, stage: Stage::Nothing }
+impl EventListing {
+    pub(super) fn new(reader: LogReader, modes: StreamModes) -> Self {
+        Self { reader, modes, buffered: None, with_completion: false, stage: ListingStage::NotStarted }
     }
 
     #[must_use]
-    pub(super) fn tells_end(mut self) -> Self {
-        self.tells_end = true;
+    pub(super) fn with_completion(mut self) -> Self {
+        self.with_completion = true;
         self
     }
 
-    /// Until there is something to show, nothing will come, or the time is up.
+    /// Waits until an event can be shown, the log ends, or the deadline passes.
     pub(super) async fn wait(&mut self, deadline: Instant) -> Result<(), ApiError> {
         while let Ok(next) = tokio::time::timeout_at(deadline, self.reader.next()).await {
             match next? {
                 Some(rest) if rest.shown(self.modes).next().is_none() => {}
                 rest => {
-                    self.waiting = rest;
+                    self.buffered = rest;
                     break;
                 }
             }
@@ -60,12 +60,12 @@ impl Listing {
 
     #[expect(clippy::disallowed_methods, reason = "the list ends with the log as it is now")]
     pub(super) async fn into_response(mut self) -> Result<Response, ApiError> {
-        let first = self.chunk().await?.unwrap_or_default();
-        let body = if self.stage == Stage::Closed {
+        let first = self.next_chunk().await?.unwrap_or_default();
+        let body = if self.stage == ListingStage::Closed {
             Body::from(first)
         } else {
             let rest = unfold(self, |mut listing| async move {
-                let chunk = listing.chunk().await.transpose()?;
+                let chunk = listing.next_chunk().await.transpose()?;
                 Some((chunk.map_err(|error| std::io::Error::other(format!("{error:?}"))), listing))
             });
             Body::from_stream(once(async { Ok(first) }).chain(rest.boxed()))
@@ -73,34 +73,34 @@ impl Listing {
         Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
     }
 
-    /// The next piece of the document; nothing behind its end.
-    async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
-        if self.stage == Stage::Closed {
+    /// Returns the next part of the document, or None after its end.
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
+        if self.stage == ListingStage::Closed {
             return Ok(None);
         }
         let mut text = Vec::new();
-        if self.stage == Stage::Nothing {
+        if self.stage == ListingStage::NotStarted {
             text.extend_from_slice(b"{\"events\":[");
-            self.stage = Stage::Opened;
+            self.stage = ListingStage::Opened;
         }
-        let rest = match self.waiting.take() {
+        let rest = match self.buffered.take() {
             Some(rest) => Some(rest),
             None => self.reader.read().await?,
         };
         for document in rest.iter().flat_map(|rest| rest.shown(self.modes)) {
-            if self.stage == Stage::Filled {
+            if self.stage == ListingStage::Filled {
                 text.push(b',');
             }
             text.extend_from_slice(document);
-            self.stage = Stage::Filled;
+            self.stage = ListingStage::Filled;
         }
-        if !self.reader.behind() {
+        if !self.reader.has_unread() {
             text.push(b']');
-            if self.tells_end {
+            if self.with_completion {
                 text.extend_from_slice(format!(",\"isComplete\":{}", self.reader.ended()).as_bytes());
             }
             text.push(b'}');
-            self.stage = Stage::Closed;
+            self.stage = ListingStage::Closed;
         }
         Ok(Some(text.into()))
     }

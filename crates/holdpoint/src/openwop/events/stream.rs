@@ -1,5 +1,5 @@
-//! Frames of a stream as they go out: each event by itself, or several gathered for a while. A reader who does not read
-//! is not asked about, and costs one page at most.
+//! The event stream of a run: one frame per event, or batches of events. A client that does not read costs at most one
+//! page of memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,46 +9,51 @@ use futures_util::stream::unfold;
 use tokio::time::Instant;
 
 use crate::error::ApiError;
-use crate::openwop::log::{Reader, Rest};
-use crate::openwop::mode::Modes;
+use crate::openwop::log::{LogReader, UnreadFrames};
+use crate::openwop::stream_modes::StreamModes;
 
-/// A batch goes out with the event that fills it.
+/// The minimum size of a full batch. A batch is sent with the event that reaches it.
 const BATCH_BYTES: usize = 256 * 1024;
 
-pub(super) struct Stream {
-    reader: Reader,
-    modes: Modes,
+pub(super) struct RunEventStream {
+    reader: LogReader,
+    modes: StreamModes,
     ready: VecDeque<Bytes>,
-    /// Where events are gathered by readers who want that.
-    batch: Option<Batch>,
+    /// Set if the client asked for batches.
+    batch: Option<EventBatch>,
     closed: bool,
 }
 
-struct Batch {
-    time: Duration,
-    /// Copied, because a piece of a page keeps the whole page in memory.
+struct EventBatch {
+    interval: Duration,
+    /// A copy, because a slice of a page would keep the whole page in memory.
     documents: Vec<u8>,
-    highest: u64,
-    /// When what is there goes out.
+    last_sequence: u64,
+    /// The time at which the batch is sent.
     due: Option<Instant>,
 }
 
-impl Stream {
+impl RunEventStream {
     pub(super) fn new(
-        reader: Reader,
-        modes: Modes,
+        reader: LogReader,
+        modes: StreamModes,
         buffer: Option<Duration>,
         baseline: Option<Bytes>,
     ) -> Self {
-        let batch = buffer.map(|time| Batch { time, documents: Vec::new(), highest: 0, due: None });
+        let batch = buffer.map(|interval| EventBatch {
+            interval,
+            documents: Vec::new(),
+            last_sequence: 0,
+            due: None,
+        });
         Self { reader, modes, ready: baseline.into_iter().collect(), batch, closed: false }
     }
 
     pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Bytes> {
-        unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (bytes, stream)) })
+        unfold(self, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) })
     }
 
-    async fn chunk(&mut self) -> Option<Bytes> {
+    async fn next_chunk(&mut self) -> Option<Bytes> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 return Some(bytes);
@@ -58,37 +63,37 @@ impl Stream {
             }
             match self.batch.as_ref().and_then(|batch| batch.due) {
                 Some(due) => tokio::select! {
-                    rest = self.reader.next() => self.take(rest),
+                    rest = self.reader.next() => self.handle_read(rest),
                     () = tokio::time::sleep_until(due) => self.flush(),
                 },
                 None => {
                     let rest = self.reader.next().await;
-                    self.take(rest);
+                    self.handle_read(rest);
                 }
             }
         }
     }
 
-    fn take(&mut self, rest: Result<Option<Rest>, ApiError>) {
+    fn handle_read(&mut self, rest: Result<Option<UnreadFrames>, ApiError>) {
         match rest {
-            Ok(Some(rest)) if self.batch.is_some() => self.gather(&rest),
-            Ok(Some(rest)) => self.pass_on(&rest),
+            Ok(Some(rest)) if self.batch.is_some() => self.add_to_batch(&rest),
+            Ok(Some(rest)) => self.push_frames(&rest),
             Ok(None) => {
                 self.flush();
                 self.closed = true;
             }
             Err(error) => {
-                tracing::warn!(?error, "a stream ends because its run could not be read");
+                tracing::warn!(?error, "cannot read a run; its stream ends");
                 self.flush();
                 self.closed = true;
             }
         }
     }
 
-    /// What is shown, without a copy: neighbours on the page go out together.
-    fn pass_on(&mut self, rest: &Rest) {
+    /// Queues the frames that the modes show, without a copy. Adjacent frames of a page are one chunk.
+    fn push_frames(&mut self, rest: &UnreadFrames) {
         let mut open: Option<std::ops::Range<usize>> = None;
-        for frame in rest.frames().filter(|frame| frame.modes.meets(self.modes)) {
+        for frame in rest.frames().filter(|frame| frame.modes.overlaps(self.modes)) {
             match &mut open {
                 Some(range) if range.end == frame.whole.start => range.end = frame.whole.end,
                 _ => self.ready.extend(open.replace(frame.whole.clone()).map(|range| rest.text(range))),
@@ -97,10 +102,10 @@ impl Stream {
         self.ready.extend(open.map(|range| rest.text(range)));
     }
 
-    fn gather(&mut self, rest: &Rest) {
+    fn add_to_batch(&mut self, rest: &UnreadFrames) {
         for frame in rest.frames() {
             let Some(batch) = &mut self.batch else { return };
-            if frame.modes.meets(self.modes) {
+            if frame.modes.overlaps(self.modes) {
                 batch.add(frame.sequence, &rest.text(frame.data.clone()));
             }
             if frame.urgent || batch.documents.len() >= BATCH_BYTES {
@@ -110,19 +115,19 @@ impl Stream {
     }
 
     fn flush(&mut self) {
-        self.ready.extend(self.batch.as_mut().into_iter().flat_map(Batch::take));
+        self.ready.extend(self.batch.as_mut().into_iter().flat_map(EventBatch::take));
     }
 }
 
-impl Batch {
+impl EventBatch {
     fn add(&mut self, sequence: u64, document: &[u8]) {
-        self.due.get_or_insert_with(|| Instant::now() + self.time);
+        self.due.get_or_insert_with(|| Instant::now() + self.interval);
         self.documents.push(if self.documents.is_empty() { b'[' } else { b',' });
         self.documents.extend_from_slice(document);
-        self.highest = sequence;
+        self.last_sequence = sequence;
     }
 
-    /// The frame in two pieces, if there is anything in it.
+    /// Takes the batch as a frame of two chunks, or returns an empty list if the batch is empty.
     fn take(&mut self) -> Vec<Bytes> {
         self.due = None;
         if self.documents.is_empty() {
@@ -130,7 +135,7 @@ impl Batch {
         }
         let mut documents = std::mem::take(&mut self.documents);
         documents.extend_from_slice(b"]\n\n");
-        let head = format!("id: {}\nevent: batch\ndata: ", self.highest);
+        let head = format!("id: {}\nevent: batch\ndata: ", self.last_sequence);
         vec![head.into(), documents.into()]
     }
 }

@@ -1,4 +1,4 @@
-//! A stretch of a log as text that is ready to be sent. Pure: from a state of a run and the events after it.
+//! Renders a part of a log as server-sent events, from a state of a run and the events after it. Pure.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,44 +6,45 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdpoint_core::Run;
-use holdpoint_engine::Recorded;
+use holdpoint_engine::RecordedEvent;
 use serde::Serialize;
 
 use crate::openwop::documents::document;
-use crate::openwop::mode::{Modes, is_urgent, modes_of};
 use crate::openwop::snapshot;
+use crate::openwop::stream_modes::{StreamModes, is_urgent, modes_of};
 
-/// A page ends with the event that fills it.
+/// The minimum size of a full page. A page ends with the event that reaches it.
 const PAGE_BYTES: usize = 256 * 1024;
-/// Of a very large commit a page takes this part, because each page has to read the whole commit.
+/// The maximum number of pages of a very large commit: each page reads the whole commit again.
 const PAGES_MAX: usize = 8;
-/// About what the state of a node takes in memory.
+/// The estimated memory of the state of a node.
 const NODE_BYTES: usize = 256;
 const SNAPSHOT: &str = "state.snapshot";
 
-/// What is written of an event.
+/// The content of the frames of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Shape {
-    /// The event itself.
+pub(crate) enum FrameContent {
+    /// The document of each event.
     Documents,
-    /// The run right after it.
+    /// The snapshot of the run right after each event.
     Snapshots,
 }
 
-impl Shape {
+impl FrameContent {
     pub(super) const LAST: Self = Self::Snapshots;
 
-    pub(crate) fn of(modes: Modes) -> Self {
-        if modes.meets(Modes::VALUES) { Self::Snapshots } else { Self::Documents }
+    pub(crate) fn of(modes: StreamModes) -> Self {
+        if modes.overlaps(StreamModes::VALUES) { Self::Snapshots } else { Self::Documents }
     }
 }
 
+/// Consecutive events of a log as rendered text.
 #[derive(Debug)]
-pub(crate) struct Page {
-    /// The sequence number behind the last event.
+pub(crate) struct LogPage {
+    /// The sequence of the event after the last one.
     pub(crate) next: u64,
     /// In the order of the log.
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Vec<LogFrame>,
     pub(crate) text: Bytes,
     /// The run after the last event.
     pub(crate) end: Arc<Run>,
@@ -51,11 +52,11 @@ pub(crate) struct Page {
 
 /// One event in the text of a page, in the form of server-sent events.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct LogFrame {
     pub(crate) sequence: u64,
-    /// What it is called.
+    /// The name of the event.
     pub(crate) kind: Cow<'static, str>,
-    pub(crate) modes: Modes,
+    pub(crate) modes: StreamModes,
     pub(crate) urgent: bool,
     /// From `id:` to the empty line.
     pub(crate) whole: Range<usize>,
@@ -63,9 +64,9 @@ pub(crate) struct Frame {
     pub(crate) data: Range<usize>,
 }
 
-impl Page {
-    /// From the run right before the first of the events.
-    pub(super) fn write(mut run: Run, shape: Shape, recorded: &[Recorded]) -> Self {
+impl LogPage {
+    /// Renders events. `run` is the run right before the first of them.
+    pub(super) fn render(mut run: Run, content: FrameContent, recorded: &[RecordedEvent]) -> Self {
         let mut text = Vec::new();
         let mut frames = Vec::new();
         let mut full = PAGE_BYTES;
@@ -73,23 +74,23 @@ impl Page {
         while let Some(one) = rest.next() {
             run.apply(&one.event, one.at);
             let modes = modes_of(&one.event);
-            let written = match shape {
-                Shape::Documents => {
+            let written = match content {
+                FrameContent::Documents => {
                     let document = document(&run, one);
                     let written = write_frame(&mut text, one.seq, &document.kind, &document);
                     Some((document.kind, written))
                 }
-                Shape::Snapshots => {
-                    let shown = modes.meets(Modes::VALUES);
+                FrameContent::Snapshots => {
+                    let shown = modes.overlaps(StreamModes::VALUES);
                     shown.then(|| (Cow::Borrowed(SNAPSHOT), write_snapshot(&mut text, one.seq, &run)))
                 }
             };
             if let Some((kind, (whole, data))) = written {
                 let urgent = is_urgent(&one.event);
-                frames.push(Frame { sequence: one.seq, kind, modes, urgent, whole, data });
+                frames.push(LogFrame { sequence: one.seq, kind, modes, urgent, whole, data });
             }
             if text.len() >= full && full == PAGE_BYTES {
-                full = PAGE_BYTES.max((text.len() + bytes_of(rest.as_slice())) / PAGES_MAX);
+                full = PAGE_BYTES.max((text.len() + estimate_bytes(rest.as_slice())) / PAGES_MAX);
             }
             if text.len() >= full {
                 break;
@@ -99,15 +100,15 @@ impl Page {
         Self { next: run.seq, frames, text: text.into(), end: Arc::new(run) }
     }
 
-    /// About what the page takes in memory.
-    pub(super) fn bytes(&self) -> usize {
-        let frames = self.frames.len() * size_of::<Frame>();
+    /// Returns the estimated memory of the page.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let frames = self.frames.len() * size_of::<LogFrame>();
         self.text.len() + frames + self.end.bytes + self.end.nodes.len() * NODE_BYTES
     }
 }
 
-/// About how long the documents of events are.
-fn bytes_of(recorded: &[Recorded]) -> usize {
+/// Returns the estimated size of the documents of events.
+fn estimate_bytes(recorded: &[RecordedEvent]) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -121,13 +122,13 @@ fn bytes_of(recorded: &[Recorded]) -> usize {
     }
     let mut count = Count(0);
     for one in recorded {
-        // Counting does not fail, and what was stored as JSON can be written as JSON.
+        // Cannot fail: the counter accepts all bytes, and stored events are JSON.
         let _ = serde_json::to_writer(&mut count, &one.event);
     }
     count.0
 }
 
-/// The run as it is now, for a reader who comes back.
+/// Returns the current snapshot of a run as a frame, for a reader that reconnects.
 pub(crate) fn snapshot_frame(run: &Run) -> Bytes {
     let mut text = Vec::new();
     write_snapshot(&mut text, run.seq.saturating_sub(1), run);
@@ -148,8 +149,8 @@ fn write_frame(
     text.extend_from_slice(format!("id: {sequence}\nevent: {event}\ndata: ").as_bytes());
     let data_start = text.len();
     if let Err(error) = serde_json::to_writer(&mut *text, data) {
-        // Our shapes have string keys only and a vector takes everything, so this does not happen.
-        tracing::error!(%error, "an event could not be written");
+        // Cannot happen: documents have string keys only, and a vector accepts all bytes.
+        tracing::error!(%error, "cannot serialize an event");
     }
     let data = data_start..text.len();
     text.extend_from_slice(b"\n\n");
@@ -158,23 +159,23 @@ fn write_frame(
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_core::{Event, NodeId, Owner, RunId, Started, TenantId, Timestamp, Workflow};
+    use holdpoint_core::{Event, NodeId, Owner, RunId, RunParameters, TenantId, Timestamp, Workflow};
     use serde_json::{Map, json};
 
     use super::*;
 
-    /// A node that says something in pieces.
-    fn talk() -> (Run, Vec<Recorded>) {
+    /// Returns a run and its events: one node that streams a message in two chunks.
+    fn streaming_run() -> (Run, Vec<RecordedEvent>) {
         let node = json!({"id": "say", "typeId": "core.noop", "name": "say", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
         let flow = json!({
             "id": "talk", "name": "talk", "version": "1", "nodes": [node], "edges": [], "triggers": [],
             "variables": [], "metadata": {}, "settings": {},
         });
-        let run = Run::unborn(RunId::parse("r").unwrap(), Arc::new(Workflow::parse(&flow, 1).unwrap()));
+        let run = Run::new(RunId::parse("r").unwrap(), Arc::new(Workflow::parse(&flow, 1).unwrap()));
         let owner = json!({"tenant": TenantId::parse("t").unwrap(), "principal": "ann"});
         let owner: Owner = serde_json::from_value(owner).unwrap();
         let started = json!({"workflow": "talk", "revision": 1, "owner": owner});
-        let started: Started = serde_json::from_value(started).unwrap();
+        let started: RunParameters = serde_json::from_value(started).unwrap();
         let node = NodeId::parse("say").unwrap();
         let chunk = |chunk: &str, last: bool| {
             let usage = json!({"finishReason": "stop"}).as_object().unwrap().clone();
@@ -194,32 +195,33 @@ mod tests {
             },
             Event::RunCompleted,
         ];
-        let recorded = |(seq, event)| Recorded { seq, at: Timestamp(1_700_000_000_000 + seq as i64), event };
+        let recorded =
+            |(seq, event)| RecordedEvent { seq, at: Timestamp(1_700_000_000_000 + seq as i64), event };
         (run, (0..).zip(events).map(recorded).collect())
     }
 
-    fn shown(page: &Page, modes: Modes) -> String {
-        let frames = page.frames.iter().filter(|frame| frame.modes.meets(modes));
+    fn shown(page: &LogPage, modes: StreamModes) -> String {
+        let frames = page.frames.iter().filter(|frame| frame.modes.overlaps(modes));
         frames.map(|frame| std::str::from_utf8(&page.text[frame.whole.clone()]).unwrap()).collect()
     }
 
     #[test]
-    fn messages_are_what_a_model_says_alone_or_among_updates() {
-        let (run, recorded) = talk();
-        let page = Page::write(run, Shape::Documents, &recorded);
+    fn the_mode_messages_shows_chunks_alone_or_among_updates() {
+        let (run, recorded) = streaming_run();
+        let page = LogPage::render(run, FrameContent::Documents, &recorded);
         let messages = include_str!("../../../tests/golden/streams/messages.txt");
-        assert_eq!(shown(&page, Modes::MESSAGES), messages);
+        assert_eq!(shown(&page, StreamModes::MESSAGES), messages);
         let among = include_str!("../../../tests/golden/streams/updates-and-messages.txt");
-        assert_eq!(shown(&page, Modes::parse("messages,updates").unwrap()), among);
+        assert_eq!(shown(&page, StreamModes::parse("messages,updates").unwrap()), among);
     }
 
     #[test]
-    fn a_page_can_begin_anywhere_and_says_the_same() {
-        for shape in [Shape::Documents, Shape::Snapshots] {
-            let (mut run, recorded) = talk();
-            let whole = Page::write(run.clone(), shape, &recorded);
+    fn a_page_has_the_same_text_wherever_it_begins() {
+        for content in [FrameContent::Documents, FrameContent::Snapshots] {
+            let (mut run, recorded) = streaming_run();
+            let whole = LogPage::render(run.clone(), content, &recorded);
             for from in 0..recorded.len() {
-                let rest = Page::write(run.clone(), shape, &recorded[from..]);
+                let rest = LogPage::render(run.clone(), content, &recorded[from..]);
                 let begin = whole.frames.iter().find(|frame| frame.sequence >= from as u64).unwrap();
                 assert_eq!(rest.text, whole.text[begin.whole.start..], "from {from}");
                 assert_eq!((rest.next, &rest.end), (whole.next, &whole.end));

@@ -1,4 +1,4 @@
-//! Follows one run's log from a sequence number to its end. Between two pages it holds nothing but its place.
+//! Reads the log of one run from a sequence to its end, and waits for new events. Keeps no page between two reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,73 +8,89 @@ use holdpoint_core::{Run, RunId, RunRef};
 use holdpoint_engine::Subscription;
 use tokio::sync::watch;
 
-use super::{Frame, Log, Page, Shape};
+use super::{FrameContent, LogCache, LogFrame, LogPage};
 use crate::error::ApiError;
-use crate::openwop::mode::Modes;
+use crate::openwop::stream_modes::StreamModes;
 
-/// Looks again this often even if nobody said that there is something new.
-const BACKSTOP: Duration = Duration::from_secs(10);
+/// Time after which the reader checks the length of the log without a notification.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
+/// A position in the log of a run.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    log: Arc<Log>,
+pub(crate) struct LogReader {
+    log: Arc<LogCache>,
     of: RunRef,
-    shape: Shape,
+    content: FrameContent,
     next: u64,
-    /// The run right before the next event, as long as there is something to read.
+    /// The run right before the next event, if there are unread events.
     run: Option<Arc<Run>>,
-    /// How many events the log is known to have.
-    known: u64,
-    /// Whether it should be asked how many there are.
-    look: bool,
+    /// The number of events in the log, as far as the reader knows.
+    known_length: u64,
+    /// Set if the length of the log must be read again.
+    recheck_length: bool,
     ended: bool,
-    news: Subscription,
+    subscription: Subscription,
     stopping: watch::Receiver<bool>,
 }
 
-/// What a reader has not seen of a page.
+/// The frames of a page that the reader has not returned before.
 #[derive(Debug)]
-pub(crate) struct Rest {
-    page: Arc<Page>,
+pub(crate) struct UnreadFrames {
+    page: Arc<LogPage>,
     from: u64,
 }
 
-impl Reader {
-    /// Refused when there is no such run.
-    pub(crate) async fn open(log: &Arc<Log>, of: RunRef, shape: Shape, next: u64) -> Result<Self, ApiError> {
-        // What comes after this is heard of, what came before it is counted.
-        let news = log.engine.subscribe(&of);
-        let known = log.engine.length(&of).await?;
-        // A reader of another log, of one before a restored backup for example, must not miss what comes next.
-        let next = next.min(known);
+impl LogReader {
+    /// Opens a reader at the event `next`. Rejects an unknown run.
+    pub(crate) async fn open(
+        log: &Arc<LogCache>,
+        of: RunRef,
+        content: FrameContent,
+        next: u64,
+    ) -> Result<Self, ApiError> {
+        // Subscribes before the query, so that no new event is missed.
+        let subscription = log.engine.subscribe(&of);
+        let known_length = log.engine.event_count(&of).await?;
+        // A client may know a longer log, for example from before a restored backup. It must get the next events too.
+        let next = next.min(known_length);
         let (log, stopping) = (log.clone(), log.stopping.clone());
-        let mut reader =
-            Self { log, of, shape, next, run: None, known, look: false, ended: false, news, stopping };
-        if reader.next >= reader.known {
-            reader.find_end().await?;
+        let mut reader = Self {
+            log,
+            of,
+            content,
+            next,
+            run: None,
+            known_length,
+            recheck_length: false,
+            ended: false,
+            subscription,
+            stopping,
+        };
+        if reader.next >= reader.known_length {
+            reader.check_end().await?;
         }
         Ok(reader)
     }
 
-    /// Whether everything was read, and nothing will come.
+    /// Returns whether the run has ended and all its events were read.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether there is something that was not read yet.
-    pub(crate) fn behind(&self) -> bool {
-        !self.ended && self.next < self.known
+    /// Returns whether the log has events that were not read.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.ended && self.next < self.known_length
     }
 
-    /// The next events; nothing after the last, or when the server goes down. May be dropped and called again.
-    pub(crate) async fn next(&mut self) -> Result<Option<Rest>, ApiError> {
+    /// Waits for the next events. Returns None after the last event, or if the server shuts down. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<UnreadFrames>, ApiError> {
         loop {
-            if self.look {
-                self.known = self.known.max(self.log.engine.length(&self.of).await?);
-                if self.next > self.known {
-                    self.find_end().await?;
+            if self.recheck_length {
+                self.known_length = self.known_length.max(self.log.engine.event_count(&self.of).await?);
+                if self.next > self.known_length {
+                    self.check_end().await?;
                 }
-                self.look = false;
+                self.recheck_length = false;
             }
             if let Some(rest) = self.read().await? {
                 return Ok(Some(rest));
@@ -83,45 +99,45 @@ impl Reader {
                 return Ok(None);
             }
             tokio::select! {
-                () = self.news.changed() => {
-                    let told = self.news.seq();
-                    // A hint without a number: another node has seen something.
-                    self.look = told <= self.known || told <= self.next;
-                    self.known = self.known.max(told);
+                () = self.subscription.changed() => {
+                    let announced = self.subscription.seq();
+                    // A notification of another process has no sequence.
+                    self.recheck_length = announced <= self.known_length || announced <= self.next;
+                    self.known_length = self.known_length.max(announced);
                 }
-                () = tokio::time::sleep(BACKSTOP) => self.look = true,
+                () = tokio::time::sleep(POLL_INTERVAL) => self.recheck_length = true,
                 _ = self.stopping.changed() => return Ok(None),
             }
         }
     }
 
-    /// What is there to be read now.
-    pub(crate) async fn read(&mut self) -> Result<Option<Rest>, ApiError> {
-        if !self.behind() {
+    /// Returns the next events that exist now, or None.
+    pub(crate) async fn read(&mut self) -> Result<Option<UnreadFrames>, ApiError> {
+        if !self.has_unread() {
             return Ok(None);
         }
-        let Some(page) = self.log.page(&self.of, self.shape, self.next, self.run.take()).await? else {
-            self.known = self.next;
+        let Some(page) = self.log.page(&self.of, self.content, self.next, self.run.take()).await? else {
+            self.known_length = self.next;
             return Ok(None);
         };
         let from = std::mem::replace(&mut self.next, page.next);
-        self.known = self.known.max(self.next);
-        // The end of a run is the end of its log.
+        self.known_length = self.known_length.max(self.next);
+        // A finished run gets no further events.
         self.ended = page.end.finished();
-        self.run = self.behind().then(|| page.end.clone());
-        Ok(Some(Rest { page, from }))
+        self.run = self.has_unread().then(|| page.end.clone());
+        Ok(Some(UnreadFrames { page, from }))
     }
 
-    /// Who begins at the end or behind it sees no event that says so.
-    async fn find_end(&mut self) -> Result<(), ApiError> {
-        let run = self.log.latest(&self.of, self.shape).await?;
+    /// Checks whether the run has ended. A reader that begins after the last event gets no event that states it.
+    async fn check_end(&mut self) -> Result<(), ApiError> {
+        let run = self.log.latest(&self.of, self.content).await?;
         self.ended = run.finished() && self.next >= run.seq;
         Ok(())
     }
 }
 
-impl Rest {
-    /// The text between two places in the page.
+impl UnreadFrames {
+    /// Returns a range of the text of the page.
     pub(crate) fn text(&self, range: std::ops::Range<usize>) -> Bytes {
         self.page.text.slice(range)
     }
@@ -130,13 +146,13 @@ impl Rest {
         &self.page.end.id
     }
 
-    pub(crate) fn frames(&self) -> impl Iterator<Item = &Frame> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &LogFrame> {
         self.page.frames.iter().filter(|frame| frame.sequence >= self.from)
     }
 
-    /// The JSON of what the modes show.
-    pub(crate) fn shown(&self, modes: Modes) -> impl Iterator<Item = &[u8]> {
-        let shown = self.frames().filter(move |frame| frame.modes.meets(modes));
+    /// Returns the JSON of the events that the modes show.
+    pub(crate) fn shown(&self, modes: StreamModes) -> impl Iterator<Item = &[u8]> {
+        let shown = self.frames().filter(move |frame| frame.modes.overlaps(modes));
         shown.map(|frame| &self.page.text[frame.data.clone()])
     }
 }

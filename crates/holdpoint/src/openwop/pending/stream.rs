@@ -1,5 +1,5 @@
-//! How much waits, told again whenever that may have changed. Whoever watches the same shares one count of it: a
-//! thousand open pages cost what one costs.
+//! A stream of the counts of pending interrupts, updated after each change. Subscribers of the same filter share one
+//! query, so that a thousand open pages cost as much as one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,27 +21,32 @@ use crate::body::Params;
 use crate::error::ApiError;
 use crate::sse;
 
-/// Between two counts of the same at least, so that what comes in bursts is counted once.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Counting takes no more than this part of the time, however long it takes.
-const SHARE: u32 = 5;
-/// Deadlines come closer without anybody doing anything.
-const AGAIN: Duration = Duration::from_secs(15);
-/// Counts at the same time, of all who watch: the database has others to answer.
-const COUNTING_MAX: usize = 2;
-/// What is watched: by whom matters only where it is about them.
-type Key = (String, String);
+/// The minimum time between two counts of a filter, so that a burst of changes is counted once.
+const COUNT_INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// The minimum pause after a count, as a multiple of the time that the count took.
+const IDLE_FACTOR: u32 = 5;
+/// Time after which counts are refreshed without a change: deadlines approach.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(15);
+/// The limit of concurrent counts of all subscribers, to leave capacity of the database for other queries.
+const CONCURRENT_COUNTS_MAX: usize = 2;
+/// The tenant, and the filter with the principal if the filter depends on it.
+type WatchKey = (String, String);
 
+/// The filters that have subscribers, with the last counts of each.
 #[derive(Debug)]
-pub(crate) struct Watches {
-    by_key: Mutex<HashMap<Key, Arc<watch::Sender<Bytes>>>>,
+pub(crate) struct PendingWatches {
+    by_key: Mutex<HashMap<WatchKey, Arc<watch::Sender<Bytes>>>>,
     turns: Semaphore,
     counted: AtomicU64,
 }
 
-impl Default for Watches {
+impl Default for PendingWatches {
     fn default() -> Self {
-        Self { by_key: Mutex::default(), turns: Semaphore::new(COUNTING_MAX), counted: AtomicU64::new(0) }
+        Self {
+            by_key: Mutex::default(),
+            turns: Semaphore::new(CONCURRENT_COUNTS_MAX),
+            counted: AtomicU64::new(0),
+        }
     }
 }
 
@@ -49,45 +54,45 @@ pub(crate) async fn stream(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
     Params(StreamPending { seconds }): Params<StreamPending>,
-    Params(asked): Params<ListPending>,
+    Params(query): Params<ListPending>,
 ) -> Result<Response, ApiError> {
     let seconds = seconds.unwrap_or(STREAM_SECONDS_MAX);
     if !(1..=STREAM_SECONDS_MAX).contains(&seconds) {
         return Err(ApiError::invalid("seconds", format!("must be 1 to {STREAM_SECONDS_MAX}")));
     }
-    // Said now: a stream that has begun cannot say no.
-    translate::filter(&caller, asked.clone(), None, app.engine.now())?;
+    // Checked before the stream begins: a stream cannot respond with an error.
+    translate::filter(&caller, query.clone(), None, app.engine.now())?;
     let permit = caller.open_stream(&app)?;
-    let counts = join(&app, caller, asked);
-    let frames = Frames {
+    let counts = subscribe(&app, caller, query);
+    let frames = CountFrames {
         counts,
         stopping: app.stopping.clone(),
         ends: Instant::now() + Duration::from_secs(seconds),
     };
     let frames = unfold(frames, |mut frames| async move { frames.next().await.map(|frame| (frame, frames)) });
-    Ok(sse::streamed(permit, frames, sse::comment))
+    Ok(sse::respond(permit, frames, sse::comment))
 }
 
-struct Frames {
+struct CountFrames {
     counts: watch::Receiver<Bytes>,
     stopping: watch::Receiver<bool>,
     ends: Instant,
 }
 
-impl Frames {
+impl CountFrames {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let told = tokio::select! {
-                told = self.counts.changed() => told.is_ok(),
-                // An error means that the server has gone, which is as good as a signal.
+            let is_open = tokio::select! {
+                is_open = self.counts.changed() => is_open.is_ok(),
+                // An error means that the sender was dropped: the server has stopped.
                 _ = self.stopping.wait_for(|stopping| *stopping) => false,
                 () = tokio::time::sleep_until(self.ends) => false,
             };
-            if !told {
+            if !is_open {
                 return None;
             }
             let frame = self.counts.borrow_and_update().clone();
-            // Before the first count there is nothing to tell.
+            // The value is empty until the first count.
             if !frame.is_empty() {
                 return Some(frame);
             }
@@ -95,54 +100,54 @@ impl Frames {
     }
 }
 
-/// What others watch already, or a new count of it.
-fn join(app: &App, caller: Caller, asked: ListPending) -> watch::Receiver<Bytes> {
-    let whose = match asked.assignee.as_deref() {
+/// Subscribes to the counts of a filter. Starts to count if the caller is the first subscriber.
+fn subscribe(app: &App, caller: Caller, query: ListPending) -> watch::Receiver<Bytes> {
+    let whose = match query.assignee.as_deref() {
         Some("me") => format!("{:?}", caller.principal()),
         _ => String::new(),
     };
-    let key = (caller.tenant().to_string(), format!("{asked:?} {whose}"));
+    let key = (caller.tenant().to_string(), format!("{query:?} {whose}"));
     let mut by_key = app.watches.by_key.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(sender) = by_key.get(&key) {
         let mut counts = sender.subscribe();
-        // What is known is told at once.
+        // A new subscriber gets the last counts at once.
         counts.mark_changed();
         return counts;
     }
     let (sender, counts) = watch::channel(Bytes::new());
     let sender = Arc::new(sender);
     by_key.insert(key.clone(), sender.clone());
-    tokio::spawn(keep_counting(app.clone(), key, sender, caller, asked));
+    tokio::spawn(count_until_unwatched(app.clone(), key, sender, caller, query));
     counts
 }
 
-/// Until nobody watches any more. A restart forgets it, and with it everybody who watched.
-async fn keep_counting(
+/// Counts until the last subscriber has left. A restart ends the task together with the streams of its subscribers.
+async fn count_until_unwatched(
     app: App,
-    key: Key,
+    key: WatchKey,
     sender: Arc<watch::Sender<Bytes>>,
     caller: Caller,
-    asked: ListPending,
+    query: ListPending,
 ) {
-    let mut news = app.engine.subscribe_waiting(caller.tenant());
+    let mut changes = app.engine.subscribe_pending(caller.tenant());
     let mut stopping = app.stopping.clone();
     loop {
-        let begun = Instant::now();
-        match count(&app, &caller, &asked).await {
+        let started_at = Instant::now();
+        match count(&app, &caller, &query).await {
             Ok(frame) => {
                 sender.send_if_modified(|known| {
-                    let news = *known != frame;
+                    let is_changed = *known != frame;
                     *known = frame;
-                    news
+                    is_changed
                 });
             }
-            Err(error) => tracing::debug!(?error, "what waits could not be counted; it is tried again"),
+            Err(error) => tracing::debug!(?error, "cannot count pending interrupts; will retry"),
         }
-        let pause = PAUSE.max(begun.elapsed() * SHARE);
+        let pause = COUNT_INTERVAL_MIN.max(started_at.elapsed() * IDLE_FACTOR);
         tokio::select! {
             () = async {
                 tokio::time::sleep(pause).await;
-                let _ = tokio::time::timeout(AGAIN, news.changed()).await;
+                let _ = tokio::time::timeout(REFRESH_INTERVAL, changes.changed()).await;
             } => {}
             () = sender.closed() => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}
@@ -155,10 +160,10 @@ async fn keep_counting(
     }
 }
 
-async fn count(app: &App, caller: &Caller, asked: &ListPending) -> Result<Bytes, ApiError> {
+async fn count(app: &App, caller: &Caller, query: &ListPending) -> Result<Bytes, ApiError> {
     let _turn = app.watches.turns.acquire().await;
     app.watches.counted.fetch_add(1, Ordering::Relaxed);
-    let filter = translate::filter(caller, asked.clone(), None, app.engine.now())?;
+    let filter = translate::filter(caller, query.clone(), None, app.engine.now())?;
     let counts = app.engine.pending_counts(caller.tenant(), &filter).await?;
     let counts = serde_json::to_string(&translate::counts(counts)).map_err(ApiError::internal)?;
     Ok(format!("event: counts\ndata: {counts}\n\n").into())

@@ -1,18 +1,18 @@
-//! Between the pending view on the wire and what the engine is asked: pure functions.
+//! Translates requests for pending interrupts into filters, and rows into documents. Pure.
 
 use std::borrow::Cow;
 
 use holdpoint_api::ids::encode_segment;
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt, PendingLinks, PendingVotes};
 use holdpoint_core::{Kind, Timestamp};
-use holdpoint_engine::{Assignee, Pending, PendingCursor, PendingFilter, PendingOrder, Votes};
+use holdpoint_engine::{Assignee, PendingCursor, PendingFilter, PendingOrder, PendingRow, Votes};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::instants::instant;
+use crate::instants::parse_instant;
 use crate::links::Links;
 
-/// What orders are called. A cursor is of one order; the letter before it says which.
+/// The names of orders and the prefixes of their cursors. A cursor is valid for one order.
 const ORDERS: [(&str, PendingOrder, &str); 3] = [
     ("oldest", PendingOrder::Oldest, ""),
     ("newest", PendingOrder::Newest, "n"),
@@ -21,28 +21,28 @@ const ORDERS: [(&str, PendingOrder, &str); 3] = [
 
 pub(super) fn filter(
     caller: &Caller,
-    asked: ListPending,
+    query: ListPending,
     cursor: Option<&str>,
     now: Timestamp,
 ) -> Result<PendingFilter, ApiError> {
-    let expires_before = instant("expiresBefore", asked.expires_before.as_deref())?;
-    let order = match asked.order.as_deref() {
+    let expires_before = parse_instant("expiresBefore", query.expires_before.as_deref())?;
+    let order = match query.order.as_deref() {
         Some(name) => order(name)?,
-        // Whoever asks for deadlines wants to see the next one first.
+        // With a filter for deadlines, the nearest deadline comes first.
         None if expires_before.is_some() => PendingOrder::Deadline,
         None => PendingOrder::Oldest,
     };
     let ago = |seconds: u64| Timestamp(now.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
     Ok(PendingFilter {
-        kinds: kinds(asked.kind.as_deref())?,
-        assignee: asked.assignee.map(|entry| match entry.as_str() {
-            "me" => Assignee::Whoever(caller.principal()),
+        kinds: kinds(query.kind.as_deref())?,
+        assignee: query.assignee.map(|entry| match entry.as_str() {
+            "me" => Assignee::Principal(caller.principal()),
             _ => Assignee::Entry(entry),
         }),
-        workflow: asked.workflow_id,
-        tag: asked.tag,
-        requested_from: asked.newer_than_seconds.map(ago),
-        requested_to: asked.older_than_seconds.map(ago),
+        workflow: query.workflow_id,
+        tag: query.tag,
+        requested_from: query.newer_than_seconds.map(ago),
+        requested_to: query.older_than_seconds.map(ago),
         expires_before,
         order,
         after: cursor.map(|cursor| parse_cursor(order, cursor)).transpose()?,
@@ -54,7 +54,7 @@ fn kinds(given: Option<&str>) -> Result<Vec<Kind>, ApiError> {
     let kind = |name: &str| {
         let found = Kind::parse(name.trim());
         found.ok_or_else(|| {
-            ApiError::invalid("kind", format!("must be one or more, with commas between, of {}", known()))
+            ApiError::invalid("kind", format!("must be one or more of {}, separated by commas", known()))
         })
     };
     given.map(|names| names.split(',').map(kind).collect()).unwrap_or_else(|| Ok(Vec::new()))
@@ -70,7 +70,7 @@ fn mark(order: PendingOrder) -> &'static str {
     ORDERS.iter().find(|(_, known, _)| *known == order).map_or("", |(.., mark)| mark)
 }
 
-pub(super) fn row<'a>(links: &Links, row: &'a Pending, now: Timestamp) -> PendingInterrupt<'a> {
+pub(super) fn row<'a>(links: &Links, row: &'a PendingRow, now: Timestamp) -> PendingInterrupt<'a> {
     let (url, interrupt) = (format!("/v1/runs/{}", row.run), format!("{}:{}", row.run, row.id));
     let resolve = format!(
         "{url}/interrupts/{}?interruptId={}",
@@ -120,7 +120,7 @@ pub(super) fn counts(counts: holdpoint_engine::PendingCounts) -> PendingCounts {
     }
 }
 
-/// A cursor is opaque to callers: order, instant, interrupt and run of the last row seen.
+/// Returns the cursor after a row: order, time, interrupt and run. It is opaque to clients.
 pub(super) fn cursor(order: PendingOrder, place: &PendingCursor) -> String {
     format!("{}{}.{}.{}", mark(order), place.at_ms, place.interrupt, place.run)
 }
@@ -132,7 +132,10 @@ fn parse_cursor(order: PendingOrder, text: &str) -> Result<PendingCursor, ApiErr
     let parsed = number().zip(number());
     match (parsed, parts.next()) {
         (Some((at_ms, interrupt)), Some(run)) => Ok(PendingCursor { at_ms, interrupt, run: run.to_owned() }),
-        _ => Err(ApiError::invalid("cursor", "is not one that this server handed out for this order")),
+        _ => Err(ApiError::invalid(
+            "cursor",
+            "is invalid for this order; use the nextCursor of the previous page",
+        )),
     }
 }
 
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_of_one_order() {
+    fn a_cursor_is_valid_for_one_order_only() {
         let place = PendingCursor { at_ms: 5, run: "a.b".to_owned(), interrupt: 2 };
         for (_, order, _) in ORDERS {
             let text = cursor(order, &place);
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_any_name_can_be_linked_to() {
+    fn node_ids_are_encoded_in_links() {
         assert_eq!(encode_segment("gate-1.a"), "gate-1.a");
         assert_eq!(encode_segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
     }

@@ -1,4 +1,4 @@
-//! Events of a thread as they go out. A reader who does not read is not asked about, and costs one page at most.
+//! The event stream of a thread. A client that does not read costs at most one page of memory.
 
 use std::collections::VecDeque;
 
@@ -7,39 +7,39 @@ use futures_util::stream::unfold;
 
 use super::write;
 use crate::error::ApiError;
-use crate::openwop::log::{Follower, Frame, Rest};
-use crate::places;
+use crate::openwop::log::{LogFrame, ThreadReader, UnreadFrames};
+use crate::thread_cursor;
 
-pub(super) struct Stream {
-    follower: Follower,
-    /// A page, and what is still to be sent of it.
-    ready: Option<(Rest, VecDeque<Frame>)>,
+pub(super) struct ThreadEventStream {
+    reader: ThreadReader,
+    /// A page, and its frames that are not sent yet.
+    ready: Option<(UnreadFrames, VecDeque<LogFrame>)>,
     closed: bool,
 }
 
-impl Stream {
-    pub(super) fn new(follower: Follower) -> Self {
-        Self { follower, ready: None, closed: false }
+impl ThreadEventStream {
+    pub(super) fn new(reader: ThreadReader) -> Self {
+        Self { reader, ready: None, closed: false }
     }
 
     pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Bytes> {
-        unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (bytes, stream)) })
+        unfold(self, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) })
     }
 
-    async fn chunk(&mut self) -> Option<Bytes> {
+    async fn next_chunk(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(bytes) = self.pop() {
+            if let Some(bytes) = self.pop_frame() {
                 return Some(bytes);
             }
             if self.closed {
                 return None;
             }
-            let rest = self.follower.next().await;
-            self.take(rest);
+            let rest = self.reader.next().await;
+            self.handle_read(rest);
         }
     }
 
-    fn take(&mut self, rest: Result<Option<Rest>, ApiError>) {
+    fn handle_read(&mut self, rest: Result<Option<UnreadFrames>, ApiError>) {
         match rest {
             Ok(Some(rest)) => {
                 let frames = rest.frames().cloned().collect();
@@ -47,19 +47,19 @@ impl Stream {
             }
             Ok(None) => self.closed = true,
             Err(error) => {
-                tracing::warn!(?error, "a stream ends because its thread could not be read");
+                tracing::warn!(?error, "cannot read a thread; its stream ends");
                 self.closed = true;
             }
         }
     }
 
-    fn pop(&mut self) -> Option<Bytes> {
+    fn pop_frame(&mut self) -> Option<Bytes> {
         let (rest, frames) = self.ready.as_mut()?;
         let Some(frame) = frames.pop_front() else {
             self.ready = None;
             return None;
         };
-        let cursor = places::cursor(rest.run(), frame.sequence);
+        let cursor = thread_cursor::cursor(rest.run(), frame.sequence);
         let mut text = format!("id: {cursor}\nevent: {}\ndata: ", frame.kind).into_bytes();
         write(&mut text, &cursor, rest, &frame);
         text.extend_from_slice(b"\n\n");

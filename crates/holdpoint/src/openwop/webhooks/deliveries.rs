@@ -1,9 +1,9 @@
-//! What a subscriber was told, or was not: lists, attempts, dead letters, and telling it once more.
+//! Handlers that list and show deliveries, attempts and dead letters, and replay deliveries.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::Nothing;
+use holdpoint_api::EmptyBody;
 use holdpoint_api::webhooks::{
     self as api, DeadLetters, DeliveryList, ListDeliveries, ReplayWindow, Replayed,
 };
@@ -13,26 +13,30 @@ use holdpoint_engine::{Attempt, AttemptFilter, Delivery, DeliveryFilter, Once};
 use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanManageWebhooks};
-use crate::body::{Body, InPath, OptionalBody, Page, Params};
+use crate::body::{InPath, JsonBody, OptionalBody, PageParams, Params};
 use crate::error::ApiError;
-use crate::idempotency::{ApiResponse, Keyed};
+use crate::idempotency::{ApiResponse, KeyedBody};
 
-/// Attempts of each delivery that a list shows; one delivery shows the most that a policy and some replays allow.
-const IN_LISTS: u64 = 5;
-const OF_ONE: u64 = 200;
+/// The maximum number of attempts per delivery in a list.
+const ATTEMPTS_IN_LIST_MAX: u64 = 5;
+/// The maximum number of attempts of a single delivery: enough for the largest retry policy and some replays.
+const ATTEMPTS_OF_DELIVERY_MAX: u64 = 200;
 
 pub(super) async fn list(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
     Params(filter): Params<ListDeliveries>,
 ) -> Result<Json<DeliveryList>, ApiError> {
     let state = translate::delivery_state(filter.state.as_deref())?;
-    let (found, next) = found(&app, &caller, &id, &page, state).await?;
+    let (found, next) = find_deliveries(&app, &caller, &id, &page, state).await?;
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
-        shown.push(translate::describe_delivery(delivery, &attempts_of(&app, delivery, IN_LISTS).await?));
+        shown.push(translate::describe_delivery(
+            delivery,
+            &attempts_of(&app, delivery, ATTEMPTS_IN_LIST_MAX).await?,
+        ));
     }
     Ok(Json(DeliveryList { deliveries: shown, next_cursor: next }))
 }
@@ -41,9 +45,9 @@ pub(super) async fn dead_letters(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageParams>,
 ) -> Result<Json<DeadLetters>, ApiError> {
-    let (found, next) = found(&app, &caller, &id, &page, Some(DeliveryState::DeadLettered)).await?;
+    let (found, next) = find_deliveries(&app, &caller, &id, &page, Some(DeliveryState::DeadLettered)).await?;
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
         let last = attempts_of(&app, delivery, 1).await?.first().map(|attempt| attempt.seq);
@@ -52,19 +56,22 @@ pub(super) async fn dead_letters(
     Ok(Json(DeadLetters { deliveries: shown, next_cursor: next }))
 }
 
-/// Newest first, and where the next page begins.
-async fn found(
+/// Returns a page of deliveries, newest first, and the cursor of the next page.
+async fn find_deliveries(
     app: &App,
     caller: &Caller,
     id: &str,
-    page: &Page,
+    page: &PageParams,
     state: Option<DeliveryState>,
 ) -> Result<(Vec<Delivery>, Option<String>), ApiError> {
     app.engine.webhook(caller.tenant(), id).await?;
-    let filter =
-        DeliveryFilter { state, before: translate::number(page.cursor.as_deref())?, limit: page.rows()? };
+    let filter = DeliveryFilter {
+        state,
+        before: translate::parse_number_cursor(page.cursor.as_deref())?,
+        limit: page.rows()?,
+    };
     let mut found = app.engine.deliveries(caller.tenant(), id, &filter).await?;
-    let more = page.cut(&mut found)?;
+    let more = page.truncate(&mut found)?;
     let next = found.last().filter(|_| more).map(|delivery| delivery.seq.to_string());
     Ok((found, next))
 }
@@ -74,17 +81,17 @@ async fn attempts_of(app: &App, delivery: &Delivery, limit: u64) -> Result<Vec<A
     Ok(app.engine.attempts(&delivery.of.tenant, &delivery.webhook, &filter).await?)
 }
 
-/// A page of all attempts of a subscription, newest first, and whether there are more.
+/// Returns a page of the attempts of a webhook, newest first, and whether there are more.
 pub(super) async fn attempts(
     app: &App,
     caller: &Caller,
     id: &str,
     before: Option<u64>,
-    page: &Page,
+    page: &PageParams,
 ) -> Result<(Vec<Attempt>, bool), ApiError> {
     let filter = AttemptFilter { delivery: None, before, limit: page.rows()? };
     let mut found = app.engine.attempts(caller.tenant(), id, &filter).await?;
-    let more = page.cut(&mut found)?;
+    let more = page.truncate(&mut found)?;
     Ok((found, more))
 }
 
@@ -95,7 +102,7 @@ pub(super) async fn show(
 ) -> Result<Json<api::Delivery>, ApiError> {
     app.engine.webhook(caller.tenant(), &id).await?;
     let found = app.engine.delivery(caller.tenant(), &id, &delivery).await?;
-    let attempts = attempts_of(&app, &found, OF_ONE).await?;
+    let attempts = attempts_of(&app, &found, ATTEMPTS_OF_DELIVERY_MAX).await?;
     Ok(Json(translate::describe_delivery(&found, &attempts)))
 }
 
@@ -103,9 +110,9 @@ pub(super) async fn replay(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath((id, delivery)): InPath<(String, String)>,
-    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+    KeyedBody(key, OptionalBody(_)): KeyedBody<OptionalBody<EmptyBody>>,
 ) -> Result<ApiResponse, ApiError> {
-    let respond = |row: &_| ApiResponse::json(StatusCode::ACCEPTED, &translate::delivery_alone(row));
+    let respond = |row: &_| ApiResponse::json(StatusCode::ACCEPTED, &translate::describe_delivery_row(row));
     let replay = async |once: Option<&Once<_>>| {
         app.engine.webhook(caller.tenant(), &id).await?;
         Ok(app.engine.replay_delivery(caller.tenant(), &id, &delivery, once).await?)
@@ -117,7 +124,7 @@ pub(super) async fn replay_window(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Keyed(key, Body(body)): Keyed<Body<ReplayWindow>>,
+    KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<ReplayWindow>>,
 ) -> Result<ApiResponse, ApiError> {
     let window = translate::window(&body)?;
     let webhook_id = id.clone();

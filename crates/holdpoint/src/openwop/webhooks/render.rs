@@ -1,35 +1,40 @@
-//! What subscribers are sent: events byte for byte as readers of the log see them, and links to what is asked.
+//! Renders the bodies of deliveries: events with the same bytes as in the log, and callbacks with a link to an
+//! interrupt.
 
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use holdpoint_api::webhooks::{CallbackLink, DeliveryHead, InterruptCallback};
 use holdpoint_core::{Event, InterruptId, Run, RunRef};
-use holdpoint_engine::{Error, Render, Rendered, Rendering, SpanName, StoreError, trace_headers};
+use holdpoint_engine::{
+    DeliveryContent, Error, Render, RenderFuture, SpanContext, StoreError, trace_headers,
+};
 
-use crate::app::{App, Shared};
+use crate::app::{App, AppState};
 use crate::error::ApiError;
 use crate::json::to_json;
-use crate::links::{Intent, Wanted, find_allowed_intent};
+use crate::links::{Intent, LinkRequest, find_allowed_intent};
 
-/// What a callback is called; events have names of their own.
-const CALLBACK: &str = "interrupt.requested";
+/// The event type of a callback.
+const CALLBACK_EVENT_TYPE: &str = "interrupt.requested";
 
-/// Makes the bodies of deliveries.
-pub(crate) struct Bodies(pub App);
+/// Renders the bodies of deliveries.
+pub(crate) struct DeliveryRenderer(pub App);
 
-impl Render for Bodies {
-    fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a> {
-        Box::pin(async move { settled(self.0.event(of, seq).await) })
+impl Render for DeliveryRenderer {
+    fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
+        Box::pin(async move { skip_missing(self.0.event(of, seq).await) })
     }
 
-    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a> {
-        Box::pin(async move { settled(self.0.callback(of, seq).await) })
+    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
+        Box::pin(async move { skip_missing(self.0.callback(of, seq).await) })
     }
 }
 
-/// What is not there any more is nothing to tell of.
-fn settled(rendered: Result<Option<Rendered>, ApiError>) -> Result<Option<Rendered>, Error> {
+/// Returns None for runs and events that were deleted: their deliveries are skipped.
+fn skip_missing(
+    rendered: Result<Option<DeliveryContent>, ApiError>,
+) -> Result<Option<DeliveryContent>, Error> {
     match rendered {
         Err(error) if error.status() == StatusCode::NOT_FOUND => Ok(None),
         Err(error) => Err(StoreError::Failed(error.into_message()).into()),
@@ -37,8 +42,8 @@ fn settled(rendered: Result<Option<Rendered>, ApiError>) -> Result<Option<Render
     }
 }
 
-impl Shared {
-    async fn event(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
+impl AppState {
+    async fn event(&self, of: &RunRef, seq: u64) -> Result<Option<DeliveryContent>, ApiError> {
         let Some((kind, document, run)) = self.log.document(of, seq).await? else { return Ok(None) };
         let head = DeliveryHead { run_id: of.run.clone(), workspace_id: of.tenant.clone() };
         let around = to_json(&head).to_string();
@@ -46,14 +51,14 @@ impl Shared {
         body.extend_from_slice(b",\"event\":");
         body.extend_from_slice(&document);
         body.push(b'}');
-        Ok(Some(Rendered { event_type: kind.into_owned(), body, trace: trace(of, &run) }))
+        Ok(Some(DeliveryContent { event_type: kind.into_owned(), body, trace: trace(of, &run) }))
     }
 
     /// Renders a callback, or returns None if the interrupt was answered or has expired. The link has the rights that
     /// the keys which started and forked the run have now. There is no link if one of these keys has ended without a
     /// successor.
-    async fn callback(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
-        let Some(id) = asked_at(self, of, seq).await? else { return Ok(None) };
+    async fn callback(&self, of: &RunRef, seq: u64) -> Result<Option<DeliveryContent>, ApiError> {
+        let Some(id) = find_requested_interrupt(self, of, seq).await? else { return Ok(None) };
         let run: Arc<Run> = self.engine.run(of).await?;
         let Ok(asked) = run.answerable(id, self.engine.now()) else { return Ok(None) };
         let Some(started) = &run.started else { return Ok(None) };
@@ -66,11 +71,12 @@ impl Shared {
         };
         if let Some(right) = find_allowed_intent(&self.engine, &of.tenant, &started.credentials).await? {
             let intent = if asked.needs_key() { Intent::Inspect } else { right };
-            // In the name of the owner of the run, who named the address.
+            // In the name of the owner of the run, which chose the callback URL.
             let (sub, keys) = (started.owner.principal.clone(), started.credentials.clone());
-            let wanted = Wanted { intent, life_ms: self.links.life_ms_max(), by: sub.clone(), sub, keys };
+            let wanted =
+                LinkRequest { intent, life_ms: self.links.life_ms_max(), by: sub.clone(), sub, keys };
             let minted = match self.links.mint(&self.engine, (of, &run), asked, wanted).await {
-                // Ids that do not fit into a URL; the interrupt is in the pending view.
+                // The ids are too long for a URL. The interrupt is still in the list of pending interrupts.
                 Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
                 other => other?,
             };
@@ -82,16 +88,20 @@ impl Shared {
             });
         }
         let body = to_json(&body).to_string().into_bytes();
-        Ok(Some(Rendered { event_type: CALLBACK.to_owned(), body, trace: trace(of, &run) }))
+        Ok(Some(DeliveryContent { event_type: CALLBACK_EVENT_TYPE.to_owned(), body, trace: trace(of, &run) }))
     }
 }
 
 /// Returns the headers that name the span of the run.
 fn trace(of: &RunRef, run: &Run) -> Vec<(String, String)> {
-    trace_headers(SpanName::of_run(&of.tenant, run), run)
+    trace_headers(SpanContext::of_run(&of.tenant, run), run)
 }
 
-async fn asked_at(app: &Shared, of: &RunRef, seq: u64) -> Result<Option<InterruptId>, ApiError> {
+async fn find_requested_interrupt(
+    app: &AppState,
+    of: &RunRef,
+    seq: u64,
+) -> Result<Option<InterruptId>, ApiError> {
     let recorded = app.engine.events(of, seq).await?;
     let asked = recorded.into_iter().find(|one| one.seq == seq);
     Ok(asked.and_then(|one| match one.event {

@@ -1,4 +1,4 @@
-//! Spans of runs that are told event by event.
+//! Spans of runs, built event by event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ fn workflow() -> Arc<Workflow> {
     Arc::new(Workflow::parse(&definition, 1).unwrap())
 }
 
-/// Tells events, each a second after the one before.
-fn told(run: &str, more: &Json, events: &[Json]) -> Vec<Span> {
+/// Returns the spans of events, each a second after the previous one.
+fn spans_of(run: &str, more: &Json, events: &[Json]) -> Vec<Span> {
     let id = RunId::parse(run).unwrap();
     let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: id.clone() };
     let mut started = json!({
         "type": "run.started", "workflow": "w", "revision": 1, "owner": {"tenant": "t", "principal": "p"},
     });
     started.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let mut teller = Teller::new(&of, Run::unborn(id, workflow()));
+    let mut builder = SpanBuilder::new(&of, Run::new(id, workflow()));
     let mut spans = Vec::new();
     for (event, at) in std::iter::once(&started).chain(events).zip(1..) {
         let event: Event = serde_json::from_value(event.clone()).unwrap();
-        spans.extend(teller.tell(&event, Timestamp(at * 1000)));
+        spans.extend(builder.apply(&event, Timestamp(at * 1000)));
     }
     let ids: BTreeSet<&Vec<u8>> = spans.iter().map(|span| &span.span_id).collect();
     assert_eq!(ids.len(), spans.len(), "no id twice");
@@ -68,7 +68,7 @@ fn step() -> Json {
 }
 
 #[test]
-fn each_visit_in_a_loop_has_spans_of_its_own() {
+fn each_visit_in_a_loop_has_its_own_spans() {
     let round = [starts("a"), completes("a"), starts("b"), step(), completes("b")];
     let turn = json!({"type": "holdpoint.loop.turned", "edge": "back", "iteration": 1});
     let events: Vec<Json> = round
@@ -78,7 +78,7 @@ fn each_visit_in_a_loop_has_spans_of_its_own() {
         .chain(round.clone())
         .chain([json!({"type": "run.completed"})])
         .collect();
-    let spans = told("r", &json!({}), &events);
+    let spans = spans_of("r", &json!({}), &events);
     let visits = named(&spans, "openwop.node.core.http");
     assert_eq!(visits.iter().map(|span| seconds(span)).collect::<Vec<_>>(), [(4, 6), (10, 12)]);
     let effects = named(&spans, "openwop.activity.core.http");
@@ -92,26 +92,26 @@ fn each_visit_in_a_loop_has_spans_of_its_own() {
 }
 
 #[test]
-fn an_effect_that_a_fork_took_over_was_not_done() {
+fn an_effect_that_a_fork_copied_has_no_span() {
     let mut taken = step();
     taken.as_object_mut().unwrap().shift_remove("took_ms");
-    let spans = told("r", &json!({}), &[starts("b"), taken]);
+    let spans = spans_of("r", &json!({}), &[starts("b"), taken]);
     assert!(named(&spans, "openwop.activity.core.http").is_empty());
 }
 
 #[test]
-fn attempts_are_counted_from_0_and_the_waits_between_them_are_not_theirs() {
+fn attempts_are_counted_from_0_and_do_not_include_the_waits_between_them() {
     let error = json!({"code": "busy", "message": "who knows what", "retryable": true});
     let retried = |attempt: u32| json!({"type": "node.retried", "node": "b", "attempt": attempt, "delay_ms": 1000, "error": error});
     let sleeps = json!({"type": "holdpoint.sleep.started", "node": "b", "until": 0});
     let wakes = json!({"type": "holdpoint.sleep.ended", "node": "b"});
     let events =
         [starts("b"), retried(1), sleeps.clone(), wakes.clone(), retried(2), sleeps, wakes, completes("b")];
-    let spans = told("r", &json!({}), &events);
+    let spans = spans_of("r", &json!({}), &events);
     let attempts = named(&spans, "openwop.node.core.http.attempt");
-    let told: Vec<_> =
+    let shown: Vec<_> =
         attempts.iter().map(|span| (attribute(span, "openwop.node_attempt"), seconds(span))).collect();
-    assert_eq!(told, [(json!(0), (2, 3)), (json!(1), (5, 6)), (json!(2), (8, 9))]);
+    assert_eq!(shown, [(json!(0), (2, 3)), (json!(1), (5, 6)), (json!(2), (8, 9))]);
     assert_eq!(attempts[0].status, Some(Status { message: "busy".to_owned(), code: 2 }));
     assert_eq!(attempts[2].status, None);
     let node = named(&spans, "openwop.node.core.http")[0];
@@ -120,7 +120,7 @@ fn attempts_are_counted_from_0_and_the_waits_between_them_are_not_theirs() {
 }
 
 #[test]
-fn a_run_that_ends_between_two_attempts_has_no_third() {
+fn a_run_that_ends_while_a_retry_waits_has_no_span_for_that_retry() {
     let error = json!({"code": "busy", "message": "", "retryable": true});
     let events = [
         starts("b"),
@@ -128,13 +128,13 @@ fn a_run_that_ends_between_two_attempts_has_no_third() {
         json!({"type": "holdpoint.sleep.started", "node": "b", "until": 99_000}),
         json!({"type": "run.cancelled", "by": "p"}),
     ];
-    let spans = told("r", &json!({}), &events);
+    let spans = spans_of("r", &json!({}), &events);
     assert_eq!(named(&spans, "openwop.node.core.http.attempt").len(), 1);
     assert_eq!(named(&spans, "openwop.node.core.http").len(), 1);
 }
 
 #[test]
-fn a_question_that_nobody_answered_in_time_says_so() {
+fn the_span_of_an_interrupt_has_its_outcome() {
     let asked = |id: u32, key: &str| json!({"type": "interrupt.requested", "id": id, "node": "b", "kind": "custom", "key": key, "data": {}});
     let events = [
         starts("b"),
@@ -143,23 +143,23 @@ fn a_question_that_nobody_answered_in_time_says_so() {
         asked(2, "k2"),
         json!({"type": "run.failed", "error": {"code": "x", "message": "y"}}),
     ];
-    let spans = told("r", &json!({}), &events);
+    let spans = spans_of("r", &json!({}), &events);
     let interrupts = named(&spans, "openwop.interrupt");
-    let told: Vec<_> = interrupts
+    let shown: Vec<_> = interrupts
         .iter()
         .map(|span| (attribute(span, "status"), attribute(span, "openwop.interrupt_count"), seconds(span)))
         .collect();
-    assert_eq!(told, [(json!("timeout"), json!(0), (3, 4)), (json!("cancelled"), json!(1), (5, 6))]);
+    assert_eq!(shown, [(json!("timeout"), json!(0), (3, 4)), (json!("cancelled"), json!(1), (5, 6))]);
     let node = named(&spans, "openwop.node.core.http")[0];
     assert!(interrupts.iter().all(|span| span.parent_span_id == node.span_id));
 }
 
 #[test]
-fn a_limit_is_named_on_its_event_and_on_the_run() {
+fn a_reached_cap_is_an_attribute_of_its_event_and_of_the_run() {
     let breach =
         json!({"type": "cap.breached", "cap": "node-executions", "limit": 5, "observed": 6, "node": "b"});
     let failed = json!({"type": "run.failed", "error": {"code": "recursion_limit_exceeded", "message": ""}});
-    let spans = told("r", &json!({}), &[breach, failed]);
+    let spans = spans_of("r", &json!({}), &[breach, failed]);
     let limited: Vec<&Span> =
         spans.iter().filter(|span| attribute(span, "openwop.cap_kind") == "node-executions").collect();
     let names: Vec<&str> = limited.iter().map(|span| span.name.as_str()).collect();
@@ -177,30 +177,34 @@ fn the_spans_of_a_fork_begin_with_the_fork() {
     let fork = |mode: &str, at: i64| json!({"fork": {"source": "s", "origin": "s", "from_seq": 2, "mode": mode, "at": at}});
     for mode in ["replay", "branch"] {
         let events = [starts("a"), completes("a"), json!({"type": "run.completed"})];
-        let spans = told("r", &fork(mode, 3000), &events);
+        let spans = spans_of("r", &fork(mode, 3000), &events);
         assert_eq!(seconds(named(&spans, "openwop.run")[0]), (3, 4));
-        assert_eq!(seconds(named(&spans, "openwop.node.core.noop")[0]), (3, 3), "it was at work before");
-        let copied = told("r", &fork(mode, 9000), &events);
-        assert_eq!(seconds(named(&copied, "openwop.run")[0]), (1, 4), "what was copied is as it was");
+        assert_eq!(
+            seconds(named(&spans, "openwop.node.core.noop")[0]),
+            (3, 3),
+            "the node was running before the fork"
+        );
+        let copied = spans_of("r", &fork(mode, 9000), &events);
+        assert_eq!(seconds(named(&copied, "openwop.run")[0]), (1, 4), "copied spans keep their times");
     }
 }
 
 #[test]
-fn a_replay_that_differed_long_before_its_end_still_says_so() {
+fn the_run_span_of_a_replay_reports_an_earlier_divergence() {
     let fork = json!({"fork": {"source": "s", "origin": "s", "from_seq": 3, "mode": "replay"}});
     let differs = |source: &str| json!({"type": "replay.diverged", "source": source, "at_sequence": 3, "expected": "x", "found": "y"});
     let end = json!({"type": "run.completed"});
-    let spans = told("r", &fork, &[differs("s"), starts("a"), completes("a"), end.clone()]);
+    let spans = spans_of("r", &fork, &[differs("s"), starts("a"), completes("a"), end.clone()]);
     let run = named(&spans, "openwop.run")[0];
     assert_eq!(attribute(run, "openwop.replay.diverged"), true);
-    let source = told("s", &json!({}), std::slice::from_ref(&end));
+    let source = spans_of("s", &json!({}), std::slice::from_ref(&end));
     let source = named(&source, "openwop.run")[0];
     assert_eq!(
         run.links,
         [Link { trace_id: source.trace_id.clone(), span_id: source.span_id.clone(), ..Link::default() }]
     );
     assert_ne!(run.trace_id, source.trace_id);
-    // That the source, a fork itself, differed from something else is not this one's doing.
-    let copied = told("q", &fork, &[differs("another"), end]);
+    // A divergence of the source, which is itself a fork, is not one of this fork.
+    let copied = spans_of("q", &fork, &[differs("another"), end]);
     assert_eq!(attribute(named(&copied, "openwop.run")[0], "openwop.replay.diverged"), false);
 }

@@ -1,10 +1,10 @@
-//! OTLP's protobuf, read from the wire format by field numbers.
+//! Decodes the protobuf encoding of OTLP from the wire format by field numbers.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Measured, Metric, Point, Span};
+use super::{Metric, Point, PointValue, Span};
 
 #[derive(Clone, Debug)]
 enum Field<'a> {
@@ -13,14 +13,14 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of one message in their order. Unknown numbers are an error of the caller's choosing, not ours.
+/// The fields of one message in their order.
 #[derive(Debug)]
 struct Message<'a>(Vec<(u64, Field<'a>)>);
 
 fn varint(bytes: &mut &[u8]) -> u64 {
     let (mut value, mut shift) = (0, 0);
     loop {
-        let (first, rest) = bytes.split_first().expect("a varint goes on");
+        let (first, rest) = bytes.split_first().expect("another byte of a varint");
         *bytes = rest;
         value |= u64::from(first & 0x7f) << shift;
         shift += 7;
@@ -31,12 +31,12 @@ fn varint(bytes: &mut &[u8]) -> u64 {
 }
 
 impl<'a> Message<'a> {
-    /// Every field must be one of those named.
+    /// Reads a message. Panics if it has a field that is not in `known`.
     fn read(mut bytes: &'a [u8], known: &[u64]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
             let tag = varint(&mut bytes);
-            assert!(known.contains(&(tag >> 3)), "field {} is none of {known:?}", tag >> 3);
+            assert!(known.contains(&(tag >> 3)), "field {} is not one of {known:?}", tag >> 3);
             let field = match tag & 7 {
                 0 => Field::Varint(varint(&mut bytes)),
                 1 => {
@@ -106,7 +106,7 @@ impl<'a> Message<'a> {
         self.fixed(number).map_or(0, u64::from_le_bytes)
     }
 
-    /// Packed numbers of eight bytes.
+    /// Reads packed numbers of eight bytes each.
     fn packed<T>(&self, number: u64, read: fn([u8; 8]) -> T) -> Vec<T> {
         self.bytes(number).chunks_exact(8).map(|chunk| read(chunk.try_into().unwrap())).collect()
     }
@@ -132,8 +132,8 @@ fn attributes(pairs: &[&[u8]]) -> BTreeMap<String, Value> {
     pairs.iter().map(read).collect()
 }
 
-/// What is inside of the two outer layers, and what the resource is said to be.
-fn inside(body: &[u8]) -> Vec<Vec<u8>> {
+/// Returns the spans or metrics inside the resource and scope layers. Checks the names of resource and scope.
+fn records(body: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for of_resource in Message::read(body, &[1]).messages(1) {
         let of_resource = Message::read(of_resource, &[1, 2]);
@@ -169,7 +169,7 @@ pub(super) fn spans(body: &[u8]) -> Vec<Span> {
             status: status.map(|status| (status.number(3), status.text(2))),
         }
     };
-    inside(body).iter().map(read).collect()
+    records(body).iter().map(read).collect()
 }
 
 pub(super) fn metrics(body: &[u8]) -> BTreeMap<String, Metric> {
@@ -179,37 +179,39 @@ pub(super) fn metrics(body: &[u8]) -> BTreeMap<String, Metric> {
         assert!(sum != histogram, "one kind of data");
         assert!(!metric.text(2).is_empty(), "a description");
         let data = Message::read(metric.bytes(if sum { 7 } else { 9 }), &[1, 2, 3]);
-        let points =
-            data.messages(1).into_iter().map(|bytes| if sum { number(bytes) } else { spread(bytes) });
-        let told = Metric {
+        let points = data
+            .messages(1)
+            .into_iter()
+            .map(|bytes| if sum { sum_point(bytes) } else { histogram_point(bytes) });
+        let decoded = Metric {
             unit: metric.text(3),
             temporality: data.number(2),
             monotonic: data.number(3) == 1,
             points: points.collect(),
         };
-        (metric.text(1), told)
+        (metric.text(1), decoded)
     };
-    inside(body).iter().map(read).collect()
+    records(body).iter().map(read).collect()
 }
 
-fn number(bytes: &[u8]) -> Point {
+fn sum_point(bytes: &[u8]) -> Point {
     let point = Message::read(bytes, &[2, 3, 6, 7]);
     let value = point.fixed(6).map(i64::from_le_bytes).expect("a point has a value, even if it is 0");
     Point {
         attributes: attributes(&point.messages(7)),
         start: point.long(2),
         time: point.long(3),
-        value: Measured::Sum(value),
+        value: PointValue::Sum(value),
     }
 }
 
-fn spread(bytes: &[u8]) -> Point {
+fn histogram_point(bytes: &[u8]) -> Point {
     let point = Message::read(bytes, &[2, 3, 4, 5, 6, 7, 9]);
     Point {
         attributes: attributes(&point.messages(9)),
         start: point.long(2),
         time: point.long(3),
-        value: Measured::Histogram {
+        value: PointValue::Histogram {
             count: point.long(4),
             sum: point.fixed(5).map(f64::from_le_bytes).expect("a sum"),
             buckets: point.packed(6, u64::from_le_bytes),

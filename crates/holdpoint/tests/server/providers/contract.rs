@@ -1,115 +1,151 @@
-//! What every provider does alike.
+//! The tests that every provider must pass.
 
 use serde_json::{Value, json};
 
-use super::side::Side;
-use super::talk::{Talk, outcome};
-use crate::harness::{Answer, Client};
-use crate::place::Place;
+use super::provider_case::ProviderCase;
+use super::recorded_server::{RecordedServer, outcome};
+use crate::harness::{Client, Response};
+use crate::test_database::TestDatabase;
 
-/// The stories of a side, as tests.
-macro_rules! stories {
-    ($side:expr) => {
+/// Generates the tests of a provider.
+macro_rules! provider_tests {
+    ($case:expr) => {
         #[test]
-        fn it_is_revised_approved_and_sent_once_and_every_answer_counts_once() {
-            crate::providers::contract::whole_story(&mut $side, &crate::place::Place::sqlite());
+        fn a_graph_is_revised_approved_and_sent_once_and_repeated_answers_change_nothing() {
+            crate::providers::contract::revise_approve_and_repeat(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
         }
 
         #[test]
-        fn the_same_on_postgres() {
-            crate::providers::contract::whole_story(&mut $side, &crate::place::Place::postgres());
+        fn a_graph_is_revised_approved_and_sent_once_on_postgres() {
+            crate::providers::contract::revise_approve_and_repeat(
+                &mut $case,
+                &crate::test_database::TestDatabase::postgres(),
+            );
         }
 
         #[test]
-        fn of_answers_at_once_one_counts() {
-            crate::providers::contract::races(&mut $side, &crate::place::Place::sqlite());
+        fn one_of_four_answers_at_once_counts() {
+            crate::providers::contract::race_four_answers(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
         }
 
         #[test]
-        fn a_pause_is_told_of_and_answered_everywhere() {
-            crate::providers::doors::all(&mut $side, &crate::place::Place::sqlite());
+        fn an_interrupt_reaches_webhooks_and_is_answered_by_key_link_and_front_end() {
+            crate::providers::answer_routes::answer_by_every_route(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
         }
 
         #[test]
-        fn what_is_cancelled_or_too_late_takes_no_answers() {
-            crate::providers::contract::ends(&mut $side, &crate::place::Place::sqlite());
+        fn a_cancelled_or_expired_graph_rejects_answers() {
+            crate::providers::contract::cancel_and_expire(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
         }
 
         #[test]
-        fn nothing_is_lost_or_done_twice_when_the_server_is_killed() {
-            crate::providers::kills::of_ours(&mut $side, &crate::place::Place::sqlite());
+        fn kill_9_of_the_server_loses_no_answer_and_repeats_no_send() {
+            crate::providers::kills::kill_server_at_each_stage(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
         }
 
         #[test]
-        fn a_lock_that_was_left_behind_is_taken_over() {
-            crate::providers::kills::left_behind(&mut $side, &crate::place::Place::postgres());
+        fn an_expired_lock_is_taken_over_on_postgres() {
+            crate::providers::kills::take_over_after_lease(
+                &mut $case,
+                &crate::test_database::TestDatabase::postgres(),
+            );
         }
 
         #[test]
-        fn two_servers_carry_one_graph_on() {
-            crate::providers::nodes::two(&mut $side, &crate::place::Place::postgres());
+        fn two_servers_continue_one_graph_on_postgres() {
+            crate::providers::nodes::share_a_graph(
+                &mut $case,
+                &crate::test_database::TestDatabase::postgres(),
+            );
         }
     };
 }
-pub(crate) use stories;
+pub(crate) use provider_tests;
 
-pub(crate) fn whole_story(side: &mut dyn Side, place: &Place) {
-    let talk = Talk::open(place, side, &json!({}));
-    let first = talk.asked(side, "post-1");
-    assert_eq!(keys(&first), ["interrupt", "outcome", "stateKey"], "and nothing else: {first}");
+pub(crate) fn revise_approve_and_repeat(case: &mut dyn ProviderCase, database: &TestDatabase) {
+    let server = RecordedServer::open(database, case, &json!({}));
+    let first = server.start_and_expect_interrupt(case, "post-1");
+    assert_eq!(
+        keys(&first),
+        ["interrupt", "outcome", "stateKey"],
+        "the response has no other members: {first}"
+    );
     assert_eq!(keys(&first["interrupt"]), ["data", "kind"]);
-    assert_eq!((&first["stateKey"], &first["interrupt"]["kind"]), (&json!("post-1"), &json!(side.kind())));
-    assert_eq!(talk.begin(side, "post-1").body, first, "the same start is the same start");
-    let other = json!({"graph": side.graph(), "stateKey": "post-1", "input": {"topic": "something else"}});
-    talk.send("POST", "/api/v1/ai/chat", Some(&other)).assert_envelope(409, "state_key_in_use");
-    if let Some(unfit) = side.unfit() {
-        assert_eq!(talk.resume("post-1", "r-0", &unfit).status, 400, "and nothing is used up");
+    assert_eq!((&first["stateKey"], &first["interrupt"]["kind"]), (&json!("post-1"), &json!(case.kind())));
+    assert_eq!(server.begin(case, "post-1").body, first, "a repeated start returns the same response");
+    let other = json!({"graph": case.graph(), "stateKey": "post-1", "input": {"topic": "dogs"}});
+    server.send("POST", "/api/v1/ai/chat", Some(&other)).assert_envelope(409, "state_key_in_use");
+    if let Some(invalid_answer) = case.invalid_answer() {
+        assert_eq!(server.resume("post-1", "r-0", &invalid_answer).status, 400, "the interrupt stays open");
     }
-    let revised = talk.resume("post-1", "r-1", &side.revise());
+    let revised = server.resume("post-1", "r-1", &case.revise());
     assert_eq!((revised.status, outcome(&revised)), (200, "needs_input"), "{revised:?}");
-    assert_eq!(talk.resume("post-1", "r-1", &side.revise()), revised, "told again, it is the same");
-    talk.resume("post-1", "r-1", &side.approve()).assert_envelope(409, "resume_id_conflict");
+    assert_eq!(
+        server.resume("post-1", "r-1", &case.revise()),
+        revised,
+        "a repeated answer returns the same response"
+    );
+    server.resume("post-1", "r-1", &case.approve()).assert_envelope(409, "resume_id_conflict");
     let late = json!({
-        "stateKey": "post-1", "resumeId": "late", "resumeValue": side.approve(), "interrupt": first["interrupt"],
+        "stateKey": "post-1", "resumeId": "late", "resumeValue": case.approve(), "interrupt": first["interrupt"],
     });
-    let late = talk.send("POST", "/api/v1/ai/chat", Some(&late));
+    let late = server.send("POST", "/api/v1/ai/chat", Some(&late));
     late.assert_envelope(409, "interrupt_changed");
-    assert_eq!(side.sent(), 0, "nothing is sent before somebody approves");
-    let approved = talk.resume("post-1", "r-2", &side.approve());
+    assert_eq!(case.sent(), 0, "no send before the approval");
+    let approved = server.resume("post-1", "r-2", &case.approve());
     assert_eq!((approved.status, outcome(&approved)), (200, "completed"), "{approved:?}");
     assert_eq!(keys(&approved.body), ["outcome", "output", "stateKey"]);
-    assert_eq!(side.sent(), 1);
-    assert_eq!(talk.resume("post-1", "r-2", &side.approve()), approved);
-    assert_eq!(talk.resume("post-1", "r-1", &side.revise()), revised, "also of what came earlier");
-    talk.resume("post-1", "r-3", &side.approve()).assert_envelope(409, "graph_ended");
-    let standing = talk.look("post-1");
+    assert_eq!(case.sent(), 1);
+    assert_eq!(server.resume("post-1", "r-2", &case.approve()), approved);
     assert_eq!(
-        (outcome(&standing), &standing.body["graph"]),
-        ("completed", &json!(side.graph())),
-        "{standing:?}"
+        server.resume("post-1", "r-1", &case.revise()),
+        revised,
+        "an earlier answer also returns the same response"
     );
-    assert_eq!(side.sent(), 1);
-    talk.assert_nothing_leaked(side);
+    server.resume("post-1", "r-3", &case.approve()).assert_envelope(409, "graph_ended");
+    let current = server.get_chat("post-1");
+    assert_eq!(
+        (outcome(&current), &current.body["graph"]),
+        ("completed", &json!(case.graph())),
+        "{current:?}"
+    );
+    assert_eq!(case.sent(), 1);
+    server.assert_no_internal_names_leaked(case);
 }
 
-pub(crate) fn races(side: &mut dyn Side, place: &Place) {
-    let talk = Talk::open(place, side, &json!({}));
-    // Each says what it was asked: an answer that comes when the graph asks something else is for nobody.
-    let asked = talk.asked(side, "race");
-    let (one, other) = (side.revise(), side.approve());
-    let at = talk.client();
+pub(crate) fn race_four_answers(case: &mut dyn ProviderCase, database: &TestDatabase) {
+    let server = RecordedServer::open(database, case, &json!({}));
+    // Each answer contains its interrupt, so that it is refused if the graph shows another interrupt.
+    let asked = server.start_and_expect_interrupt(case, "race");
+    let (one, other) = (case.revise(), case.approve());
+    let at = server.client();
     let won = race("race", &asked["interrupt"], &[(at, &one), (at, &other), (at, &one), (at, &other)]);
     if won["outcome"] == "needs_input" {
-        assert_eq!(side.sent(), 0);
-        assert_eq!(outcome(&talk.resume("race", "last", &side.approve())), "completed");
+        assert_eq!(case.sent(), 0);
+        assert_eq!(outcome(&server.resume("race", "last", &case.approve())), "completed");
     }
-    assert_eq!(side.sent(), 1);
-    talk.assert_nothing_leaked(side);
+    assert_eq!(case.sent(), 1);
+    server.assert_no_internal_names_leaked(case);
 }
 
-/// Sends these at once, each as an answer to what was asked; what the one was told that counts.
+/// Sends answers to one interrupt at the same time. Returns the response of the accepted one.
 pub(crate) fn race(key: &str, asked: &Value, answers: &[(&Client, &Value)]) -> Value {
-    let told: Vec<Answer> = std::thread::scope(|scope| {
+    let responses: Vec<Response> = std::thread::scope(|scope| {
         let send = |(id, (client, value)): (usize, &(&Client, &Value))| {
             let id = format!("at-once-{id}");
             let body = json!({"stateKey": key, "resumeId": id, "resumeValue": value, "interrupt": asked});
@@ -119,29 +155,29 @@ pub(crate) fn race(key: &str, asked: &Value, answers: &[(&Client, &Value)]) -> V
         let racing: Vec<_> = answers.iter().enumerate().map(send).collect();
         racing.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    let (won, lost): (Vec<_>, Vec<_>) = told.iter().partition(|answer| answer.status == 200);
-    assert_eq!(won.len(), 1, "{told:?}");
+    let (won, lost): (Vec<_>, Vec<_>) = responses.iter().partition(|answer| answer.status == 200);
+    assert_eq!(won.len(), 1, "{responses:?}");
     let known = ["resume_in_flight", "interrupt_changed", "graph_ended"];
-    let is_told = |answer: &Answer| known.contains(&answer.body["error"].as_str().unwrap_or_default());
-    assert!(lost.iter().all(|answer| answer.status == 409 && is_told(answer)), "{told:?}");
+    let is_conflict = |answer: &Response| known.contains(&answer.body["error"].as_str().unwrap_or_default());
+    assert!(lost.iter().all(|answer| answer.status == 409 && is_conflict(answer)), "{responses:?}");
     won[0].body.clone()
 }
 
-pub(crate) fn ends(side: &mut dyn Side, place: &Place) {
-    let talk = Talk::open(place, side, &json!({"expiresMs": 4000}));
-    talk.asked(side, "unwanted");
-    side.note_names(talk.data());
-    let cancelled = talk.cancel("unwanted");
+pub(crate) fn cancel_and_expire(case: &mut dyn ProviderCase, database: &TestDatabase) {
+    let server = RecordedServer::open(database, case, &json!({"expiresMs": 4000}));
+    server.start_and_expect_interrupt(case, "cancelled");
+    case.remember_internal_names(server.data());
+    let cancelled = server.cancel("cancelled");
     assert_eq!((outcome(&cancelled), &cancelled.body["error"]["code"]), ("error", &json!("cancelled")));
-    assert_eq!(talk.cancel("unwanted").status, 200, "twice is not wrong");
-    talk.resume("unwanted", "r", &side.approve()).assert_envelope(409, "graph_ended");
-    talk.asked(side, "late");
-    side.note_names(talk.data());
-    let late = talk.until("late", |answer| outcome(answer) != "needs_input");
+    assert_eq!(server.cancel("cancelled").status, 200, "a second cancellation succeeds");
+    server.resume("cancelled", "r", &case.approve()).assert_envelope(409, "graph_ended");
+    server.start_and_expect_interrupt(case, "late");
+    case.remember_internal_names(server.data());
+    let late = server.until("late", |answer| outcome(answer) != "needs_input");
     assert_eq!((outcome(&late), &late.body["error"]["code"]), ("error", &json!("expired")), "{late:?}");
-    talk.resume("late", "r", &side.approve()).assert_envelope(409, "graph_ended");
-    assert_eq!(side.sent(), 0);
-    talk.assert_nothing_leaked(side);
+    server.resume("late", "r", &case.approve()).assert_envelope(409, "graph_ended");
+    assert_eq!(case.sent(), 0);
+    server.assert_no_internal_names_leaked(case);
 }
 
 fn keys(value: &Value) -> Vec<&str> {

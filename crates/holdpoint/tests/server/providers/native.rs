@@ -1,17 +1,17 @@
-//! The contract with the graph that comes with the server.
+//! The contract with the native graph of the server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::contract::stories;
-use super::side::Side;
+use super::contract::provider_tests;
+use super::provider_case::ProviderCase;
 use crate::receiver::Receiver;
 
 struct ContentReview(Receiver);
 
-impl Side for ContentReview {
+impl ProviderCase for ContentReview {
     fn graph(&self) -> &'static str {
         "native:content-review"
     }
@@ -32,7 +32,7 @@ impl Side for ContentReview {
         json!({"action": "approve"})
     }
 
-    fn unfit(&self) -> Option<Value> {
+    fn invalid_answer(&self) -> Option<Value> {
         Some(json!({"action": "perhaps"}))
     }
 
@@ -40,20 +40,20 @@ impl Side for ContentReview {
         json!({})
     }
 
-    /// As a receiver counts that heeds `Idempotency-Key`: a call that was cut off is made again under its key.
+    /// Counts requests with different idempotency keys: an interrupted call is repeated with the same key.
     fn sent(&self) -> usize {
         let mut texts = BTreeMap::new();
-        for sent in self.0.so_far() {
+        for sent in self.0.requests() {
             let first =
                 texts.entry(sent.header("idempotency-key").to_owned()).or_insert_with(|| sent.body.clone());
-            assert_eq!(*first, sent.body, "one key, one text");
+            assert_eq!(*first, sent.body, "requests with one key have one body");
         }
         texts.len()
     }
 
-    fn names(&self, _data: &Path) -> Vec<String> {
+    fn internal_names(&self, _data: &Path) -> Vec<String> {
         Vec::new()
     }
 }
 
-stories!(ContentReview(Receiver::start()));
+provider_tests!(ContentReview(Receiver::start()));

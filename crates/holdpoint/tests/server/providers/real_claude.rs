@@ -1,5 +1,5 @@
-//! The contract with the real program of the Claude Agent SDK. Nothing of it runs while somebody thinks; what becomes of it
-//! when it is killed at work is told in the tests of the engine (`tests/claude/real_crashes.rs`).
+//! The contract with the published program of the Claude Agent SDK. The program does not run while an interrupt is
+//! open. Kills of the program during its work are tested in the engine (`tests/claude/real_crashes.rs`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,33 +8,33 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::contract::stories;
-use super::side::{Post, Side};
-use super::stand_in::{KEY, KEY_FILE, StandIn};
+use super::contract::provider_tests;
+use super::fake_model_api::{FakeModelApi, KEY, KEY_FILE};
+use super::provider_case::{ProviderCase, SentFile};
 
 struct Publisher {
     // Serves the model.
     _runtime: Runtime,
-    model: StandIn,
-    post: Post,
-    /// Sessions may be gone when they are asked for.
+    model: FakeModelApi,
+    post: SentFile,
+    /// The names that were found so far. Sessions may be deleted later.
     seen: Mutex<BTreeSet<String>>,
 }
 
 impl Publisher {
     fn new() -> Self {
-        let (runtime, post) = (Runtime::new().unwrap(), Post::new());
+        let (runtime, post) = (Runtime::new().unwrap(), SentFile::new());
         let call = |draft: usize| {
             let command = format!("echo letter-{draft} >> '{}'; echo IT-IS-SENT", post.path());
             json!({"calls": [["Bash", {"command": command}]], "unless": "IT-IS-SENT"})
         };
         let steps = json!([call(0), call(1), call(2), call(3), {"text": "final: {results}"}]);
-        let model = runtime.block_on(StandIn::with(steps));
+        let model = runtime.block_on(FakeModelApi::with(steps));
         Self { _runtime: runtime, model, post, seen: Mutex::default() }
     }
 }
 
-impl Side for Publisher {
+impl ProviderCase for Publisher {
     fn graph(&self) -> &'static str {
         "claude:publisher"
     }
@@ -55,7 +55,7 @@ impl Side for Publisher {
         json!({"decision": "approve"})
     }
 
-    fn unfit(&self) -> Option<Value> {
+    fn invalid_answer(&self) -> Option<Value> {
         Some(json!({"decision": "perhaps"}))
     }
 
@@ -71,14 +71,14 @@ impl Side for Publisher {
         self.post.count()
     }
 
-    /// Calls as the model named them, sessions as the program names its files, and the key.
-    fn names(&self, data: &Path) -> Vec<String> {
-        let told: String = self.model.heard().iter().map(Value::to_string).collect();
-        let calls = told.split('"').filter(|part| part.starts_with("toolu_"));
+    /// Returns the call ids of the model, the session ids from the file names of the program, and the key.
+    fn internal_names(&self, data: &Path) -> Vec<String> {
+        let messages: String = self.model.conversations().iter().map(Value::to_string).collect();
+        let calls = messages.split('"').filter(|part| part.starts_with("toolu_"));
         let mut seen = self.seen.lock().unwrap();
         seen.extend(calls.map(str::to_owned).chain([KEY.to_owned()]));
         sessions(&data.join("providers/claude"), &mut seen);
-        assert!(seen.len() > 1, "there was a session: {seen:?}");
+        assert!(seen.len() > 1, "there is no session: {seen:?}");
         seen.iter().cloned().collect()
     }
 }
@@ -94,4 +94,4 @@ fn sessions(folder: &Path, seen: &mut BTreeSet<String>) {
     }
 }
 
-stories!(Publisher::new());
+provider_tests!(Publisher::new());

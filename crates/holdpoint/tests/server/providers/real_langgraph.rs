@@ -1,4 +1,4 @@
-//! The contract with the real LangGraph server.
+//! The contract with the published LangGraph server.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -6,16 +6,16 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::contract::stories;
+use super::contract::provider_tests;
+use super::provider_case::ProviderCase;
 use super::real_server::{RealServer, TOKEN};
-use super::side::Side;
-use super::talk::{Talk, outcome};
-use crate::place::Place;
+use super::recorded_server::{RecordedServer, outcome};
+use crate::test_database::TestDatabase;
 
 struct Letters {
     runtime: Runtime,
     server: Option<RealServer>,
-    /// What the server called its own before it was killed.
+    /// The internal names of the server before it was killed.
     names: Mutex<Vec<String>>,
 }
 
@@ -33,13 +33,13 @@ impl Letters {
 
 impl Drop for Letters {
     fn drop(&mut self) {
-        // Within the runtime that it was started in.
+        // The server must be dropped inside the runtime that started it.
         let _entered = self.runtime.enter();
         self.server.take();
     }
 }
 
-impl Side for Letters {
+impl ProviderCase for Letters {
     fn graph(&self) -> &'static str {
         "langgraph:letter"
     }
@@ -60,7 +60,7 @@ impl Side for Letters {
         json!({"action": "approve"})
     }
 
-    fn unfit(&self) -> Option<Value> {
+    fn invalid_answer(&self) -> Option<Value> {
         None
     }
 
@@ -72,13 +72,13 @@ impl Side for Letters {
         self.server().sent()
     }
 
-    fn note_names(&self, _data: &Path) {
-        let found = self.runtime.block_on(self.server().names());
+    fn remember_internal_names(&self, _data: &Path) {
+        let found = self.runtime.block_on(self.server().ids());
         self.names.lock().unwrap().extend(found);
     }
 
-    fn names(&self, data: &Path) -> Vec<String> {
-        self.note_names(data);
+    fn internal_names(&self, data: &Path) -> Vec<String> {
+        self.remember_internal_names(data);
         let names = self.names.lock().unwrap();
         assert!(!names.is_empty(), "the server has threads");
         names.iter().cloned().chain([TOKEN.to_owned(), self.server().url.clone()]).collect()
@@ -86,37 +86,37 @@ impl Side for Letters {
 }
 
 impl Letters {
-    /// Dies without a warning, and comes back.
+    /// Kills the server and starts it again.
     fn crash(&mut self) {
         let server = self.server.as_mut().unwrap();
         let names = self.runtime.block_on(async {
-            let names = server.names().await;
+            let names = server.ids().await;
             server.kill().await;
-            server.start_again().await;
+            server.restart().await;
             names
         });
         self.names.lock().unwrap().extend(names);
     }
 }
 
-stories!(Letters::new());
+provider_tests!(Letters::new());
 
 #[test]
-fn nothing_is_lost_when_the_server_of_graphs_is_killed() {
-    crash_story(&mut Letters::new());
+fn a_graph_continues_after_kill_9_of_the_langgraph_server() {
+    continue_after_crashes(&mut Letters::new());
 }
 
-/// It dies while somebody thinks, each time.
-fn crash_story(letters: &mut Letters) {
-    let place = Place::sqlite();
-    let talk = Talk::open(&place, letters, &json!({}));
-    talk.asked(letters, "post-1");
+/// Kills the LangGraph server while each interrupt is open.
+fn continue_after_crashes(letters: &mut Letters) {
+    let database = TestDatabase::sqlite();
+    let server = RecordedServer::open(&database, letters, &json!({}));
+    server.start_and_expect_interrupt(letters, "post-1");
     letters.crash();
-    let revised = talk.resume("post-1", "r-1", &letters.revise());
+    let revised = server.resume("post-1", "r-1", &letters.revise());
     assert_eq!(outcome(&revised), "needs_input", "{revised:?}");
     letters.crash();
-    let approved = talk.resume("post-1", "r-2", &letters.approve());
+    let approved = server.resume("post-1", "r-2", &letters.approve());
     assert_eq!(outcome(&approved), "completed", "{approved:?}");
     assert_eq!(letters.sent(), 1);
-    talk.assert_nothing_leaked(letters);
+    server.assert_no_internal_names_leaked(letters);
 }

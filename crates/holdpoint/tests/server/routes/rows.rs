@@ -1,4 +1,4 @@
-//! Rows of routes for webhooks, for signing in, and for what the inbox shows.
+//! Rows of the routes of webhooks, sessions and the inbox.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub(super) fn of_webhooks() -> Vec<Row> {
         row("getWebhook", MANAGE, 200, 404),
         row("deleteWebhook", MANAGE, 204, 404),
         row("pauseWebhook", MANAGE, 200, 404),
-        // Active already: nothing is to be done, and nothing is sent.
+        // The webhook is active already, so no request is sent.
         row("resumeWebhook", SUBSCRIBE, 200, 404),
         row("rotateWebhook", MANAGE, 200, 404),
         row("listWebhookEvents", MANAGE, 200, 404),
@@ -33,7 +33,7 @@ pub(super) fn of_webhooks() -> Vec<Row> {
     ]
 }
 
-/// Any key may sign in; nobody ends a session of another key.
+/// Rows of sessions, holds and the stream of counts. Any key may sign in; no key ends a session of another key.
 pub(super) fn of_inbox() -> Vec<Row> {
     vec![
         Row { body: Some(json!({"key": KEY})), ..row("createSession", "", 201, 201) },

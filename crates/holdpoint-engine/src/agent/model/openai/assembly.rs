@@ -1,45 +1,45 @@
-//! A reply from its pieces.
+//! Assembles a reply from the chunks of a response.
 
 use holdpoint_core::agent::{CallRequest, Usage};
 use holdpoint_core::parse_strict;
 use serde_json::{Map, Value, json};
 
-use super::super::{Delta, Finish, Listener, ModelError, Reply, UNPARSED};
-use super::failure::{Failure, Hidden};
-use super::wire::{CallPiece, Choice, Chunk, FunctionPiece, Piece};
+use super::super::{DeltaHandler, FinishReason, ModelError, ModelReply, ReplyDelta, UNPARSED};
+use super::failure::{AttemptFailure, HiddenSecrets};
+use super::wire::{CallPiece, Choice, FunctionPiece, MessagePiece, ResponseChunk};
 
 const CALLS_MAX: usize = 128;
 
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct ReplyAssembly {
     text: String,
     refusal: String,
-    calls: Vec<Slot>,
+    calls: Vec<PartialCall>,
     usage: Usage,
     model: Option<String>,
     finish: Option<String>,
     has_choice: bool,
-    /// The server has said that nothing follows.
+    /// The server has sent the end of the stream.
     done: bool,
     bytes: usize,
     bytes_max: usize,
 }
 
-/// A call while its pieces come.
+/// A tool call whose pieces are still arriving.
 #[derive(Debug, Default)]
-struct Slot {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
 }
 
-impl Assembly {
+impl ReplyAssembly {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, ..Self::default() }
     }
 
-    /// The model has said why it stopped: what follows is about costs.
+    /// Returns true if the finish reason has arrived. Only token counts can follow.
     pub(super) fn is_complete(&self) -> bool {
         self.done || self.finish.is_some()
     }
@@ -48,13 +48,13 @@ impl Assembly {
         self.done
     }
 
-    /// The data of one event.
-    pub(super) fn event(
+    /// Adds the data of one event.
+    pub(super) fn add_event(
         &mut self,
         data: &[u8],
-        hidden: &Hidden,
-        listener: Listener<'_>,
-    ) -> Result<(), Failure> {
+        hidden: &HiddenSecrets,
+        listener: DeltaHandler<'_>,
+    ) -> Result<(), AttemptFailure> {
         match data.trim_ascii() {
             b"" => Ok(()),
             b"[DONE]" => {
@@ -63,33 +63,50 @@ impl Assembly {
             }
             data => {
                 let chunk = serde_json::from_slice(data).map_err(|error| {
-                    Failure::bad_reply(format!("a piece of it is no JSON: {}", of(&error)))
+                    AttemptFailure::bad_reply(format!(
+                        "an event is not valid JSON: {}",
+                        describe_json_error(&error)
+                    ))
                 })?;
-                self.chunk(chunk, hidden, listener)
+                self.add_chunk(chunk, hidden, listener)
             }
         }
     }
 
-    /// An answer that came as one document.
-    pub(super) fn document(
+    /// Adds a response that is one document.
+    pub(super) fn add_document(
         &mut self,
         bytes: &[u8],
-        hidden: &Hidden,
-        listener: Listener<'_>,
-    ) -> Result<(), Failure> {
-        let chunk = serde_json::from_slice(bytes)
-            .map_err(|error| Failure::bad_reply(format!("it is no JSON: {}", of(&error))))?;
-        self.chunk(chunk, hidden, listener)?;
+        hidden: &HiddenSecrets,
+        listener: DeltaHandler<'_>,
+    ) -> Result<(), AttemptFailure> {
+        let chunk = serde_json::from_slice(bytes).map_err(|error| {
+            AttemptFailure::bad_reply(format!(
+                "the response is not valid JSON: {}",
+                describe_json_error(&error)
+            ))
+        })?;
+        self.add_chunk(chunk, hidden, listener)?;
         if !self.has_choice {
-            return Err(Failure::bad_reply("it holds no choice"));
+            return Err(AttemptFailure::bad_reply("the response has no choice"));
         }
         self.done = true;
         Ok(())
     }
 
-    fn chunk(&mut self, chunk: Chunk, hidden: &Hidden, listener: Listener<'_>) -> Result<(), Failure> {
+    fn add_chunk(
+        &mut self,
+        chunk: ResponseChunk,
+        hidden: &HiddenSecrets,
+        listener: DeltaHandler<'_>,
+    ) -> Result<(), AttemptFailure> {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(Failure::said(None, &json!({"error": error}).to_string(), None, hidden));
+            return Err(AttemptFailure::from_response(
+                None,
+                &json!({"error": error}).to_string(),
+                None,
+                hidden,
+            ));
         }
         if let Some(usage) = chunk.usage {
             self.usage.input_tokens = usage.prompt_tokens.unwrap_or(self.usage.input_tokens);
@@ -98,68 +115,69 @@ impl Assembly {
         self.model = self.model.take().or(chunk.model.filter(|model| !model.is_empty()));
         let choices = chunk.choices.into_iter().flatten();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
-            self.choice(choice, listener)?;
+            self.add_choice(choice, listener)?;
         }
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice, listener: Listener<'_>) -> Result<(), Failure> {
+    fn add_choice(&mut self, choice: Choice, listener: DeltaHandler<'_>) -> Result<(), AttemptFailure> {
         self.has_choice = true;
         if let Some(piece) = choice.delta.or(choice.message) {
-            self.piece(piece, listener)?;
+            self.add_piece(piece, listener)?;
         }
         self.finish = choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish.take());
         Ok(())
     }
 
-    fn piece(&mut self, piece: Piece, listener: Listener<'_>) -> Result<(), Failure> {
+    fn add_piece(&mut self, piece: MessagePiece, listener: DeltaHandler<'_>) -> Result<(), AttemptFailure> {
         let text = piece.text();
-        self.grow(text.len())?;
+        self.count_bytes(text.len())?;
         if !text.is_empty() {
             self.text.push_str(&text);
-            listener(Delta::Text(text));
+            listener(ReplyDelta::Text(text));
         }
         if let Some(refusal) = piece.refusal {
-            self.grow(refusal.len())?;
+            self.count_bytes(refusal.len())?;
             self.refusal.push_str(&refusal);
         }
         for call in piece.tool_calls.into_iter().flatten() {
-            self.call(call, listener)?;
+            self.add_call(call, listener)?;
         }
         Ok(())
     }
 
-    fn call(&mut self, piece: CallPiece, listener: Listener<'_>) -> Result<(), Failure> {
+    fn add_call(&mut self, piece: CallPiece, listener: DeltaHandler<'_>) -> Result<(), AttemptFailure> {
         let arguments = piece.function.as_ref().map(FunctionPiece::arguments).unwrap_or_default();
         let name = piece.function.and_then(|function| function.name).filter(|name| !name.is_empty());
         let id = piece.id.filter(|id| !id.is_empty());
-        self.grow(
+        self.count_bytes(
             arguments.len() + name.as_ref().map_or(0, String::len) + id.as_ref().map_or(0, String::len),
         )?;
-        let index = match self.slot(piece.index, id.as_deref(), name.as_deref()) {
+        let index = match self.find_call(piece.index, id.as_deref(), name.as_deref()) {
             Some(index) => index,
             None if self.calls.len() == CALLS_MAX => {
-                return Err(Failure::for_good(ModelError::BadReply(format!(
-                    "it wants more than {CALLS_MAX} calls"
+                return Err(AttemptFailure::permanent(ModelError::BadReply(format!(
+                    "the reply has more than {CALLS_MAX} tool calls"
                 ))));
             }
             None => {
-                self.calls.push(Slot { index: piece.index, ..Slot::default() });
+                self.calls.push(PartialCall { index: piece.index, ..PartialCall::default() });
                 self.calls.len() - 1
             }
         };
         let slot = &mut self.calls[index];
-        // Some servers repeat both in every piece.
+        // Some servers repeat the id and the name in every piece.
         let id = id.filter(|_| slot.id.is_empty()).inspect(|id| slot.id.clone_from(id));
         let name = name.filter(|_| slot.name.is_empty()).inspect(|name| slot.name.clone_from(name));
         slot.arguments.push_str(&arguments);
-        listener(Delta::Call { index, id, name, arguments });
+        listener(ReplyDelta::Call { index, id, name, arguments });
         Ok(())
     }
 
-    /// Which call a piece belongs to: the last one of its index, or the last one of all where servers count none. Some
-    /// give every call the same index; those begin with another id and a name.
-    fn slot(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+    /// Returns the position of the call that a piece belongs to: the last call with its index, or the last call if the
+    /// piece has no index. Returns None if the piece begins a new call. Some servers give every call the same index;
+    /// their calls begin with another id and a name.
+    fn find_call(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let at = match index {
             Some(_) => self.calls.iter().rposition(|slot| slot.index == index)?,
             None => self.calls.len().checked_sub(1)?,
@@ -171,44 +189,46 @@ impl Assembly {
         (!begins).then_some(at)
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), AttemptFailure> {
         self.bytes += bytes;
         if self.bytes <= self.bytes_max {
             return Ok(());
         }
-        Err(Failure::too_large(self.bytes_max))
+        Err(AttemptFailure::too_large(self.bytes_max))
     }
 
-    /// The reply, when nothing more comes.
-    pub(super) fn end(self, model: &str, hidden: &Hidden) -> Result<Reply, Failure> {
+    /// Returns the reply after the last chunk.
+    pub(super) fn finish(self, model: &str, hidden: &HiddenSecrets) -> Result<ModelReply, AttemptFailure> {
         if !self.is_complete() {
-            return Err(Failure::bad_reply("it ended before it was complete"));
+            return Err(AttemptFailure::bad_reply("the reply ended before it was complete"));
         }
         if !self.refusal.is_empty() {
-            return Err(Failure::for_good(ModelError::Refused(hidden.excerpt(&self.refusal))));
+            return Err(AttemptFailure::permanent(ModelError::Refused(hidden.excerpt(&self.refusal))));
         }
         let finish = match self.finish.as_deref() {
             Some("content_filter") => {
                 let why = "the provider's content filter stopped the reply".to_owned();
-                return Err(Failure::for_good(ModelError::Refused(why)));
+                return Err(AttemptFailure::permanent(ModelError::Refused(why)));
             }
             Some("error") => {
-                return Err(Failure::unavailable("it says that it failed in the middle of its reply"));
+                return Err(AttemptFailure::unavailable(
+                    "the server reported an error in the middle of the reply",
+                ));
             }
-            Some("length") => Finish::Length,
-            _ if self.calls.is_empty() => Finish::Stop,
-            // Some servers say that they stopped where they want calls.
-            _ => Finish::Calls,
+            Some("length") => FinishReason::Length,
+            _ if self.calls.is_empty() => FinishReason::Stop,
+            // Some servers report `stop` although the reply has tool calls.
+            _ => FinishReason::Calls,
         };
         if self.calls.iter().any(|slot| slot.name.is_empty()) {
-            return Err(Failure::bad_reply("it wants a call that has no name"));
+            return Err(AttemptFailure::bad_reply("the reply has a tool call without a name"));
         }
         let calls = self.calls.into_iter().map(|slot| CallRequest {
-            arguments: arguments(&slot.arguments, finish),
+            arguments: parse_arguments(&slot.arguments, finish),
             id: slot.id,
             name: slot.name,
         });
-        Ok(Reply {
+        Ok(ModelReply {
             text: self.text,
             calls: calls.collect(),
             usage: self.usage,
@@ -219,10 +239,10 @@ impl Assembly {
     }
 }
 
-/// Arguments as an object. None at all mean none, unless the model was cut off: it might have gone on to name some.
-/// Whatever else is no object, or could be read in two ways, is kept as it is for somebody to see, and never guessed at.
-fn arguments(text: &str, finish: Finish) -> Value {
-    if text.trim().is_empty() && finish != Finish::Length {
+/// Parses arguments. An empty text is an empty object, unless the reply reached its token limit: then arguments may be
+/// missing. A text that is not an object, or is ambiguous, is kept unchanged under `_unparsed` and never interpreted.
+fn parse_arguments(text: &str, finish: FinishReason) -> Value {
+    if text.trim().is_empty() && finish != FinishReason::Length {
         return Value::Object(Map::new());
     }
     match parse_strict(text.as_bytes()) {
@@ -231,8 +251,8 @@ fn arguments(text: &str, finish: Finish) -> Value {
     }
 }
 
-/// Where it went wrong, without what stood there.
-fn of(error: &serde_json::Error) -> String {
+/// Describes a JSON error by its position, without the content.
+fn describe_json_error(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         serde_json::error::Category::Data => "unexpected",
         serde_json::error::Category::Eof => "cut off",

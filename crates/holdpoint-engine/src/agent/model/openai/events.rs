@@ -1,21 +1,21 @@
-//! Server-sent events from bytes that come in any pieces. Only `data` is kept; comments and other fields are passed over.
+//! An incremental parser of server-sent events. Only `data` is kept; comments and other fields are skipped.
 
-/// A line longer than what it may be.
+/// The error of an event that is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 #[derive(Debug)]
-pub(super) struct Events {
+pub(super) struct EventParser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a carriage return: a line feed that follows belongs to it.
+    /// The last byte was a carriage return, so that a following line feed belongs to the same line end.
     after_return: bool,
     begun: bool,
     bytes_max: usize,
 }
 
-impl Events {
+impl EventParser {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             line: Vec::new(),
@@ -27,7 +27,7 @@ impl Events {
         }
     }
 
-    /// The data of every event that these bytes complete.
+    /// Returns the data of each event that these bytes complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut complete = Vec::new();
         for byte in bytes {
@@ -47,8 +47,8 @@ impl Events {
         Ok(complete)
     }
 
-    /// What is left when the bytes end without an empty line; some servers forget it.
-    pub(super) fn end(mut self) -> Option<Vec<u8>> {
+    /// Returns the data of an event without a final empty line, which some servers omit.
+    pub(super) fn finish(mut self) -> Option<Vec<u8>> {
         let by_line = if self.line.is_empty() { None } else { self.end_line() };
         by_line.or_else(|| self.has_data.then_some(self.data))
     }
@@ -81,17 +81,17 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8], piece: usize) -> Vec<String> {
-        let mut events = Events::new(1000);
+        let mut events = EventParser::new(1000);
         let mut found = Vec::new();
         for piece in bytes.chunks(piece) {
             found.extend(events.push(piece).unwrap());
         }
-        found.extend(events.end());
+        found.extend(events.finish());
         found.into_iter().map(|data| String::from_utf8(data).unwrap()).collect()
     }
 
     #[test]
-    fn events_are_the_same_however_their_bytes_are_cut() {
+    fn the_events_do_not_depend_on_how_the_bytes_are_split() {
         let table: [(&str, &[&str]); 9] = [
             ("data: a\n\ndata: b\n\n", &["a", "b"]),
             ("data: a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]),
@@ -111,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_end_is_not_kept_for_ever() {
-        let mut events = Events::new(1000);
+    fn an_event_above_the_limit_is_rejected() {
+        let mut events = EventParser::new(1000);
         assert_eq!(events.push(&[b'x'; 1001]), Err(TooLong));
-        let mut events = Events::new(1000);
+        let mut events = EventParser::new(1000);
         assert_eq!(events.push("data: xxxxxxx\n".repeat(200).as_bytes()), Err(TooLong));
     }
 }

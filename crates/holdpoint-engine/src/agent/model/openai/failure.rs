@@ -1,39 +1,39 @@
-//! What went wrong, told apart: whether another try may help, and what may be said of it. Servers repeat keys in their
-//! messages, so nothing of theirs is passed on before keys are taken out of it.
+//! Classifies failed attempts: whether a retry may help, and the message. Servers repeat API keys in their messages, so
+//! that keys are removed from every message of a server.
 
 use holdpoint_core::webhook::retry_after_ms;
 use serde_json::Value;
 
 use super::super::ModelError;
-use super::super::key::Secret;
+use super::super::key::SecretText;
 use crate::clock::Clock;
 use crate::outgoing;
 
 const EXCERPT_CHARS_MAX: usize = 400;
-/// Shorter ones would be found everywhere.
+/// The length of the shortest secret that is removed. Shorter ones would match ordinary text.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// An error, and whether the model is worth another try at once.
+/// The error of one attempt, and whether it is retried at once.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct AttemptFailure {
     pub(super) error: ModelError,
-    pub(super) again: bool,
+    pub(super) is_retryable: bool,
 }
 
-/// What must not appear in what is told.
+/// The secrets that must not appear in messages.
 #[derive(Debug, Default)]
-pub(super) struct Hidden(Vec<Secret>);
+pub(super) struct HiddenSecrets(Vec<SecretText>);
 
-impl Hidden {
-    pub(super) fn add(&mut self, secret: Secret) {
+impl HiddenSecrets {
+    pub(super) fn add(&mut self, secret: SecretText) {
         if secret.expose().len() >= SECRET_BYTES_MIN {
             self.0.push(secret);
-            // One may be part of another.
+            // Longer secrets are replaced first, because one may be part of another.
             self.0.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         }
     }
 
-    /// A text of somebody else's, without secrets and control characters, and not too much of it.
+    /// Returns the beginning of a server's text, without secrets and control characters.
     pub(super) fn excerpt(&self, text: &str) -> String {
         let plain =
             self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.expose(), "[hidden]"));
@@ -42,34 +42,38 @@ impl Hidden {
     }
 }
 
-impl Failure {
-    pub(super) fn for_good(error: ModelError) -> Self {
-        Self { error, again: false }
+impl AttemptFailure {
+    pub(super) fn permanent(error: ModelError) -> Self {
+        Self { error, is_retryable: false }
     }
 
     pub(super) fn bad_reply(why: impl Into<String>) -> Self {
-        Self { error: ModelError::BadReply(why.into()), again: true }
+        Self { error: ModelError::BadReply(why.into()), is_retryable: true }
     }
 
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
-        Self { error: ModelError::Unavailable { message: message.into(), retry_after_ms: None }, again: true }
+        Self {
+            error: ModelError::Unavailable { message: message.into(), retry_after_ms: None },
+            is_retryable: true,
+        }
     }
 
-    /// It would be as large again, and cost as much.
+    /// The error of a reply that is too large. It is not retried, because the next reply would be as large and cost as
+    /// much.
     pub(super) fn too_large(bytes_max: usize) -> Self {
-        Self::for_good(ModelError::BadReply(format!("it is larger than {bytes_max} bytes")))
+        Self::permanent(ModelError::BadReply(format!("the reply is larger than {bytes_max} bytes")))
     }
 
-    /// What an endpoint says instead of a reply: with a status, or in the middle of a stream.
-    pub(super) fn said(
+    /// Classifies an error response: one with a status, or an error in the middle of a stream.
+    pub(super) fn from_response(
         status: Option<u16>,
         body: &str,
         retry_after_ms: Option<u64>,
-        hidden: &Hidden,
+        hidden: &HiddenSecrets,
     ) -> Self {
-        let said = Said::parse(body);
-        let status = status.or(said.status);
-        let excerpt = hidden.excerpt(&said.message);
+        let error = ErrorBody::parse(body);
+        let status = status.or(error.status);
+        let excerpt = hidden.excerpt(&error.message);
         let message = match status {
             Some(status) if excerpt.is_empty() => format!("status {status}"),
             Some(status) => format!("{excerpt} (status {status})"),
@@ -77,26 +81,26 @@ impl Failure {
         };
         let unavailable = ModelError::Unavailable { message: message.clone(), retry_after_ms };
         match status {
-            Some(401 | 403) => Self::for_good(ModelError::Unauthorized(message)),
-            // Nobody's quota comes back within a minute.
-            Some(429) => Self { error: unavailable, again: !said.is_about_quota() },
-            _ if said.is_about_length() => Self::for_good(ModelError::ContextOverflow(message)),
-            _ if said.is_about_contents() => Self::for_good(ModelError::Refused(message)),
-            Some(408 | 409 | 425 | 500..) | None => Self { error: unavailable, again: true },
-            Some(_) => Self::for_good(ModelError::BadRequest(message)),
+            Some(401 | 403) => Self::permanent(ModelError::Unauthorized(message)),
+            // A used-up quota is not restored within the time of a retry.
+            Some(429) => Self { error: unavailable, is_retryable: !error.is_about_quota() },
+            _ if error.is_about_length() => Self::permanent(ModelError::ContextOverflow(message)),
+            _ if error.is_about_contents() => Self::permanent(ModelError::Refused(message)),
+            Some(408 | 409 | 425 | 500..) | None => Self { error: unavailable, is_retryable: true },
+            Some(_) => Self::permanent(ModelError::BadRequest(message)),
         }
     }
 
-    /// A call that has brought nothing back. `timeout_ms` is what is left of the whole, if that is over.
-    pub(super) fn of_call(error: outgoing::Error, over: Option<u64>) -> Self {
+    /// Classifies a call without a response. `over` is the timeout of the whole reply if it has passed.
+    pub(super) fn from_call(error: outgoing::Error, over: Option<u64>) -> Self {
         use outgoing::Error;
         match error {
             Error::TimedOut { timeout_ms, .. } => match over {
-                Some(timeout_ms) => Self::for_good(ModelError::TimedOut(timeout_ms)),
-                None => Self { error: ModelError::TimedOut(timeout_ms), again: true },
+                Some(timeout_ms) => Self::permanent(ModelError::TimedOut(timeout_ms)),
+                None => Self { error: ModelError::TimedOut(timeout_ms), is_retryable: true },
             },
             Error::BodyTooLarge { bytes_max, .. } => Self::too_large(bytes_max),
-            Error::Refused(refused) => Self::for_good(ModelError::BadRequest(refused.to_string())),
+            Error::Refused(refused) => Self::permanent(ModelError::BadRequest(refused.to_string())),
             Error::Unresolvable { .. }
             | Error::ConnectFailed { .. }
             | Error::Tls { .. }
@@ -105,8 +109,8 @@ impl Failure {
     }
 }
 
-/// How long an answer asks to be left alone.
-pub(super) fn asked_wait_ms(headers: &[(String, String)]) -> Option<u64> {
+/// Returns the wait that the headers of a response request.
+pub(super) fn requested_wait_ms(headers: &[(String, String)]) -> Option<u64> {
     let header = |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.trim());
     let exact = header("retry-after-ms").and_then(|text| text.parse::<f64>().ok());
     match exact.filter(|ms| ms.is_finite() && *ms >= 0.0) {
@@ -115,16 +119,16 @@ pub(super) fn asked_wait_ms(headers: &[(String, String)]) -> Option<u64> {
     }
 }
 
-/// The error in a body, as far as servers agree on how to write one.
+/// The error in a response body. Servers use different formats.
 #[derive(Debug, Default)]
-struct Said {
+struct ErrorBody {
     message: String,
     /// Codes and types, in lower case.
     codes: String,
     status: Option<u16>,
 }
 
-impl Said {
+impl ErrorBody {
     fn parse(body: &str) -> Self {
         let Ok(document) = serde_json::from_str::<Value>(body) else {
             return Self { message: body.to_owned(), ..Self::default() };
@@ -135,12 +139,12 @@ impl Said {
         };
         let error = document.get("error").filter(|error| !error.is_null()).unwrap_or(document);
         let text = |name: &str| error.get(name).or_else(|| document.get(name)).and_then(Value::as_str);
-        let spoken = error.as_str().or_else(|| text("message")).or_else(|| text("detail"));
+        let message = error.as_str().or_else(|| text("message")).or_else(|| text("detail"));
         let inner = error.get("innererror").and_then(|inner| inner.get("code")).and_then(Value::as_str);
         let codes = [text("code"), text("type"), text("status"), inner];
         let number = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
         Self {
-            message: spoken.map_or_else(|| error.to_string(), ToOwned::to_owned),
+            message: message.map_or_else(|| error.to_string(), ToOwned::to_owned),
             codes: codes.into_iter().flatten().collect::<Vec<_>>().join(" ").to_lowercase(),
             status: number.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code)),
         }

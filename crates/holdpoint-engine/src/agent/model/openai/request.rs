@@ -1,25 +1,25 @@
-//! What is sent: a prompt as chat-completions endpoints take it.
+//! Builds the body of a chat completions request from a prompt.
 
 use std::collections::BTreeSet;
 
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use serde_json::{Map, Value, json};
 
-use super::super::Prompt;
-use super::settings::Settings;
+use super::super::ModelPrompt;
+use super::settings::OpenAiSettings;
 
-/// Members of a request that options must not touch.
-const OURS: [&str; 6] = ["messages", "model", "n", "stream", "stream_options", "tools"];
+/// Members of a request that options must not set.
+const RESERVED: [&str; 6] = ["messages", "model", "n", "stream", "stream_options", "tools"];
 
-/// Whether an option of this name, as a definition spells it, is ours to say.
-pub(super) fn is_ours(name: &str) -> bool {
-    OURS.contains(&snake(name).as_str())
+/// Returns true if an option of this name, as a definition spells it, is reserved.
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&snake(name).as_str())
 }
 
-pub(super) fn body(settings: &Settings, prompt: &Prompt) -> Vec<u8> {
+pub(super) fn body(settings: &OpenAiSettings, prompt: &ModelPrompt) -> Vec<u8> {
     let mut body = Map::new();
     for (name, value) in settings.options.iter().chain(&prompt.options) {
-        if !is_ours(name) {
+        if !is_reserved(name) {
             body.insert(snake(name), value.clone());
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn body(settings: &Settings, prompt: &Prompt) -> Vec<u8> {
     Value::Object(body).to_string().into_bytes()
 }
 
-/// `maxTokens` is `max_tokens` on the wire.
+/// Converts a name to snake case: `maxTokens` is `max_tokens` on the wire.
 fn snake(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for c in name.chars() {
@@ -51,31 +51,31 @@ fn snake(name: &str) -> String {
     snake
 }
 
-fn messages(prompt: &Prompt) -> Vec<Value> {
+fn messages(prompt: &ModelPrompt) -> Vec<Value> {
     let instructions = prompt.instructions.iter().map(|text| json!({"role": "system", "content": text}));
-    let mut said: Vec<Value> = instructions.collect();
-    // Calls of the reply before that have no result yet.
+    let mut rendered: Vec<Value> = instructions.collect();
+    // Calls of the last reply that have no result yet.
     let mut open: Vec<&CallRequest> = Vec::new();
     for message in &prompt.messages {
         if message.role == Role::Tool {
             open.retain(|call| Some(&call.id) != message.call_id.as_ref());
         } else {
-            said.extend(open.drain(..).map(without_result));
+            rendered.extend(open.drain(..).map(missing_result));
         }
-        said.push(rendered(message));
+        rendered.push(render(message));
         let mut seen = BTreeSet::new();
         open.extend(message.calls.iter().filter(|call| seen.insert(&call.id)));
     }
-    said.extend(open.drain(..).map(without_result));
-    said
+    rendered.extend(open.drain(..).map(missing_result));
+    rendered
 }
 
-/// Endpoints refuse a conversation in which a call has no result.
-fn without_result(call: &CallRequest) -> Value {
+/// Returns a placeholder result. Endpoints reject a conversation in which a call has no result.
+fn missing_result(call: &CallRequest) -> Value {
     json!({"role": "tool", "tool_call_id": call.id, "content": "There is no result of this call."})
 }
 
-fn rendered(message: &Message) -> Value {
+fn render(message: &Message) -> Value {
     match message.role {
         Role::System => json!({"role": "system", "content": content(message)}),
         Role::User => json!({"role": "user", "content": content(message)}),
@@ -101,7 +101,7 @@ fn rendered(message: &Message) -> Value {
     }
 }
 
-/// Parts go as they are: front ends and endpoints write them alike.
+/// Returns the content. Lists of parts are unchanged: front ends and endpoints use the same format.
 fn content(message: &Message) -> Value {
     match &message.content {
         Value::String(_) | Value::Array(_) => message.content.clone(),

@@ -1,4 +1,4 @@
-//! How a model is reached: the `model` of a definition with `"provider": "openai"`.
+//! The `model` of a definition with `"provider": "openai"`.
 
 use std::fmt;
 use std::path::Path;
@@ -6,50 +6,58 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::super::BadModel;
-use super::super::key::{KeyRef, Secret};
-use super::super::members::Members;
-use super::request::is_ours;
+use super::super::key::{KeyRef, SecretText};
+use super::super::members::ModelMembers;
+use super::request::is_reserved;
 use crate::outgoing;
 
 const HOUR_MS: u64 = 3_600_000;
 
+/// The settings of an OpenAI-compatible endpoint.
 #[derive(Clone)]
-pub struct Settings {
+pub struct OpenAiSettings {
+    /// The name of the model.
     pub model: String,
-    /// Up to where `/chat/completions` follows.
+    /// The address without `/chat/completions`.
     pub base_url: String,
+    /// The location of the API key.
     pub api_key: Option<KeyRef>,
+    /// Additional request headers.
     pub headers: Vec<(String, HeaderText)>,
-    /// Members of every request, unless a prompt says otherwise: `temperature`, `maxTokens` and what else there is.
+    /// Members of every request, such as `temperature` and `maxTokens`. Options of a prompt override them.
     pub options: Map<String, Value>,
-    /// Whether the reply is asked for word by word.
+    /// Requests a streamed reply.
     pub stream: bool,
-    /// For a reply with everything that it takes: attempts, and waits between them.
+    /// The timeout of a reply, including retries and the delays between them.
     pub timeout_ms: u64,
-    /// How long a model may be silent in the middle of a reply.
+    /// The longest time without data in the middle of a reply.
     pub idle_timeout_ms: u64,
-    /// How often it is asked again after something that may pass.
+    /// The number of retries after transient errors.
     pub retries: u64,
-    /// The wait before the first of these, which doubles for each that follows.
+    /// The delay before the first retry. It doubles for each further retry.
     pub retry_base_ms: u64,
-    /// Of text and arguments together.
+    /// The limit of a reply in bytes: text and arguments together.
     pub reply_bytes_max: usize,
 }
 
+/// The value of a header.
 #[derive(Clone, Debug)]
 pub enum HeaderText {
-    Text(Secret),
+    /// A value from the definition.
+    Text(SecretText),
+    /// A value from the environment or a file.
     Key(KeyRef),
 }
 
-impl fmt::Debug for Settings {
-    // The address may carry a key in its query.
+impl fmt::Debug for OpenAiSettings {
+    // The query of the address may contain a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("OpenAiSettings").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
-impl Settings {
+impl OpenAiSettings {
+    /// Returns the default settings for a model at an address.
     pub fn new(model: impl Into<String>, base_url: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -66,9 +74,9 @@ impl Settings {
         }
     }
 
-    /// See [`super::super::from_definition`].
+    /// Parses the settings. See [`super::super::from_definition`].
     pub fn parse(value: &Value, base: Option<&Path>) -> Result<Self, BadModel> {
-        let mut members = Members::of(value, "")?;
+        let mut members = ModelMembers::of(value, "")?;
         members.value("provider");
         let mut settings = Self::new(members.needed_text("model")?, members.needed_text("baseUrl")?);
         if let Some(key) = members.value("apiKey") {
@@ -93,16 +101,16 @@ impl Settings {
         if let Some(most) = members.count("maxReplyBytes", (1, 64 * 1024 * 1024))? {
             settings.reply_bytes_max = usize::try_from(most).unwrap_or(settings.reply_bytes_max);
         }
-        members.end()?;
+        members.reject_unknown()?;
         Ok(settings)
     }
 }
 
-fn parse_options(members: &mut Members<'_>) -> Result<Map<String, Value>, BadModel> {
+fn parse_options(members: &mut ModelMembers<'_>) -> Result<Map<String, Value>, BadModel> {
     let options: Option<Map<String, Value>> = members.take("options", "an object")?;
     let mut options = options.unwrap_or_default();
-    if let Some(name) = options.keys().find(|name| is_ours(name)) {
-        return Err(members.flaw(&format!("options.{name}"), "is not for a definition to say"));
+    if let Some(name) = options.keys().find(|name| is_reserved(name)) {
+        return Err(members.flaw(&format!("options.{name}"), "cannot be set by a definition"));
     }
     let temperature: Option<f64> = members.take("temperature", "a number from 0 to 2")?;
     if let Some(temperature) = temperature {
@@ -121,13 +129,20 @@ fn parse_headers(value: &Value, base: Option<&Path>) -> Result<Vec<(String, Head
     let Value::Object(headers) = value else { return Err(BadModel::new("headers", "must be an object")) };
     let parse = |(name, value): (&String, &Value)| {
         let path = format!("headers.{name}");
-        if !outgoing::may_be_set(name) {
-            return Err(BadModel::new(path, "is no header that can be set"));
+        if !outgoing::is_settable_header(name) {
+            return Err(BadModel::new(path, "is a header that cannot be set"));
         }
         let text = match value {
-            Value::String(text) if !text.chars().any(char::is_control) => HeaderText::Text(Secret::new(text)),
+            Value::String(text) if !text.chars().any(char::is_control) => {
+                HeaderText::Text(SecretText::new(text))
+            }
             Value::Object(_) => HeaderText::Key(KeyRef::parse(value, &path, base)?),
-            _ => return Err(BadModel::new(path, "must be a line of text, {\"env\": …} or {\"file\": …}")),
+            _ => {
+                return Err(BadModel::new(
+                    path,
+                    "must be a string without control characters, {\"env\": …} or {\"file\": …}",
+                ));
+            }
         };
         Ok((name.clone(), text))
     };

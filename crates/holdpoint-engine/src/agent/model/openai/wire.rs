@@ -1,11 +1,11 @@
-//! What endpoints send: a chunk of a stream, or a whole document, which is read as one large chunk. Members that some
-//! server leaves out, or sets to null, may be missing everywhere.
+//! The response format of endpoints: a chunk of a stream, or a whole document, which is read as one large chunk. All
+//! members are optional, because servers omit them or set them to null.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Chunk {
+pub(super) struct ResponseChunk {
     pub(super) choices: Option<Vec<Choice>>,
     pub(super) usage: Option<TokenCounts>,
     pub(super) model: Option<String>,
@@ -15,13 +15,13 @@ pub(super) struct Chunk {
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice {
     pub(super) index: Option<u64>,
-    pub(super) delta: Option<Piece>,
-    pub(super) message: Option<Piece>,
+    pub(super) delta: Option<MessagePiece>,
+    pub(super) message: Option<MessagePiece>,
     pub(super) finish_reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct MessagePiece {
     pub(super) content: Option<Value>,
     pub(super) refusal: Option<String>,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
@@ -37,7 +37,7 @@ pub(super) struct CallPiece {
 #[derive(Debug, Deserialize)]
 pub(super) struct FunctionPiece {
     pub(super) name: Option<String>,
-    /// A text; some servers send the object itself.
+    /// A string with JSON; some servers send the object itself.
     pub(super) arguments: Option<Value>,
 }
 
@@ -47,8 +47,8 @@ pub(super) struct TokenCounts {
     pub(super) completion_tokens: Option<u64>,
 }
 
-impl Piece {
-    /// The text, which some servers send in parts.
+impl MessagePiece {
+    /// Returns the text, which some servers send as a list of parts.
     pub(super) fn text(&self) -> String {
         match &self.content {
             Some(Value::String(text)) => text.clone(),

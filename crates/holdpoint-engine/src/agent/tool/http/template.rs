@@ -1,26 +1,26 @@
-//! Addresses with places in them: `https://host/users/{id}?deep={deep}`. What is filled in stays in its place: it
-//! can neither become another segment nor another host.
+//! URL templates with placeholders: `https://host/users/{id}?deep={deep}`. Values are encoded, so that they cannot add
+//! a path segment or change the host.
 
 use std::collections::BTreeSet;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-/// Everything but the characters that mean nothing anywhere in an address.
+/// All characters except the unreserved ones, which have no special meaning in a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Clone, Debug)]
-pub(super) struct Template {
-    pieces: Vec<Piece>,
+pub(super) struct UrlTemplate {
+    pieces: Vec<TemplatePart>,
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum TemplatePart {
     Text(String),
-    Place { name: String, in_path: bool },
+    Placeholder { name: String, in_path: bool },
 }
 
-impl Template {
+impl UrlTemplate {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -31,36 +31,36 @@ impl Template {
                 return Err("has a { without its }".to_owned());
             };
             if name.is_empty() || name.contains('{') {
-                return Err("has a place without a name".to_owned());
+                return Err("has a placeholder without a name".to_owned());
             }
-            pieces.push(Piece::Text(literal.to_owned()));
-            pieces.push(Piece::Place { name: name.to_owned(), in_path: place_in_path(&before)? });
+            pieces.push(TemplatePart::Text(literal.to_owned()));
+            pieces.push(TemplatePart::Placeholder { name: name.to_owned(), in_path: is_in_path(&before)? });
             rest = behind;
         }
         if rest.contains('}')
-            || pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains('}')))
+            || pieces.iter().any(|piece| matches!(piece, TemplatePart::Text(text) if text.contains('}')))
         {
             return Err("has a } without its {".to_owned());
         }
-        pieces.push(Piece::Text(rest.to_owned()));
+        pieces.push(TemplatePart::Text(rest.to_owned()));
         Ok(Self { pieces })
     }
 
-    pub(super) fn places(&self) -> BTreeSet<&str> {
+    pub(super) fn placeholders(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         for piece in &self.pieces {
-            if let Piece::Place { name, .. } = piece {
+            if let TemplatePart::Placeholder { name, .. } = piece {
                 names.insert(name.as_str());
             }
         }
         names
     }
 
-    /// With something harmless in every place.
+    /// Returns the URL with `x` for every placeholder.
     pub(super) fn sample(&self) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Place { .. } => "x".to_owned(),
+        let piece = |piece: &TemplatePart| match piece {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Placeholder { .. } => "x".to_owned(),
         };
         self.pieces.iter().map(piece).collect()
     }
@@ -69,15 +69,15 @@ impl Template {
         let mut filled = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => filled.push_str(text),
-                Piece::Place { name, in_path } => {
+                TemplatePart::Text(text) => filled.push_str(text),
+                TemplatePart::Placeholder { name, in_path } => {
                     let value = arguments.get(name).unwrap_or(&Value::Null);
                     let Some(text) = scalar(value) else {
                         return Err(format!(
-                            "{name} must be a text, a number or a boolean: it is part of the URL"
+                            "{name} must be a string, a number or a boolean: it is part of the URL"
                         ));
                     };
-                    // `/users/` is another thing than `/users/7`, and some do it to all of them.
+                    // `/users/` is another resource than `/users/7`: a request can affect all users.
                     if *in_path && text.is_empty() {
                         return Err(format!("{name} must not be empty: it is part of the URL's path"));
                     }
@@ -90,7 +90,7 @@ impl Template {
     }
 }
 
-/// A text as it stands in an address or a query; nothing for lists, objects and null.
+/// Returns the text of a value in a URL. None for lists, objects and null.
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -100,18 +100,18 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-fn place_in_path(before: &str) -> Result<bool, String> {
+fn is_in_path(before: &str) -> Result<bool, String> {
     let rest = before.split_once("://").map(|(_, rest)| rest).unwrap_or_default();
     if !rest.contains(['/', '?', '#']) {
-        return Err("must not have places in scheme, host or port".to_owned());
+        return Err("must not have placeholders in scheme, host or port".to_owned());
     }
     if rest.contains('#') {
-        return Err("must not have places behind a #, which is never sent".to_owned());
+        return Err("must not have placeholders after #, which is never sent".to_owned());
     }
     Ok(!rest.contains('?'))
 }
 
-/// Segments that are dots lead up, however they are spelled.
+/// Rejects path segments of dots in any encoding, because they lead to a parent path.
 fn check_dots(url: &str) -> Result<(), String> {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let path = path.split_once("://").map_or(path, |(_, rest)| rest);
@@ -120,7 +120,9 @@ fn check_dots(url: &str) -> Result<(), String> {
         plain == "." || plain == ".."
     };
     if path.split('/').skip(1).any(dots) {
-        return Err("what was filled in makes a segment of dots, which would lead elsewhere".to_owned());
+        return Err(
+            "the arguments result in a path segment of dots, which would lead to another path".to_owned()
+        );
     }
     Ok(())
 }
@@ -131,11 +133,11 @@ mod tests {
     use serde_json::json;
 
     fn filled(template: &str, arguments: Value) -> Result<String, String> {
-        Template::parse(template).unwrap().fill(arguments.as_object().unwrap())
+        UrlTemplate::parse(template).unwrap().fill(arguments.as_object().unwrap())
     }
 
     #[test]
-    fn what_is_filled_in_stays_in_its_place() {
+    fn a_value_cannot_change_the_structure_of_the_url() {
         let template = "https://host.example/users/{id}/x?q={q}";
         let fill = |id: Value, q: Value| filled(template, json!({"id": id, "q": q}));
         assert_eq!(fill(json!(7), json!(true)).unwrap(), "https://host.example/users/7/x?q=true");
@@ -148,7 +150,7 @@ mod tests {
             assert!(fill(id.clone(), json!("")).is_err(), "{id}");
         }
         assert!(filled("https://h.example/.{a}", json!({"a": "."})).is_err());
-        // The text of a value is a text, not an escape.
+        // Percent signs in a value are encoded.
         assert_eq!(
             filled("https://h.example/{a}", json!({"a": "%2e%2e"})).unwrap(),
             "https://h.example/%252e%252e"
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_never_where_they_choose_who_is_called() {
+    fn placeholders_in_scheme_host_port_or_fragment_are_rejected() {
         for wrong in [
             "https://{host}/",
             "{scheme}://host.example/",
@@ -168,10 +170,10 @@ mod tests {
             "https://host.example/x}",
             "https://host.example/{}",
         ] {
-            assert!(Template::parse(wrong).is_err(), "{wrong}");
+            assert!(UrlTemplate::parse(wrong).is_err(), "{wrong}");
         }
-        let template = Template::parse("https://host.example/{a}?{b}={a}").unwrap();
-        assert_eq!(template.places().into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        let template = UrlTemplate::parse("https://host.example/{a}?{b}={a}").unwrap();
+        assert_eq!(template.placeholders().into_iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(template.sample(), "https://host.example/x?x=x");
     }
 }

@@ -1,5 +1,5 @@
-//! Servers that are programs of this machine: started with little of our environment, in a process group of their
-//! own, and killed as a group when nobody needs them any longer.
+//! MCP servers that are local programs. They start with a minimal environment in their own process group, and are
+//! killed as a group when their session ends.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,46 +12,46 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::agent::tool::cut::TAKEN_BYTES_MAX;
-use crate::agent::tool::secret::Secret;
+use crate::agent::tool::secret::SecretRef;
+use crate::agent::tool::truncate::RECEIVED_BYTES_MAX;
 
-/// What a program may know of our environment without being told.
+/// The environment variables that a program inherits.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Of what a program complains about: bytes of a line, and altogether.
+/// The bytes of stderr that are read at a time, and the bytes of stderr that are logged in all.
 const PIECE_BYTES: usize = 1024;
-const COMPLAINTS_BYTES_MAX: usize = 256 * 1024;
+const STDERR_BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct ServerProgram {
     pub(super) command: Vec<String>,
-    pub(super) env: Vec<(String, Secret)>,
+    pub(super) env: Vec<(String, SecretRef)>,
     pub(super) folder: Option<PathBuf>,
 }
 
-/// A program that runs. Dropped, it is killed, with everything that it has started in its group.
+/// A running program. Dropping it kills the program with its process group.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     _running: oneshot::Sender<()>,
     flaw: Arc<OnceLock<&'static str>>,
 }
 
-impl Process {
-    /// What the program did that ended it, if it was our decision.
+impl ServerProcess {
+    /// Returns the reason why this process ended the program, if it did.
     pub(super) fn flaw(&self) -> Option<&'static str> {
         self.flaw.get().copied()
     }
 }
 
-impl Program {
-    /// Starts the program. It has its place until the process is gone.
+impl ServerProgram {
+    /// Starts the program. It holds its slot until the process has ended.
     pub(super) fn start(
         &self,
         server: &str,
-        place: OwnedSemaphorePermit,
-    ) -> Result<(Process, Spoken, ChildStdin), String> {
+        slot: OwnedSemaphorePermit,
+    ) -> Result<(ServerProcess, ProgramOutput, ChildStdin), String> {
         let Some((name, arguments)) = self.command.split_first() else {
-            return Err("no program is named".to_owned());
+            return Err("command is empty".to_owned());
         };
         let mut command = Command::new(name);
         command.args(arguments).env_clear();
@@ -70,52 +70,52 @@ impl Program {
         #[cfg(unix)]
         command.process_group(0);
         let mut child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
-        let group = Group::of(&child);
+        let group = ProcessGroup::of(&child);
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(format!("{name} was started without its pipes"));
         };
-        let ((running, stopped), (speaking, silent)) = (oneshot::channel(), oneshot::channel());
+        let ((running, stopped), (open, closed)) = (oneshot::channel(), oneshot::channel());
         tokio::spawn(async move {
-            keep(child, group, stopped, silent).await;
-            drop(place);
+            supervise(child, group, stopped, closed).await;
+            drop(slot);
         });
-        tokio::spawn(listen(stderr, server.to_owned()));
+        tokio::spawn(log_stderr(stderr, server.to_owned()));
         let flaw = Arc::new(OnceLock::new());
-        let spoken = Spoken { from: stdout, line_bytes: 0, flaw: flaw.clone(), _speaking: speaking };
-        Ok((Process { _running: running, flaw }, spoken, stdin))
+        let output = ProgramOutput { from: stdout, line_bytes: 0, flaw: flaw.clone(), _open: open };
+        Ok((ServerProcess { _running: running, flaw }, output, stdin))
     }
 }
 
-/// Holds a program until nobody uses it or listens to it any longer. The group is killed before its first process is
-/// reaped: until then nobody else can have its number.
-async fn keep(
+/// Waits until the process handle or the output of a program is dropped, then kills its group. The group is killed
+/// before its leader is reaped, because until then the operating system cannot reuse the process id.
+async fn supervise(
     mut child: Child,
-    mut group: Group,
+    mut group: ProcessGroup,
     stopped: oneshot::Receiver<()>,
-    silent: oneshot::Receiver<()>,
+    closed: oneshot::Receiver<()>,
 ) {
-    // Nothing is ever sent: that the other end is dropped is the news.
+    // No value is ever sent: the receivers resolve when their senders are dropped.
     tokio::select! {
         _ = stopped => {}
-        _ = silent => {}
+        _ = closed => {}
     }
     group.kill();
     #[cfg(not(unix))]
     let _ = child.start_kill();
     if let Err(error) = child.wait().await {
-        tracing::warn!(%error, "a server's process could not be waited for");
+        tracing::warn!(%error, "waiting for the process of an MCP server failed");
     }
 }
 
-/// A process group that does not outlive this value.
-struct Group {
+/// A process group that is killed when this value is dropped.
+struct ProcessGroup {
     #[cfg(unix)]
     leader: Option<rustix::process::Pid>,
 }
 
-impl Group {
+impl ProcessGroup {
     #[cfg(unix)]
     fn of(child: &Child) -> Self {
         let leader =
@@ -131,23 +131,23 @@ impl Group {
     fn kill(&mut self) {
         #[cfg(unix)]
         if let Some(leader) = self.leader.take() {
-            // A group in which nobody lives any longer is what we want.
+            // An error means that the group has no processes.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-/// Reads to the end, whatever is logged of it: a full pipe would stop the program. By pieces, because nobody promises
-/// lines.
-async fn listen(mut stderr: ChildStderr, server: String) {
+/// Reads stderr to its end and logs the beginning: a full pipe would block the program. Reads blocks, because lines can
+/// have any length.
+async fn log_stderr(mut stderr: ChildStderr, server: String) {
     let mut piece = [0; PIECE_BYTES];
-    let mut left = COMPLAINTS_BYTES_MAX;
+    let mut left = STDERR_BYTES_MAX;
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {
         if left > 0 {
             left = left.saturating_sub(count);
@@ -158,17 +158,17 @@ async fn listen(mut stderr: ChildStderr, server: String) {
     }
 }
 
-/// What a program says, as long as its lines have a reasonable length. One that is longer ends the connection: its
-/// answer could not be taken, and whoever waits for it should not have to wait for the time-out.
+/// The output of a program with a limit for the length of lines. A longer line ends the connection, so that its caller
+/// does not have to wait for the timeout.
 #[derive(Debug)]
-pub(super) struct Spoken {
+pub(super) struct ProgramOutput {
     from: ChildStdout,
     line_bytes: usize,
     flaw: Arc<OnceLock<&'static str>>,
-    _speaking: oneshot::Sender<()>,
+    _open: oneshot::Sender<()>,
 }
 
-impl AsyncRead for Spoken {
+impl AsyncRead for ProgramOutput {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -178,8 +178,8 @@ impl AsyncRead for Spoken {
         std::task::ready!(Pin::new(&mut self.from).poll_read(cx, into))?;
         for byte in &into.filled()[before..] {
             self.line_bytes = if *byte == b'\n' { 0 } else { self.line_bytes + 1 };
-            if self.line_bytes > TAKEN_BYTES_MAX {
-                let _ = self.flaw.set("it said more than is taken in one message");
+            if self.line_bytes > RECEIVED_BYTES_MAX {
+                let _ = self.flaw.set("it sent a message above the size limit");
                 return Poll::Ready(Err(io::Error::other("a message is too long")));
             }
         }

@@ -1,4 +1,4 @@
-//! The programs of MCP connections: definitions share them, and their number is limited.
+//! The MCP servers that definitions share, and the limit for the number of their programs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,43 +7,43 @@ use holdpoint_core::TenantId;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::Server;
-use super::session::Session;
+use super::McpServer;
+use super::session::McpSession;
 use crate::agent::tool::definition::BadTools;
 
-/// The number of programs that may run at a time if the operator does not say.
+/// The default number of programs that may run at a time.
 const PROGRAMS_MAX: usize = 32;
 
 /// The servers of connections, one for each connection and tenant: tenants never share a program.
 #[derive(Debug)]
-pub(crate) struct Programs {
-    places: Arc<Places>,
-    servers: Mutex<BTreeMap<(TenantId, String), Arc<Server>>>,
+pub(crate) struct McpServers {
+    slots: Arc<ProgramSlots>,
+    servers: Mutex<BTreeMap<(TenantId, String), Arc<McpServer>>>,
 }
 
-impl Default for Programs {
+impl Default for McpServers {
     fn default() -> Self {
         Self::new(None)
     }
 }
 
-impl Programs {
+impl McpServers {
     /// `most` is the number of programs that may run at a time.
     pub(crate) fn new(most: Option<usize>) -> Self {
-        Self { places: Arc::new(Places::new(most.unwrap_or(PROGRAMS_MAX))), servers: Mutex::default() }
+        Self { slots: Arc::new(ProgramSlots::new(most.unwrap_or(PROGRAMS_MAX))), servers: Mutex::default() }
     }
 
-    pub(super) fn places(&self) -> &Arc<Places> {
-        &self.places
+    pub(super) fn slots(&self) -> &Arc<ProgramSlots> {
+        &self.slots
     }
 
-    /// Returns the server of a connection for a tenant. It is made once.
+    /// Returns the server of a connection for a tenant. The first call creates it.
     pub(super) fn shared(
         &self,
         tenant: &TenantId,
         connection: &str,
-        make: impl FnOnce() -> Result<Server, BadTools>,
-    ) -> Result<Arc<Server>, BadTools> {
+        make: impl FnOnce() -> Result<McpServer, BadTools>,
+    ) -> Result<Arc<McpServer>, BadTools> {
         let key = (tenant.clone(), connection.to_owned());
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.get(&key) {
@@ -55,64 +55,64 @@ impl Programs {
     }
 }
 
-/// The places for programs that run.
+/// The slots for running programs.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ProgramSlots {
     most: usize,
     free: Arc<Semaphore>,
-    /// The programs that run, to find one that is idle.
-    running: Mutex<Vec<Weak<Session>>>,
-    /// Wakes the callers that wait for a place when a program has become idle.
+    /// The running programs, to find one that is idle.
+    running: Mutex<Vec<Weak<McpSession>>>,
+    /// Wakes the callers that wait for a slot when a program becomes idle.
     idle: Notify,
 }
 
-impl Places {
+impl ProgramSlots {
     fn new(most: usize) -> Self {
         Self { most, free: Arc::new(Semaphore::new(most)), running: Mutex::default(), idle: Notify::new() }
     }
 
-    /// Returns a place. If all are taken, the program that has been idle for the longest time is ended; if none is idle,
-    /// the caller waits for one until `until`.
-    pub(super) async fn take(&self, until: Instant) -> Result<OwnedSemaphorePermit, String> {
+    /// Returns a slot. If all are taken, ends the program that has been idle for the longest time. If none is idle,
+    /// waits until `until`.
+    pub(super) async fn acquire(&self, until: Instant) -> Result<OwnedSemaphorePermit, String> {
         loop {
             let mut idle = std::pin::pin!(self.idle.notified());
-            // A program that becomes idle from here on is heard of.
+            // From here on, a program that becomes idle wakes this caller.
             idle.as_mut().enable();
-            if let Ok(place) = self.free.clone().try_acquire_owned() {
-                return Ok(place);
+            if let Ok(slot) = self.free.clone().try_acquire_owned() {
+                return Ok(slot);
             }
-            self.end_idle();
+            self.end_longest_idle();
             tokio::select! {
-                place = self.free.clone().acquire_owned() => return place.map_err(|error| error.to_string()),
+                slot = self.free.clone().acquire_owned() => return slot.map_err(|error| error.to_string()),
                 () = idle => {}
                 () = tokio::time::sleep_until(until) => {
                     let most = self.most;
                     return Err(format!(
-                        "{most} MCP programs run, as many as programsMax allows, and none of them is idle"
+                        "programsMax: {most} MCP programs are running, which is the limit, and none of them is idle"
                     ));
                 }
             }
         }
     }
 
-    /// Adds a program that runs and is in use.
-    pub(super) fn add(&self, session: &Arc<Session>) {
+    /// Adds a running program that is in use.
+    pub(super) fn add(&self, session: &Arc<McpSession>) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|session| session.strong_count() > 0);
         running.push(Arc::downgrade(session));
     }
 
-    /// Tells waiting callers that a program is idle.
-    pub(super) fn tell_idle(&self) {
+    /// Wakes the callers that wait for an idle program.
+    pub(super) fn notify_idle(&self) {
         self.idle.notify_waiters();
     }
 
-    fn end_idle(&self) {
+    fn end_longest_idle(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let running: Vec<Arc<Session>> = running.iter().filter_map(Weak::upgrade).collect();
+        let running: Vec<Arc<McpSession>> = running.iter().filter_map(Weak::upgrade).collect();
         let mut idle: Vec<_> = running.iter().filter_map(|one| Some((one.idle_since()?, one))).collect();
         idle.sort_by_key(|(since, _)| *since);
-        // Another caller may have begun to use one meanwhile; then the next is tried.
+        // If another caller has started to use a program, the next one is tried.
         let _ended = idle.into_iter().find(|(_, session)| session.end_if_idle());
     }
 }
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_caller_without_a_place_is_told_the_limit_or_waits_for_one() {
-        let places = Arc::new(Places::new(1));
-        let first = places.take(Instant::now()).await.unwrap();
-        let refused = places.take(Instant::now()).await.unwrap_err();
-        assert!(refused.starts_with("1 MCP programs run, as many as programsMax allows"), "{refused}");
+    async fn a_caller_without_a_slot_waits_until_its_deadline() {
+        let slots = Arc::new(ProgramSlots::new(1));
+        let first = slots.acquire(Instant::now()).await.unwrap();
+        let refused = slots.acquire(Instant::now()).await.unwrap_err();
+        assert!(refused.starts_with("programsMax: 1 MCP programs are running"), "{refused}");
         let waiting = tokio::spawn({
-            let places = places.clone();
-            async move { places.take(Instant::now() + std::time::Duration::from_secs(60)).await }
+            let slots = slots.clone();
+            async move { slots.acquire(Instant::now() + std::time::Duration::from_secs(60)).await }
         });
         tokio::task::yield_now().await;
         drop(first);

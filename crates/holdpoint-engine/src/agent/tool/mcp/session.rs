@@ -1,4 +1,4 @@
-//! One connection to a server, from its handshake until nobody has used it for a while. Ends by itself.
+//! A session with an MCP server, from its handshake until it has been idle for its timeout.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,102 +11,102 @@ use rmcp::service::{RoleClient, RunningService, ServiceError};
 use rmcp::transport::IntoTransport;
 use tokio::time::Instant;
 
-use super::asked::Asked;
-use super::process::Process;
-use super::programs::Places;
-use super::sending::{self, Failure};
+use super::client_handler::McpClientHandler;
+use super::process::ServerProcess;
+use super::programs::ProgramSlots;
+use super::tracked_call::{self, CallError};
 
-/// How many tools of a server are looked at.
+/// The number of tools of a server that are used.
 pub(super) const TOOLS_MAX: usize = 128;
 
-/// How long a list of tools is believed. Not every server can tell us that it has changed.
+/// The age at which a list of tools is read again. Not every server reports changes.
 const LIST_AGE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Session {
-    service: RunningService<RoleClient, Asked>,
-    process: Mutex<Option<Process>>,
-    /// The places of programs, of a server that is one.
-    places: Option<Arc<Places>>,
-    usage: Mutex<Usage>,
+pub(super) struct McpSession {
+    service: RunningService<RoleClient, McpClientHandler>,
+    process: Mutex<Option<ServerProcess>>,
+    /// The program slots, if the server is a program.
+    slots: Option<Arc<ProgramSlots>>,
+    usage: Mutex<SessionUsage>,
     changed: Arc<AtomicBool>,
-    /// A call has had no answer in time: whether the server still lives is to be found out.
+    /// A call has timed out, so that the server must be pinged before the next use.
     suspect: AtomicBool,
     listed: tokio::sync::Mutex<Option<(Instant, Arc<Vec<Tool>>)>>,
 }
 
 #[derive(Debug)]
-struct Usage {
+struct SessionUsage {
     under_way: usize,
     last: Instant,
     over: bool,
 }
 
-/// As long as this lives, the session is in use.
-pub(super) struct Use(Arc<Session>);
+/// A guard that marks the session as in use until it is dropped.
+pub(super) struct SessionGuard(Arc<McpSession>);
 
-impl Use {
-    pub(super) fn is(&self, session: &Arc<Session>) -> bool {
+impl SessionGuard {
+    pub(super) fn is(&self, session: &Arc<McpSession>) -> bool {
         Arc::ptr_eq(&self.0, session)
     }
 }
 
-impl std::ops::Deref for Use {
-    type Target = Session;
+impl std::ops::Deref for SessionGuard {
+    type Target = McpSession;
 
-    fn deref(&self) -> &Session {
+    fn deref(&self) -> &McpSession {
         &self.0
     }
 }
 
-impl Drop for Use {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         let mut usage = self.0.usage();
         usage.under_way -= 1;
         usage.last = Instant::now();
         let is_idle = usage.under_way == 0;
         drop(usage);
-        if let Some(places) = self.0.places.as_ref().filter(|_| is_idle) {
-            places.tell_idle();
+        if let Some(slots) = self.0.slots.as_ref().filter(|_| is_idle) {
+            slots.notify_idle();
         }
     }
 }
 
-impl Session {
+impl McpSession {
     pub(super) async fn open<T, E, A>(
         transport: T,
-        process: Option<(Process, Arc<Places>)>,
+        process: Option<(ServerProcess, Arc<ProgramSlots>)>,
         idle: Duration,
     ) -> Result<Arc<Self>, String>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let (process, places) = process.unzip();
-        let asked = Asked::default();
-        let changed = asked.changed.clone();
-        let service = match rmcp::service::serve_client(asked, transport).await {
+        let (process, slots) = process.unzip();
+        let handler = McpClientHandler::default();
+        let changed = handler.changed.clone();
+        let service = match rmcp::service::serve_client(handler, transport).await {
             Ok(service) => service,
             Err(error) => {
-                let flaw = process.as_ref().and_then(Process::flaw);
+                let flaw = process.as_ref().and_then(ServerProcess::flaw);
                 return Err(flaw.map_or_else(|| error.to_string(), str::to_owned));
             }
         };
         let session = Arc::new(Self {
             service,
             process: Mutex::new(process),
-            places,
-            usage: Mutex::new(Usage { under_way: 0, last: Instant::now(), over: false }),
+            slots,
+            usage: Mutex::new(SessionUsage { under_way: 0, last: Instant::now(), over: false }),
             changed,
             suspect: AtomicBool::new(false),
             listed: tokio::sync::Mutex::default(),
         });
-        tokio::spawn(retire(Arc::downgrade(&session), idle));
+        tokio::spawn(end_when_idle(Arc::downgrade(&session), idle));
         Ok(session)
     }
 
-    /// Nothing when it has ended.
-    pub(super) fn begin(self: &Arc<Self>) -> Option<Use> {
+    /// Marks the session as in use. Returns None if it has ended.
+    pub(super) fn begin(self: &Arc<Self>) -> Option<SessionGuard> {
         if self.service.peer().is_transport_closed() {
             return None;
         }
@@ -115,23 +115,23 @@ impl Session {
             return None;
         }
         usage.under_way += 1;
-        Some(Use(self.clone()))
+        Some(SessionGuard(self.clone()))
     }
 
-    /// Ends it, whoever uses it.
+    /// Ends the session even if it is in use.
     pub(super) fn end(&self) {
         self.usage().over = true;
         self.service.cancellation_token().cancel();
         drop(self.process.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Returns since when the session is not in use. None if it is in use or has ended.
+    /// Returns the time since which the session is idle. None if it is in use or has ended.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let usage = self.usage();
         (usage.under_way == 0 && !usage.over).then_some(usage.last)
     }
 
-    /// Ends the session unless it is in use. Returns whether it was ended now.
+    /// Ends the session unless it is in use. Returns true if this call ended it.
     pub(super) fn end_if_idle(&self) -> bool {
         let mut usage = self.usage();
         if usage.under_way > 0 || usage.over {
@@ -143,32 +143,32 @@ impl Session {
         true
     }
 
-    /// What the server did that ended it, if it was our decision.
+    /// Returns the reason why this process ended the server, if it did.
     pub(super) fn flaw(&self) -> Option<&'static str> {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        process.as_ref().and_then(Process::flaw)
+        process.as_ref().and_then(ServerProcess::flaw)
     }
 
     pub(super) fn suspect(&self) {
         self.suspect.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it can be relied on; asks the server where there is doubt.
-    pub(super) async fn lives(&self, within: Duration) -> bool {
+    /// Returns true if the server is alive. Pings it only after a call has timed out.
+    pub(super) async fn is_alive(&self, within: Duration) -> bool {
         if !self.suspect.swap(false, Ordering::SeqCst) {
             return true;
         }
         let ping = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default()));
-        // An error is an answer too.
+        // A protocol error also proves that the server is alive.
         matches!(tokio::time::timeout(within, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))))
     }
 
-    /// Given up, the server is told so.
-    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Failure> {
-        sending::call(self.service.peer(), params).await
+    /// Makes a call. Dropping the future sends a cancellation to the server.
+    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, CallError> {
+        tracked_call::call(self.service.peer(), params).await
     }
 
-    /// The tools of the server, the first of them if they are too many.
+    /// Returns the tools of the server. Stops reading pages after [`TOOLS_MAX`] tools.
     pub(super) async fn tools(&self) -> Result<Arc<Vec<Tool>>, ServiceError> {
         let mut listed = self.listed.lock().await;
         let changed = self.changed.swap(false, Ordering::SeqCst);
@@ -195,12 +195,13 @@ impl Session {
         Ok(tools)
     }
 
-    fn usage(&self) -> MutexGuard<'_, Usage> {
+    fn usage(&self) -> MutexGuard<'_, SessionUsage> {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When it may be retired at the earliest; nothing when that is now.
-    fn rests_until(&self, idle: Duration) -> Option<Instant> {
+    /// Returns the earliest time at which the session can be ended as idle. Returns None, and closes the session to new
+    /// users, if that time has passed.
+    fn idle_deadline(&self, idle: Duration) -> Option<Instant> {
         let mut usage = self.usage();
         let from = if usage.under_way > 0 { Instant::now() } else { usage.last };
         let until = from + idle;
@@ -212,13 +213,13 @@ impl Session {
     }
 }
 
-/// Ends a session that nobody has used for so long.
-async fn retire(session: Weak<Session>, idle: Duration) {
+/// Ends a session that has been idle for this time.
+async fn end_when_idle(session: Weak<McpSession>, idle: Duration) {
     let mut until = Instant::now() + idle;
     loop {
         tokio::time::sleep_until(until).await;
         let Some(session) = session.upgrade() else { return };
-        match session.rests_until(idle) {
+        match session.idle_deadline(idle) {
             Some(later) => until = later,
             None => {
                 session.end();

@@ -1,5 +1,5 @@
-//! Servers behind a URL: the SDK's transport over our own guarded client. Answers are read whole, streams of events
-//! too; what a server would say besides, on a stream that stays open, is not listened to.
+//! MCP servers behind a URL: the transport of the SDK over the HTTP client with the outgoing policy. Responses and
+//! event streams are read completely. The optional stream of server messages is not opened.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use crate::agent::tool::cut::{TAKEN_BYTES_MAX, excerpt};
-use crate::agent::tool::secret::Secret;
-use crate::outgoing::{self, Method, Outgoing, Request, Response};
+use crate::agent::tool::secret::SecretRef;
+use crate::agent::tool::truncate::{RECEIVED_BYTES_MAX, excerpt};
+use crate::outgoing::{self, Method, Outgoing, OutgoingRequest, OutgoingResponse};
 
 const SESSION: &str = "mcp-session-id";
 
-/// Why a request brought nothing.
+/// The error of a request without a response.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum McpHttpError {
     #[error(transparent)]
     Outgoing(#[from] outgoing::Error),
     #[error("the server answered with status {status}: {text}")]
     Status { status: u16, text: String },
-    #[error("the server took the message and did not answer it")]
+    #[error("the server accepted the message but did not respond to it")]
     Unanswered,
     #[error("{0}")]
     Secret(String),
 }
 
-pub(super) type Error = StreamableHttpError<Fault>;
+pub(super) type TransportError = StreamableHttpError<McpHttpError>;
 
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct McpHttpClient {
     pub(super) outgoing: Outgoing,
-    pub(super) headers: Arc<Vec<(String, Secret)>>,
+    pub(super) headers: Arc<Vec<(String, SecretRef)>>,
     pub(super) timeout_ms: u64,
 }
 
-impl Client {
+impl McpHttpClient {
     async fn send(
         &self,
         method: Method,
@@ -49,7 +49,7 @@ impl Client {
         session: Option<&str>,
         own: HashMap<HeaderName, HeaderValue>,
         body: Vec<u8>,
-    ) -> Result<Response, Error> {
+    ) -> Result<OutgoingResponse, TransportError> {
         let mut headers = vec![("accept".to_owned(), "application/json, text/event-stream".to_owned())];
         if !body.is_empty() {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
@@ -57,7 +57,7 @@ impl Client {
         for (name, secret) in self.headers.iter() {
             headers.push((
                 name.clone(),
-                secret.read().map_err(|why| StreamableHttpError::Client(Fault::Secret(why)))?,
+                secret.read().map_err(|why| StreamableHttpError::Client(McpHttpError::Secret(why)))?,
             ));
         }
         for (name, value) in own {
@@ -67,13 +67,14 @@ impl Client {
         }
         headers.extend(session.map(|session| (SESSION.to_owned(), session.to_owned())));
         let (url, timeout_ms) = (url.to_owned(), self.timeout_ms);
-        let request = Request { method, url, headers, body, timeout_ms, body_bytes_max: TAKEN_BYTES_MAX };
+        let request =
+            OutgoingRequest { method, url, headers, body, timeout_ms, body_bytes_max: RECEIVED_BYTES_MAX };
         self.outgoing.send(request).await.map_err(|error| StreamableHttpError::Client(error.into()))
     }
 }
 
-impl StreamableHttpClient for Client {
-    type Error = Fault;
+impl StreamableHttpClient for McpHttpClient {
+    type Error = McpHttpError;
 
     async fn post_message(
         &self,
@@ -82,7 +83,7 @@ impl StreamableHttpClient for Client {
         session_id: Option<Arc<str>>,
         _: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Error> {
+    ) -> Result<StreamableHttpPostResponse, TransportError> {
         let body = serde_json::to_vec(&message)?;
         let response = self.send(Method::Post, &uri, session_id.as_deref(), custom_headers, body).await?;
         let session = header(&response, SESSION).map(str::to_owned);
@@ -91,27 +92,29 @@ impl StreamableHttpClient for Client {
             _ => None,
         };
         match response.status {
-            // An answer that comes another way would never be heard.
-            202 | 204 if request.is_some() => return Err(StreamableHttpError::Client(Fault::Unanswered)),
+            // The response would arrive on another stream, which is not read.
+            202 | 204 if request.is_some() => {
+                return Err(StreamableHttpError::Client(McpHttpError::Unanswered));
+            }
             202 | 204 => return Ok(StreamableHttpPostResponse::Accepted),
-            // The session is gone; the SDK begins another one and sends this message once more.
+            // The session has expired. The SDK opens a new one and sends this message again.
             404 if session_id.is_some() => return Err(StreamableHttpError::SessionExpired),
             200..300 => {}
-            status => return Err(StreamableHttpError::Client(unexpected(status, &response))),
+            status => return Err(StreamableHttpError::Client(status_error(status, &response))),
         }
         match (header(&response, "content-type"), request) {
             (Some(kind), Some(id)) if kind.starts_with("text/event-stream") => {
                 let events: Vec<_> = events(response.body).collect().await;
-                if !events.iter().flatten().any(|event| answers(event, id)) {
-                    return Err(StreamableHttpError::Client(Fault::Unanswered));
+                if !events.iter().flatten().any(|event| is_response_to(event, id)) {
+                    return Err(StreamableHttpError::Client(McpHttpError::Unanswered));
                 }
                 Ok(StreamableHttpPostResponse::Sse(stream::iter(events).boxed(), session))
             }
-            // Notifications need no answer, whatever some servers say to them.
+            // Notifications have no response. The body that some servers send is ignored.
             (_, None) => Ok(StreamableHttpPostResponse::Accepted),
             (Some(kind), Some(_)) if kind.starts_with("application/json") => {
-                let said: ServerJsonRpcMessage = serde_json::from_slice(&response.body)?;
-                Ok(StreamableHttpPostResponse::Json(said, session))
+                let message: ServerJsonRpcMessage = serde_json::from_slice(&response.body)?;
+                Ok(StreamableHttpPostResponse::Json(message, session))
             }
             (other, Some(_)) => Err(StreamableHttpError::UnexpectedContentType(other.map(str::to_owned))),
         }
@@ -123,7 +126,7 @@ impl StreamableHttpClient for Client {
         session_id: Arc<str>,
         _: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), TransportError> {
         self.send(Method::Delete, &uri, Some(&session_id), custom_headers, Vec::new()).await.map(|_| ())
     }
 
@@ -134,7 +137,7 @@ impl StreamableHttpClient for Client {
         _: Option<String>,
         _: Option<String>,
         _: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
         Err(StreamableHttpError::ServerDoesNotSupportSse)
     }
 }
@@ -144,23 +147,23 @@ fn events(body: Vec<u8>) -> BoxStream<'static, Result<Sse, SseError>> {
     SseStream::from_bytes_stream(whole).boxed()
 }
 
-/// Whether an event is the answer to this request.
-fn answers(event: &Sse, id: &RequestId) -> bool {
-    let said = event.data.as_deref().and_then(|data| serde_json::from_str(data).ok());
-    match said {
+/// Returns true if an event is the response to this request.
+fn is_response_to(event: &Sse, id: &RequestId) -> bool {
+    let message = event.data.as_deref().and_then(|data| serde_json::from_str(data).ok());
+    match message {
         Some(ServerJsonRpcMessage::Response(answer)) => answer.id == *id,
         Some(ServerJsonRpcMessage::Error(answer)) => answer.id.is_none_or(|of| of == *id),
         _ => false,
     }
 }
 
-fn unexpected(status: u16, response: &Response) -> Fault {
+fn status_error(status: u16, response: &OutgoingResponse) -> McpHttpError {
     let text = String::from_utf8_lossy(&response.body);
-    Fault::Status { status, text: excerpt(&text, TEXT_BYTES_MAX).to_owned() }
+    McpHttpError::Status { status, text: excerpt(&text, TEXT_BYTES_MAX).to_owned() }
 }
 
 const TEXT_BYTES_MAX: usize = 300;
 
-fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
+fn header<'r>(response: &'r OutgoingResponse, name: &str) -> Option<&'r str> {
     response.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
 }

@@ -1,28 +1,28 @@
-//! Addresses as people write them, and what is said about those that cannot be used.
+//! Tests of valid addresses and of the errors for invalid ones.
 
 use std::time::Duration;
 
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
-use super::super::tls::{Identity, Trust};
-use super::Settings;
+use super::super::tls::{ClientCertificate, ServerTrust};
+use super::PostgresSettings;
 
-fn parse(url: &str) -> Settings {
-    Settings::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+fn parse(url: &str) -> PostgresSettings {
+    PostgresSettings::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
 fn refused(url: &str) -> String {
-    Settings::parse(url).expect_err(url).to_string()
+    PostgresSettings::parse(url).expect_err(url).to_string()
 }
 
 #[test]
-fn a_short_address_has_sensible_defaults() {
+fn a_short_address_gets_the_defaults() {
     let settings = parse("postgres://ann@db.example/flows");
     assert_eq!((settings.connections, settings.committers), (10, 2));
     assert_eq!(settings.statement_timeout, Duration::from_secs(30));
     assert!(settings.notify && !settings.pooled);
     assert_eq!(settings.schema, None);
-    assert_eq!(settings.tls.trust, Trust::Anything);
+    assert_eq!(settings.tls.trust, ServerTrust::Any);
     assert_eq!(settings.config.get_ssl_mode(), SslMode::Prefer);
     assert_eq!(settings.config.get_application_name(), Some("holdpoint"));
     assert_eq!(settings.config.get_connect_timeout(), Some(&Duration::from_secs(5)));
@@ -31,7 +31,7 @@ fn a_short_address_has_sensible_defaults() {
 }
 
 #[test]
-fn what_the_address_says_goes_before_the_defaults() {
+fn parameters_of_the_address_override_the_defaults() {
     let settings = parse(
         "postgresql://ann@db/flows?application_name=a@b&connect_timeout=9&keepalives_idle=7&connections=20\
          &committers=4&statement_timeout=1500&notify=off&schema=t_1&target_session_attrs=read-write",
@@ -57,7 +57,7 @@ fn the_password_is_decoded_and_never_shown() {
 }
 
 #[test]
-fn a_password_that_is_not_encoded_is_refused_without_repeating_it() {
+fn the_error_for_an_unencoded_password_does_not_contain_it() {
     for url in [
         "postgres://ann:secret?more@db/flows",
         "postgres://ann:secret@more@db/flows",
@@ -81,28 +81,28 @@ fn the_place_names_every_host_and_the_database() {
 }
 
 #[test]
-fn a_socket_of_this_machine_needs_no_tls() {
+fn tls_is_disabled_for_unix_sockets() {
     let settings = parse("postgres://ann@%2Frun%2Fpg/flows?sslmode=require");
     assert_eq!(settings.config.get_ssl_mode(), SslMode::Disable);
 }
 
 #[test]
-fn the_modes_of_tls_mean_what_they_mean_to_postgresql() {
+fn the_tls_modes_are_those_of_libpq() {
     let file = || "/tls/ca.pem".into();
     for (query, mode, trust) in [
-        ("sslmode=disable", SslMode::Disable, Trust::Anything),
-        ("sslmode=prefer", SslMode::Prefer, Trust::Anything),
-        ("sslmode=require", SslMode::Require, Trust::Anything),
-        ("sslmode=require&sslrootcert=/tls/ca.pem", SslMode::Require, Trust::Authority(file())),
-        ("sslmode=verify-ca&sslrootcert=/tls/ca.pem", SslMode::Require, Trust::Authority(file())),
+        ("sslmode=disable", SslMode::Disable, ServerTrust::Any),
+        ("sslmode=prefer", SslMode::Prefer, ServerTrust::Any),
+        ("sslmode=require", SslMode::Require, ServerTrust::Any),
+        ("sslmode=require&sslrootcert=/tls/ca.pem", SslMode::Require, ServerTrust::Authority(file())),
+        ("sslmode=verify-ca&sslrootcert=/tls/ca.pem", SslMode::Require, ServerTrust::Authority(file())),
         (
             "sslmode=verify-full&sslrootcert=%2Ftls%2Fca.pem",
             SslMode::Require,
-            Trust::AuthorityAndName(file()),
+            ServerTrust::AuthorityAndName(file()),
         ),
-        ("sslmode=verify-full", SslMode::Require, Trust::SystemAndName),
-        ("sslmode=verify-full&sslrootcert=system", SslMode::Require, Trust::SystemAndName),
-        ("sslrootcert=system", SslMode::Require, Trust::SystemAndName),
+        ("sslmode=verify-full", SslMode::Require, ServerTrust::SystemAndName),
+        ("sslmode=verify-full&sslrootcert=system", SslMode::Require, ServerTrust::SystemAndName),
+        ("sslrootcert=system", SslMode::Require, ServerTrust::SystemAndName),
     ] {
         let settings = parse(&format!("postgres://ann@db/flows?{query}"));
         assert_eq!((settings.config.get_ssl_mode(), &settings.tls.trust), (mode, &trust), "{query}");
@@ -110,9 +110,9 @@ fn the_modes_of_tls_mean_what_they_mean_to_postgresql() {
 }
 
 #[test]
-fn a_client_certificate_is_a_certificate_and_a_key() {
+fn a_client_certificate_has_a_certificate_and_a_key() {
     let settings = parse("postgres://ann@db/flows?sslmode=require&sslcert=/tls/ann.pem&sslkey=/tls/ann.key");
-    let identity = Identity { certificate: "/tls/ann.pem".into(), key: "/tls/ann.key".into() };
+    let identity = ClientCertificate { certificate: "/tls/ann.pem".into(), key: "/tls/ann.key".into() };
     assert_eq!(settings.tls.identity, Some(identity));
 }
 
@@ -123,17 +123,20 @@ fn a_transaction_pooler_turns_notifications_off() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_a_reason() {
+fn an_invalid_address_is_rejected_with_a_reason() {
     for (rest, reason) in [
-        ("mysql://ann@db/flows", "must begin with postgres://"),
-        ("postgres:///flows", "names no host"),
+        ("mysql://ann@db/flows", "must start with postgres://"),
+        ("postgres:///flows", "the host is missing"),
         ("postgres://ann@db:x/flows", "port"),
-        ("postgres://ann@db/flows?sslmod=require", "`sslmod` is unknown; known are application_name, "),
+        (
+            "postgres://ann@db/flows?sslmod=require",
+            "unknown parameter `sslmod`; known parameters are application_name, ",
+        ),
         ("postgres://ann@db/flows?sslmode=always", "disable, prefer, require, verify-ca, verify-full"),
-        ("postgres://ann@db/flows?sslrootcert=/tls/ca.pem", "does nothing with sslmode=prefer"),
-        ("postgres://ann@db/flows?sslmode=verify-ca", "proves nothing"),
-        ("postgres://ann@db/flows?sslmode=require&sslrootcert=system", "proves nothing"),
-        ("postgres://ann@db/flows?sslcert=/tls/ann.pem", "one is missing"),
+        ("postgres://ann@db/flows?sslrootcert=/tls/ca.pem", "has no effect with sslmode=prefer"),
+        ("postgres://ann@db/flows?sslmode=verify-ca", "does not authenticate the server"),
+        ("postgres://ann@db/flows?sslmode=require&sslrootcert=system", "does not authenticate the server"),
+        ("postgres://ann@db/flows?sslcert=/tls/ann.pem", "must be given together"),
         ("postgres://ann@db/flows?connections=3", "from 4 to 200, not `3`"),
         ("postgres://ann@db/flows?connections=many", "not `many`"),
         ("postgres://ann@db/flows?committers=17", "from 1 to 16"),

@@ -2,13 +2,13 @@
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-/// The bytes inside the object identifiers of signatures, before their last number.
+/// The object identifiers of signature algorithms, without their last number.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
 
-/// The hash is the one the certificate is signed with, and SHA-256 in place of MD5 and SHA-1. `None` where a
-/// signature has no such hash: then there is no binding.
+/// Returns the hash of the certificate with the algorithm of its signature, or with SHA-256 instead of MD5 and SHA-1.
+/// Returns None if the signature algorithm has no such hash; then there is no channel binding.
 pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let identifier = signature_algorithm(certificate)?;
     let (last, family) = identifier.split_last()?;
@@ -20,8 +20,8 @@ pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A certificate is a sequence of the signed part, the algorithm and the signature; the algorithm begins with its
-/// object identifier.
+/// Returns the object identifier of the signature algorithm. A certificate is a sequence of the signed part, the
+/// algorithm and the signature.
 fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     const SEQUENCE: u8 = 0x30;
     const OBJECT_IDENTIFIER: u8 = 0x06;
@@ -31,7 +31,7 @@ fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     element(OBJECT_IDENTIFIER, algorithm).map(|(identifier, _)| identifier)
 }
 
-/// The content of the DER element at the beginning, and what follows it.
+/// Returns the content of the first DER element, and the bytes after it.
 fn element(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (found, rest) = bytes.split_first()?;
     let (length, rest) = rest.split_first()?;
@@ -51,7 +51,7 @@ fn element(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::{ECDSA, ECDSA_SHA2, RSA, end_point};
 
-    /// As much of a certificate as counts here, with a signed part that needs a length of two bytes.
+    /// Returns the outer structure of a certificate, with a signed part whose length has two bytes.
     fn signed_with(family: &[u8], last: u8) -> Vec<u8> {
         let identifier = [&[0x06, family.len() as u8 + 1], family, &[last]].concat();
         let algorithm = [&[0x30, identifier.len() as u8], &identifier[..]].concat();
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_that_of_the_signature_and_at_least_sha_256() {
+    fn the_hash_has_the_algorithm_of_the_signature_and_at_least_sha_256() {
         for (family, last, bytes) in [
             (RSA, 4, Some(32)),
             (RSA, 5, Some(32)),
@@ -71,7 +71,7 @@ mod tests {
             (ECDSA_SHA2, 2, Some(32)),
             (ECDSA_SHA2, 3, Some(48)),
             (ECDSA_SHA2, 4, Some(64)),
-            // RSASSA-PSS names its hash elsewhere.
+            // RSASSA-PSS has its hash in the parameters.
             (RSA, 10, None),
         ] {
             let hash = end_point(&signed_with(family, last));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_cut_off_has_no_hash() {
+    fn a_truncated_certificate_has_no_hash() {
         let certificate = signed_with(RSA, 11);
         for length in 0..certificate.len() {
             assert_eq!(end_point(&certificate[..length]), None, "{length} bytes");

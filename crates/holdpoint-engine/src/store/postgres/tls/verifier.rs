@@ -1,4 +1,4 @@
-//! Judges the server's certificate. Every verifier here checks that the server holds the key of its certificate.
+//! The verifier of the certificate of the server. It always checks that the server has the key of its certificate.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+/// A verifier that accepts any certificate, or only those with a valid chain.
 #[derive(Debug)]
 pub(super) struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
@@ -19,23 +20,23 @@ pub(super) struct Verifier {
 #[derive(Debug)]
 struct Chain {
     verifier: Arc<WebPkiServerVerifier>,
-    name_counts: bool,
+    check_name: bool,
 }
 
 impl Verifier {
-    pub(super) fn anything(provider: &CryptoProvider) -> Self {
+    pub(super) fn accept_any(provider: &CryptoProvider) -> Self {
         Self { algorithms: provider.signature_verification_algorithms, chain: None }
     }
 
     pub(super) fn signed_by(
         roots: RootCertStore,
-        name_counts: bool,
+        check_name: bool,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, String> {
         let algorithms = provider.signature_verification_algorithms;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         let verifier = verifier.map_err(|error| error.to_string())?;
-        Ok(Self { algorithms, chain: Some(Chain { verifier, name_counts }) })
+        Ok(Self { algorithms, chain: Some(Chain { verifier, check_name }) })
     }
 }
 
@@ -52,10 +53,10 @@ impl ServerCertVerifier for Verifier {
         let verified =
             chain.verifier.verify_server_cert(certificate, intermediates, name, ocsp_response, now);
         match verified {
-            // The name is judged last, so by then the chain has been found good.
+            // The name is checked last, after the chain was verified.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !chain.name_counts => Ok(ServerCertVerified::assertion()),
+            )) if !chain.check_name => Ok(ServerCertVerified::assertion()),
             verified => verified,
         }
     }

@@ -1,4 +1,4 @@
-//! An approval: what is to be decided, the ways its gate offers, and what changed since somebody wished for changes.
+//! Approvals: the content to decide on, the actions of the gate, and the changes since the previous version.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
@@ -6,7 +6,7 @@ import { artifact, kindOf } from "../show/artifact.js";
 import { diff } from "../show/diff.js";
 import { markdown } from "../show/markdown.js";
 import { text } from "../show/text.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { actionsOf, furtherMembers, isSame, nameOf } from "./model.js";
 import { refineWay } from "./refine.js";
 
@@ -14,19 +14,19 @@ const OWN_MEMBERS = ["action", "feedback", "decision", "reason", "refineFeedback
 const QUESTION_MAX = 4096;
 const MARKED = /[*_`[\]|#>]|^\s*(-|\d+[.)])\s/m;
 
-/** @param {import("./model.js").Pause} pause */
-export function approvalWays(pause, tools) {
+/** @param {import("./model.js").Interrupt} interrupt */
+export function approvalWays(interrupt, tools) {
     const makers = { accept: acceptWay, reject: rejectWay, refine: refineWay, "edit-accept": editWay, ask: askWay };
-    return actionsOf(pause)
+    return actionsOf(interrupt)
         .filter((action) => Object.hasOwn(makers, action))
-        .map((action) => makers[action](pause, tools));
+        .map((action) => makers[action](interrupt, tools));
 }
 
-export function approvalContent(pause, { before, now }) {
-    return [describedAs(pause.data.description), before ? sinceBefore(before, pause, now) : null, attached(pause.data)];
+export function approvalContent(interrupt, { before, now }) {
+    return [describedAs(interrupt.data.description), before ? sinceBefore(before, interrupt, now) : null, attached(interrupt.data)];
 }
 
-/** What is to be decided. Where a title is all there is, nothing more is said of that. */
+/** Describes the attached content; null if there is neither content nor a description. */
 function attached({ description, artifactData, artifactType }) {
     const isNothing = artifactData === undefined || isSame(artifactData, {});
     if (isNothing && !hasWords(description)) {
@@ -40,7 +40,7 @@ function attached({ description, artifactData, artifactType }) {
     );
 }
 
-/** A description is a text of the workflow's; where it has marks of Markdown it reads as such. */
+/** Describes the description of an interrupt: as Markdown if it contains Markdown syntax, otherwise as text. */
 export function describedAs(words) {
     if (!hasWords(words)) {
         return null;
@@ -52,12 +52,12 @@ function hasWords(text) {
     return typeof text === "string" && text.trim() !== "";
 }
 
-/** Whether a text would read otherwise as Markdown. */
+/** Returns whether a text contains Markdown syntax. */
 export function isMarked(words) {
     return MARKED.test(words);
 }
 
-function sinceBefore(before, pause) {
+function sinceBefore(before, interrupt) {
     const wish = before.decision?.value?.refineFeedback ?? {};
     const who = nameOf(before.decision?.value?.decidedBy ?? before.decision?.by);
     const words = [
@@ -67,22 +67,22 @@ function sinceBefore(before, pause) {
         ...(Array.isArray(wish.tags) ? wish.tags : []),
     ];
     const said = words.filter((word) => typeof word === "string" && word !== "");
-    const isEqual = isSame(before.data.artifactData, pause.data.artifactData);
+    const isEqual = isSame(before.data.artifactData, interrupt.data.artifactData);
     return h(
         "details",
         { class: "since", open: true },
         h("summary", {}, texts.sincePrevious),
         said.length > 0
-            ? h("div", { class: "wish" }, h("p", {}, texts.wished(who)), artifact(said.join("\n"), "text/plain"))
+            ? h("div", { class: "wish" }, h("p", {}, texts.requestedChanges(who)), artifact(said.join("\n"), "text/plain"))
             : null,
         isEqual
-            ? h("p", { class: "nothing" }, texts.asBefore)
-            : diff(before.data.artifactData ?? null, pause.data.artifactData ?? null),
+            ? h("p", { class: "nothing" }, texts.noChanges)
+            : diff(before.data.artifactData ?? null, interrupt.data.artifactData ?? null),
     );
 }
 
-function acceptWay(pause, tools) {
-    const extra = extraForm(pause, tools, "accept");
+function acceptWay(interrupt, tools) {
+    const extra = extraForm(interrupt, tools, "accept");
     return {
         id: "accept",
         label: texts.accept,
@@ -93,18 +93,18 @@ function acceptWay(pause, tools) {
     };
 }
 
-export function rejectWay(pause, tools, { label = texts.reject, about = texts.whyHint } = {}) {
+export function rejectWay(interrupt, tools, { label = texts.reject, about = texts.reasonHint } = {}) {
     const reasons = textForm(
-        { feedback: { title: texts.why, description: about, format: "textarea", type: "string" } },
+        { feedback: { title: texts.reason, description: about, format: "textarea", type: "string" } },
         [],
         tools,
         "reject",
     );
-    const fields = withExtra(reasons, pause, tools, "reject");
+    const fields = withExtra(reasons, interrupt, tools, "reject");
     return { id: "reject", label, look: "reject", key: "r", fields, build: (value) => ({ ...filled(value), action: "reject" }) };
 }
 
-export function askWay(_pause, tools) {
+export function askWay(_interrupt, tools) {
     const schema = {
         question: {
             title: texts.question,
@@ -126,8 +126,8 @@ export function askWay(_pause, tools) {
     };
 }
 
-function editWay(pause, tools) {
-    const { artifactData, artifactType } = pause.data;
+function editWay(interrupt, tools) {
+    const { artifactData, artifactType } = interrupt.data;
     const editor = editorFor(artifactData, artifactType, `${tools.id}-edit`, tools.change);
     return {
         id: "edit-accept",
@@ -138,11 +138,11 @@ function editWay(pause, tools) {
         prefix: "resumeValue.editedArtifactData",
         build: (value) => ({ action: "edit-accept", editedArtifactData: value }),
         review: (value) => changeReview(artifactData ?? null, value),
-        isEmptyHanded: (value) => isSame(artifactData, value),
+        isUnchanged: (value) => isSame(artifactData, value),
     };
 }
 
-/** An editor for a text or for JSON, with what is there now. */
+/** Creates an editor for a text or for JSON with the current value. */
 export function editorFor(value, type, id, change, title = texts.edited) {
     const isText = typeof value === "string";
     const format = kindOf(type) === "markdown" ? "markdown" : "textarea";
@@ -154,18 +154,18 @@ export function changeReview(before, after) {
     return h("div", { class: "review" }, h("h4", {}, texts.changes), diff(before, after, { layout: "sides" }));
 }
 
-/** What a `resumeSchema` wants beside the words of an approval. */
-function extraForm(pause, tools, name) {
-    const schema = furtherMembers(pause.resumeSchema, OWN_MEMBERS);
+/** Creates a form for the members that `resumeSchema` requires in addition to those of an approval. */
+function extraForm(interrupt, tools, name) {
+    const schema = furtherMembers(interrupt.resumeSchema, OWN_MEMBERS);
     return schema ? form(schema, { id: `${tools.id}-${name}-extra`, change: tools.change }) : undefined;
 }
 
-function withExtra(fields, pause, tools, name) {
-    const schema = furtherMembers(pause.resumeSchema, OWN_MEMBERS);
+function withExtra(fields, interrupt, tools, name) {
+    const schema = furtherMembers(interrupt.resumeSchema, OWN_MEMBERS);
     if (!schema) {
         return fields;
     }
-    const properties = { feedback: { title: texts.why, type: "string", format: "textarea" }, ...schema.properties };
+    const properties = { feedback: { title: texts.reason, type: "string", format: "textarea" }, ...schema.properties };
     return form({ ...schema, properties }, { id: `${tools.id}-${name}-extra`, change: tools.change });
 }
 
@@ -173,7 +173,7 @@ export function textForm(properties, required, tools, name) {
     return form({ type: "object", properties, required }, { id: `${tools.id}-${name}`, change: tools.change });
 }
 
-/** Without texts that nobody wrote: an empty reason is no reason. */
+/** Removes empty and undefined members: an empty reason is not sent. */
 export function filled(value) {
     return Object.fromEntries(Object.entries(value ?? {}).filter(([, part]) => part !== "" && part !== undefined));
 }

@@ -1,7 +1,7 @@
-//! Questions with an answer each.
+//! Clarifications: questions with one answer each.
 
 import { form } from "../form/schema.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { describedAs } from "./approval.js";
 import { isObject } from "./model.js";
 
@@ -9,8 +9,8 @@ export function clarificationContent({ data }) {
     return [describedAs(data.description ?? data.context)];
 }
 
-export function clarificationWays(pause, tools) {
-    const fields = form(questionsSchema(pause.data.questions), { id: `${tools.id}-questions`, change: tools.change });
+export function clarificationWays(interrupt, tools) {
+    const fields = form(questionsSchema(interrupt.data.questions), { id: `${tools.id}-questions`, change: tools.change });
     return [
         {
             id: "answers",
@@ -24,7 +24,10 @@ export function clarificationWays(pause, tools) {
     ];
 }
 
-/** One object with a member for each question; all of them are wanted. A question without a schema is answered with a text. */
+/**
+ * Returns the schema of an object with one required member per question. A question without a schema expects a
+ * string.
+ */
 export function questionsSchema(questions) {
     const known = (Array.isArray(questions) ? questions : []).filter(
         (question) => isObject(question) && typeof question.id === "string",

@@ -1,12 +1,12 @@
-//! Several forms as one: for answers whose parts are asked with something between them.
+//! Combines several forms into one, for answers with other content between their parts.
 
 import { h } from "../dom.js";
 
 /**
  * @param {{name: string, form: {describe: Function, read: Function, isTouched?: Function}, before?: import("../dom.js").Description,
- *   isShown?: () => boolean, isWhole?: boolean, isOptional?: boolean}[]} parts `name` is the member of the value; a part that
- *   `isWhole` is a member for each of its own; one that `isOptional` may be left as empty as it was
- * @param {() => import("../dom.js").Description | null} [above] stands before them all
+ *   isShown?: () => boolean, isWhole?: boolean, isOptional?: boolean}[]} parts `name` is the member of the value; the
+ *   members of an `isWhole` part become members of the value itself; an `isOptional` part may stay empty
+ * @param {() => import("../dom.js").Description | null} [above] describes the content above the parts
  */
 export function composite(parts, above = () => null) {
     const shown = () => parts.filter((part) => part.isShown?.() ?? true);
@@ -51,7 +51,7 @@ function isBlank(value) {
     return value === undefined || value === null || value === "";
 }
 
-/** Errors of a part, by pointers within it. What belongs to no part is said at the first. */
+/** Returns the errors of a part, by pointers within it. The first part gets the errors that belong to no part. */
 function errorsOf(part, errors, parts) {
     const own = {};
     for (const [pointer, message] of Object.entries(errors)) {

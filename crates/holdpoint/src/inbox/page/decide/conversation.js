@@ -1,15 +1,15 @@
-//! A conversation as a chat: what was asked and said so far, and the next thing to say.
+//! Conversations: the messages so far, and the form for the next message.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
 import { time } from "../show/time.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { isMarked } from "./approval.js";
 import { isObject, nameOf } from "./model.js";
 
-export function conversationContent(pause, { pauses = [], now }) {
-    const turns = turnsOf(pause, pauses);
+export function conversationContent(interrupt, { interrupts = [], now }) {
+    const turns = turnsOf(interrupt, interrupts);
     return [
         h(
             "section",
@@ -25,10 +25,10 @@ export function conversationContent(pause, { pauses = [], now }) {
 }
 
 /** @returns {{who: "run" | "person", by?: string, words: unknown, at: string, key: string}[]} */
-export function turnsOf(pause, pauses) {
-    const id = pause.data.conversationId;
-    const ours = pauses.filter((other) => other.kind.startsWith("conversation.") && other.data.conversationId === id);
-    const list = ours.length > 0 ? ours : [pause];
+export function turnsOf(interrupt, interrupts) {
+    const id = interrupt.data.conversationId;
+    const ours = interrupts.filter((other) => other.kind.startsWith("conversation.") && other.data.conversationId === id);
+    const list = ours.length > 0 ? ours : [interrupt];
     return list.flatMap((turn) => {
         const said = [];
         const prompt =
@@ -58,8 +58,8 @@ function message({ who, by, words, at, key }, now) {
     );
 }
 
-export function conversationWays(pause, tools) {
-    const { outcomeSchema } = pause.data;
+export function conversationWays(interrupt, tools) {
+    const { outcomeSchema } = interrupt.data;
     const isFree = !isObject(outcomeSchema) || Object.keys(outcomeSchema).length === 0;
     const schema = isFree ? { type: "string", format: "textarea", title: texts.message, minLength: 1 } : outcomeSchema;
     const fields = form(schema, { id: `${tools.id}-turn`, change: tools.change, names: isFree ? {} : { "": texts.message } });

@@ -1,11 +1,11 @@
-//! Pauses whose shape somebody else has made up: what they show, and a form from their schema. An answer that is a choice
-//! among actions becomes a button for each of them.
+//! Custom interrupts: their content, and a form from their schema. If the schema is a choice of actions, each action
+//! gets a button.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
 import { shortText } from "../show/characters.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { describedAs } from "./approval.js";
 import { composite } from "./composite.js";
 import { isObject, isSame, itemsOf, nameOf, shownData } from "./model.js";
@@ -28,21 +28,21 @@ const LABEL_CHARACTERS = 60;
 
 export function customContent({ data }) {
     const shown = shownData(data);
-    // The message is the headline; here stands what else there is.
+    // The message is the headline of the page; the rest is shown here.
     const { message: _message, description, ...rest } = isObject(shown) ? shown : {};
     const others = isObject(shown) ? (Object.keys(rest).length > 0 ? rest : undefined) : shown;
     return [troubleOf(data), describedAs(description), others === undefined ? null : shownSection(others, data)];
 }
 
-/** A text to review stands by itself; what is said about it comes after it. */
+/** Describes the data. The draft of a content review comes first, the other members follow. */
 function shownSection(value, data) {
     const { draft, ...about } = isObject(value) ? value : {};
     const isReview = data.customKind === "content_review" && typeof draft === "string";
     return h(
         "section",
         { class: "shown", "aria-labelledby": "shown-heading" },
-        h("h2", { id: "shown-heading" }, isReview ? texts.artifact : texts.shownHere),
-        isReview ? [artifact(draft, "text/markdown"), h("h3", {}, texts.also), artifact(about)] : artifact(value),
+        h("h2", { id: "shown-heading" }, isReview ? texts.artifact : texts.shownData),
+        isReview ? [artifact(draft, "text/markdown"), h("h3", {}, texts.details), artifact(about)] : artifact(value),
     );
 }
 
@@ -59,11 +59,11 @@ export function troubleOf(data) {
     );
 }
 
-export function customWays(pause, tools) {
-    const { resumeSchema } = pause;
+export function customWays(interrupt, tools) {
+    const { resumeSchema } = interrupt;
     const member = CHOICES.find((name) => isChoice(resumeSchema, name));
     if (member) {
-        return resumeSchema.properties[member].enum.map((value) => choiceWay(pause, tools, member, value));
+        return resumeSchema.properties[member].enum.map((value) => choiceWay(interrupt, tools, member, value));
     }
     const schema = isObject(resumeSchema) ? resumeSchema : {};
     const fields = form(schema, { id: `${tools.id}-custom`, change: tools.change, names: { "": texts.value } });
@@ -82,9 +82,9 @@ function isChoice(schema, name) {
     );
 }
 
-/** One action of several. Constants of the schema go along; a text that is there already can be changed. */
-function choiceWay(pause, tools, member, value) {
-    const { shape, constants, present } = choiceShape(pause, member);
+/** Creates the button for one action. The answer includes the constants of the schema; shown texts can be edited. */
+function choiceWay(interrupt, tools, member, value) {
+    const { shape, constants, present } = choiceShape(interrupt, member);
     const names = Object.keys(shape.properties);
     const key = Object.hasOwn(KEYS, value) ? KEYS[value] : undefined;
     const fields =
@@ -105,9 +105,9 @@ function choiceWay(pause, tools, member, value) {
     };
 }
 
-export function choiceShape(pause, member) {
-    const { properties, required = [] } = pause.resumeSchema;
-    const shown = shownData(pause.data);
+export function choiceShape(interrupt, member) {
+    const { properties, required = [] } = interrupt.resumeSchema;
+    const shown = shownData(interrupt.data);
     const shape = { type: "object", properties: {}, required: [] };
     const constants = {};
     const present = {};
@@ -133,9 +133,9 @@ export function multiContent({ data }) {
     return [troubleOf(data), describedAs(data.message ?? data.description)];
 }
 
-/** Several questions in one: some may be answered now, and the rest is asked again. */
-export function multiWays(pause, tools) {
-    const items = itemsOf(pause.data);
+/** Creates the form for several requests. The requests without an answer are opened again. */
+export function multiWays(interrupt, tools) {
+    const items = itemsOf(interrupt.data);
     const parts = items.map((item, index) => {
         const schema = isObject(item.schema) ? item.schema : {};
         const title = nameOf(item.kind ?? item.key);
@@ -156,7 +156,7 @@ export function multiWays(pause, tools) {
     ];
 }
 
-/** A form that nobody has to fill in: untouched, it says nothing. */
+/** Creates a form whose value is undefined while it is untouched. */
 function optionalForm(schema, options) {
     const inner = form(schema, options);
     return { ...inner, read: () => (inner.isTouched() ? inner.read() : { value: undefined, errors: {} }) };

@@ -1,10 +1,10 @@
-//! Waiting for something outside: what is waited for, how a system tells it, and a form for when it does not.
+//! External events: the expected event, how a system sends it, and a form to enter it manually.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
 import { visible } from "../show/characters.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { describedAs } from "./approval.js";
 import { isObject, nameOf } from "./model.js";
 
@@ -29,9 +29,9 @@ export function eventContent({ data, status = "open" }) {
     ];
 }
 
-export function eventWays(pause, tools) {
-    const schema = pause.resumeSchema?.properties?.eventPayload;
-    const value = isObject(schema) ? undefined : (pause.data.correlation ?? {});
+export function eventWays(interrupt, tools) {
+    const schema = interrupt.resumeSchema?.properties?.eventPayload;
+    const value = isObject(schema) ? undefined : (interrupt.data.correlation ?? {});
     const fields = form(isObject(schema) ? schema : {}, {
         id: `${tools.id}-event`,
         value,

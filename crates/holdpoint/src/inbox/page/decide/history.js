@@ -1,25 +1,25 @@
-//! What a run asked before, and who said what.
+//! The earlier interrupts of a run and their answers.
 
 import { folded, h } from "../dom.js";
 import { artifact } from "../show/artifact.js";
 import { shortText } from "../show/characters.js";
 import { time } from "../show/time.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { actionText } from "./people.js";
-import { decisionOf, headline, ofTable } from "./model.js";
+import { decisionOf, headline, entryOf } from "./model.js";
 
 const SHOWN = 20;
 const WORDS_SHOWN = 400;
 const ID_SHOWN = 80;
 
-/** Those before `pause`, the newest first. */
-export function history(pauses, pause, { now, link }) {
-    const at = pauses.findIndex((other) => other.interruptId === pause.interruptId);
-    // A conversation stands in its chat; only others are of before.
-    const talk = pause.data.conversationId;
+/** Describes the interrupts before `interrupt`, newest first. */
+export function history(interrupts, interrupt, { now, link }) {
+    const at = interrupts.findIndex((other) => other.interruptId === interrupt.interruptId);
+    // The turns of the same conversation are shown as its messages.
+    const talk = interrupt.data.conversationId;
     const isOther = ({ kind, data }) =>
         !kind.startsWith("conversation.") || (kind === "conversation.exchange" && data.conversationId !== talk);
-    const earlier = pauses.slice(0, Math.max(0, at)).filter(isOther).reverse();
+    const earlier = interrupts.slice(0, Math.max(0, at)).filter(isOther).reverse();
     return h(
         "section",
         { class: "side-part history", "aria-labelledby": "history-heading" },
@@ -34,40 +34,40 @@ export function history(pauses, pause, { now, link }) {
     );
 }
 
-function entry(pause, now, link) {
-    const decision = decisionOf(pause);
+function entry(interrupt, now, link) {
+    const decision = decisionOf(interrupt);
     return h(
         "li",
-        { key: pause.interruptId },
+        { key: interrupt.interruptId },
         h(
             "p",
             { class: "history-title" },
-            pause.status === "open" && link ? h("a", { href: link(pause) }, headline(pause)) : headline(pause),
+            interrupt.status === "open" && link ? h("a", { href: link(interrupt) }, headline(interrupt)) : headline(interrupt),
         ),
-        outcomeLine(pause, now),
+        outcomeLine(interrupt, now),
         decision && decision.value !== null && decision.value !== undefined
-            ? folded(texts.whatWasSaid, () => [artifact(decision.value)], { class: "source" })
+            ? folded(texts.answerValue, () => [artifact(decision.value)], { class: "source" })
             : null,
     );
 }
 
-/** The credential of a decision, or null if the server does not name one. */
+/** Returns the credential of a decision, or null if the server does not name it. */
 function viaText(via) {
-    const kind = ofTable(texts.vias, via?.type);
+    const kind = entryOf(texts.vias, via?.type);
     return kind ? ` · ${kind} ${shortText(String(via.id ?? ""), ID_SHOWN)}` : null;
 }
 
-/** Who decided what and when; or that nobody did. */
-export function outcomeLine(pause, now) {
-    const decision = decisionOf(pause);
-    if (pause.status === "open") {
-        return h("p", { class: "turn-by" }, texts.states.open, " · ", time(pause.requestedAt, now));
+/** Describes the decision of an interrupt with its principal and time, or its state if there is none. */
+export function outcomeLine(interrupt, now) {
+    const decision = decisionOf(interrupt);
+    if (interrupt.status === "open") {
+        return h("p", { class: "turn-by" }, texts.states.open, " · ", time(interrupt.requestedAt, now));
     }
-    if (pause.status === "timed-out") {
-        return h("p", { class: "turn-by" }, texts.nobody);
+    if (interrupt.status === "timed-out") {
+        return h("p", { class: "turn-by" }, texts.expired);
     }
     if (!decision) {
-        return h("p", { class: "turn-by" }, ofTable(texts.states, pause.status) ?? "");
+        return h("p", { class: "turn-by" }, entryOf(texts.states, interrupt.status) ?? "");
     }
     const line = h("p", { class: "turn-by" }, `${decision.by}: ${actionText(decision.action)}, `, time(decision.at, now), viaText(decision.via));
     const words = decision.value?.feedback ?? decision.value?.refineFeedback?.text;

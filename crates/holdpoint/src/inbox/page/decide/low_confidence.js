@@ -1,9 +1,9 @@
-//! An agent that is not sure enough: how sure it is, what it wants, and whether that shall count.
+//! Low confidence: the confidence and the decision of the agent, to be ratified or overruled.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { changeReview, describedAs } from "./approval.js";
 import { isObject, isSame } from "./model.js";
 
@@ -13,7 +13,7 @@ export function confidenceContent({ data }) {
         h(
             "section",
             { class: "shown", "aria-labelledby": "shown-heading" },
-            h("h2", { id: "shown-heading" }, texts.howSure),
+            h("h2", { id: "shown-heading" }, texts.confidence),
             meter(data),
             data.decision === undefined
                 ? null
@@ -22,7 +22,7 @@ export function confidenceContent({ data }) {
     ];
 }
 
-/** Observed against threshold: as a drawing, and in words for everybody. */
+/** Describes the observed confidence and the threshold, as a drawing and as text. */
 function meter({ observed, threshold }) {
     const share = (value) => Math.min(1, Math.max(0, Number(value) || 0));
     const [has, needs] = [share(observed), share(threshold)];
@@ -49,8 +49,8 @@ function replyOf({ text, calls }) {
     return typeof text === "string" && text !== "" ? { text, calls } : { calls };
 }
 
-export function confidenceWays(pause, tools) {
-    const { decision } = pause.data;
+export function confidenceWays(interrupt, tools) {
+    const { decision } = interrupt.data;
     const ratify = {
         id: "ratify",
         label: texts.ratify,
@@ -61,7 +61,7 @@ export function confidenceWays(pause, tools) {
     return [ratify, overruleWay(decision, tools)];
 }
 
-/** Something else instead. An agent's reply is overruled with words, which it is told; any other decision with another one. */
+/** Creates the form that overrules: a text for the reply of an agent, otherwise another decision. */
 function overruleWay(decision, tools) {
     const isText = decision === undefined || typeof decision === "string" || isReply(decision);
     const schema = isText
@@ -81,6 +81,6 @@ function overruleWay(decision, tools) {
         }),
         build: (other) => other,
         review: isText ? undefined : (other) => changeReview(decision, other),
-        isEmptyHanded: (other) => !isText && isSame(decision, other),
+        isUnchanged: (other) => !isText && isSame(decision, other),
     };
 }

@@ -1,34 +1,34 @@
-//! What is known of a pause, in one form, wherever it was read: from its run or over a signed link. No elements here.
+//! The data of an interrupt in one form, whether it was read from its run or over a signed link. No elements here.
 
 import { shortText } from "../show/characters.js";
 import { canonical } from "../show/digest.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 
 const TITLE_CHARACTERS = 300;
 const NAME_CHARACTERS = 128;
-/** What questions of programs have in the place of a workflow. */
+/** The workflow id of holds. */
 const HOLD = "holdpoint-hold";
 
 /**
  * @typedef {{runId: string, nodeId: string, interruptId: string, kind: string, title: string, data: Object, digest?: string,
- *   requestedAt: string, expiresAt?: string, resumeSchema?: Object, status: string, assignees: string[], votes: Object[],
- *   requiredApprovals?: number, asks: Object[], decision?: Object}} Pause
+ *   requestedAt: string, expiresAt?: string, resumeSchema?: Object, status: string, assignees: string[], votes:
+ *   Object[], requiredApprovals?: number, asks: Object[], decision?: Object}} Interrupt
  */
 
-/** @returns {Pause} an entry of `GET /v1/runs/{runId}/interrupts` */
+/** @returns {Interrupt} an entry of `GET /v1/runs/{runId}/interrupts` */
 export function fromRun(entry, runId) {
     return { ...lists(entry), runId, data: asObject(entry.data), title: titleOf(entry) };
 }
 
-/** @returns {Pause} what `GET /v1/interrupts/{token}` tells; `linkExpiresAt` is the end of the link itself */
+/** @returns {Interrupt} the response of `GET /v1/interrupts/{token}`; `linkExpiresAt` is the expiry of the link itself */
 export function fromLink(entry) {
     const expiresAt = entry.interruptExpiresAt;
-    const own = { status: "open", expiresAt, linkExpiresAt: entry.expiresAt, assignees: listedIn(asObject(entry.data)) };
+    const own = { status: "open", expiresAt, linkExpiresAt: entry.expiresAt, assignees: assigneesIn(asObject(entry.data)) };
     return { ...lists(entry), ...own, data: asObject(entry.data), title: titleOf(entry) };
 }
 
-/** Whom a gate lists, in one form. A link does not tell it, but what it shows does. */
-export function listedIn(data) {
+/** Returns the assignees that a gate lists in its data. The response of a link has no other list. */
+export function assigneesIn(data) {
     const sets = [data, asObject(data.operatorApproval)];
     const of = (set, member) => (Array.isArray(set[member]) ? set[member] : []);
     const names = (member, prefix = "") => sets.flatMap((set) => of(set, member)).map((name) => `${prefix}${name}`);
@@ -36,43 +36,44 @@ export function listedIn(data) {
     return listed.length > 0 || data.requiredRole === undefined ? listed : [`role:${data.requiredRole}`];
 }
 
-/** Which question is meant: the one that is named, else the first that waits at the node, else its last. */
-export function pick(pauses, { nodeId, interruptId }) {
-    const named = interruptId && pauses.find((pause) => pause.interruptId === interruptId);
+/** Returns the named interrupt, otherwise the first open one of the node, otherwise its last one. */
+export function pick(interrupts, { nodeId, interruptId }) {
+    const named = interruptId && interrupts.find((interrupt) => interrupt.interruptId === interruptId);
     if (named) {
         return named;
     }
-    const here = pauses.filter((pause) => pause.nodeId === nodeId);
-    return here.find((pause) => pause.status === "open") ?? here.at(-1);
+    const here = interrupts.filter((interrupt) => interrupt.nodeId === nodeId);
+    return here.find((interrupt) => interrupt.status === "open") ?? here.at(-1);
 }
 
-/** Others that wait at the same node: an agent may ask about several calls at once. */
-export function siblings(pauses, pause) {
-    return pauses.filter(
-        (other) => other.nodeId === pause.nodeId && other.status === "open" && other.interruptId !== pause.interruptId,
+/** Returns the other open interrupts of the node. An agent can wait for several tool calls. */
+export function siblings(interrupts, interrupt) {
+    return interrupts.filter(
+        (other) => other.nodeId === interrupt.nodeId && other.status === "open" && other.interruptId !== interrupt.interruptId,
     );
 }
 
-/** The version of the same artifact that somebody wanted to have changed, before this one. */
-export function versionBefore(pauses, pause) {
-    const at = pauses.findIndex((other) => other.interruptId === pause.interruptId);
-    const earlier = pauses.slice(0, Math.max(0, at)).filter((other) => isSameArtifact(other, pause));
+/** Returns the previous approval of the same artifact, which was returned with change requests. */
+export function previousVersion(interrupts, interrupt) {
+    const at = interrupts.findIndex((other) => other.interruptId === interrupt.interruptId);
+    const earlier = interrupts.slice(0, Math.max(0, at)).filter((other) => isSameArtifact(other, interrupt));
     return earlier.at(-1);
 }
 
-function isSameArtifact(other, pause) {
-    const areApprovals = other.kind === "approval" && pause.kind === "approval";
+function isSameArtifact(other, interrupt) {
+    const areApprovals = other.kind === "approval" && interrupt.kind === "approval";
     return (
         areApprovals &&
-        other.nodeId === pause.nodeId &&
+        other.nodeId === interrupt.nodeId &&
         other.status !== "open" &&
-        other.data.artifactId === pause.data.artifactId
+        other.data.artifactId === interrupt.data.artifactId
     );
 }
 
 /** @returns {"approval" | "governed" | "tool" | "toolQuestion" | "clarification" | "custom" | "multi" | "event" |
- *   "conversation" | "confidence" | "unknown"} what people have to do with it, which is more than its `kind` says */
-export function sortOf({ kind, data }) {
+ *   "conversation" | "confidence" | "unknown"} the variant, which selects the content and the actions. It is more
+ *   specific than `kind`. */
+export function variantOf({ kind, data }) {
     const isCall = isObject(data.toolCall) || data.artifactType === "tool.call";
     if (kind === "approval") {
         const isGoverned = ["gateId", "requiredRole", "requiredScope"].some((name) => data[name] !== undefined);
@@ -81,18 +82,18 @@ export function sortOf({ kind, data }) {
     if (kind === "custom") {
         return isCall ? "toolQuestion" : data.customKind === "multi" && itemsOf(data) ? "multi" : "custom";
     }
-    const sorts = { clarification: "clarification", "external-event": "event", "low-confidence": "confidence" };
-    return ofTable(sorts, kind) ?? (String(kind).startsWith("conversation.") ? "conversation" : "unknown");
+    const variants = { clarification: "clarification", "external-event": "event", "low-confidence": "confidence" };
+    return entryOf(variants, kind) ?? (String(kind).startsWith("conversation.") ? "conversation" : "unknown");
 }
 
-/** What a provider's graph shows stands in `data.data`; a node of our own may say it directly. */
+/** Returns the data to show. The graph of a provider has it in `data.data`, a native node in `data` itself. */
 export function shownData(data) {
     const { customKind: _kind, graph: _graph, trouble: _trouble, ...rest } = data;
     const names = Object.keys(rest);
     return names.length === 1 && names[0] === "data" ? rest.data : rest;
 }
 
-/** The questions of a `multi` pause. */
+/** Returns the requests of a `multi` interrupt, or null. */
 export function itemsOf(data) {
     const items = shownData(data)?.items;
     const isList =
@@ -100,13 +101,13 @@ export function itemsOf(data) {
     return isList ? items : null;
 }
 
-/** Which actions a gate offers. A definition may write `edit` for `edit-accept`. */
+/** Returns the actions of a gate. A definition may write `edit` for `edit-accept`. */
 export function actionsOf({ data }) {
     const actions = Array.isArray(data.actions) ? data.actions : ["accept", "reject"];
     return [...new Set(actions.map((name) => (name === "edit" ? "edit-accept" : name)))];
 }
 
-/** The members that a schema wants beside those we ask for ourselves; null where there are none. */
+/** Returns the schema of the members that are not in `known`; null if there are none. */
 export function furtherMembers(schema, known) {
     const properties = isObject(schema?.properties) ? schema.properties : {};
     const names = Object.keys(properties).filter((name) => !known.includes(name));
@@ -119,33 +120,33 @@ export function furtherMembers(schema, known) {
 }
 
 /**
- * Whether the one who is signed in may decide, as far as this page can tell. The server judges.
+ * Returns whether the caller may decide, as far as the page can tell. The server makes the final check.
  * @returns {"may" | "requester" | "voted" | "noScope" | "unnamed"}
  */
-export function standing(pause, session, run) {
+export function eligibility(interrupt, session, run) {
     if (session?.scopes && !session.scopes.includes("approvals:respond")) {
         return "noScope";
     }
     const me = session?.principal;
     const list = (names) => (Array.isArray(names) ? names : []);
     const requesters = [run?.owner?.principal, ...list(run?.forkedBy), ...list(run?.requestedBy)];
-    if (me && pause.data.requesterMayNotApprove === true && requesters.includes(me)) {
+    if (me && interrupt.data.requesterMayNotApprove === true && requesters.includes(me)) {
         return "requester";
     }
-    if (me && pause.votes.some((vote) => vote.decidedBy === me)) {
+    if (me && interrupt.votes.some((vote) => vote.decidedBy === me)) {
         return "voted";
     }
-    return me && pause.assignees.length > 0 && !pause.assignees.includes(me) ? "unnamed" : "may";
+    return me && interrupt.assignees.length > 0 && !interrupt.assignees.includes(me) ? "unnamed" : "may";
 }
 
-/** Who decided, and what: the action of an approval, or that there was an answer. */
-export function decisionOf(pause) {
-    const { decision, status } = pause;
+/** Returns the principal and the action of a decision; the action is `answered` if the answer has none. */
+export function decisionOf(interrupt) {
+    const { decision, status } = interrupt;
     if (!decision || status === "timed-out") {
         return null;
     }
     const value = asObject(decision.value);
-    // What somebody said rather than what it counted as: “edited and accepted” says more than “granted”.
+    // The action of the answer is more specific than the decision: “edit-accept” instead of “granted”.
     const said =
         decision.decision === "overridden"
             ? "overridden"
@@ -161,13 +162,13 @@ export function decisionOf(pause) {
     };
 }
 
-/** Whether something was asked without a workflow: by a script, or by a program over HTTP. */
+/** Returns whether a workflow id is that of a hold. */
 export function isHold(workflowId) {
     return workflowId === HOLD;
 }
 
-/** What a table of ours says about a name of somebody else's; `constructor` and the like are in no table. */
-export function ofTable(table, name) {
+/** Returns the entry of a table for an untrusted name. Inherited names such as `constructor` have no entry. */
+export function entryOf(table, name) {
     return typeof name === "string" && Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
@@ -179,18 +180,21 @@ export function nameOf(name) {
     return shortText(String(name ?? ""), NAME_CHARACTERS);
 }
 
-/** What a pause is called: for a question in somebody's own words, those rather than the name of its kind. */
-export function headline(pause) {
-    const { data, kind } = pause;
+/**
+ * Returns the headline of an interrupt. For a custom interrupt its message takes precedence over the name of its
+ * kind.
+ */
+export function headline(interrupt) {
+    const { data, kind } = interrupt;
     if (kind === "custom" && data.customKind === "multi") {
         return texts.kinds.multi;
     }
-    const told = {
-        "low-confidence": texts.notSure(nameOf(data.agentId)),
+    const headlines = {
+        "low-confidence": texts.lowConfidence(nameOf(data.agentId)),
         "external-event": texts.waitsForNamed(nameOf(data.eventType)),
     };
-    if (Object.hasOwn(told, kind)) {
-        return told[kind];
+    if (Object.hasOwn(headlines, kind)) {
+        return headlines[kind];
     }
     const shown = kind === "custom" ? shownData(data) : {};
     const words = [data.message, shown?.message, shown?.title, shown?.question].find(
@@ -199,10 +203,10 @@ export function headline(pause) {
     const named =
         kind === "custom"
             ? (words ??
-              String(pause.title)
+              String(interrupt.title)
                   .replace(/[_.-]+/g, " ")
                   .replace(/^./, (first) => first.toUpperCase()))
-            : pause.title;
+            : interrupt.title;
     const call = kind === "approval" ? undefined : data.toolCall?.name;
     return titleText(call && !words ? `${call}: ${named}` : named) || texts.untitled;
 }

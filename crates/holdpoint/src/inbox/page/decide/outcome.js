@@ -1,29 +1,29 @@
-//! What a decision did, and where to go from there.
+//! The confirmation of an answer, with links to the next pages.
 
 import { h } from "../dom.js";
-import { pause as texts } from "../texts/pause.js";
-import { ofTable, titleText } from "./model.js";
+import { interrupt as texts } from "../texts/interrupt.js";
+import { entryOf, titleText } from "./model.js";
 
-/** What somebody did by a way, in a sentence. */
-export function didText({ label }) {
-    const known = Object.keys(texts.did).find((name) => texts[name] === label);
-    return known ? texts.did[known] : texts.didOther(label);
+/** Returns the confirmation sentence for an answer. */
+export function confirmationText({ label }) {
+    const known = Object.keys(texts.confirmations).find((name) => texts[name] === label);
+    return known ? texts.confirmations[known] : texts.otherConfirmation(label);
 }
 
 /**
- * @param {{outcome?: string, status?: string, errorCode?: string | null}} result what the API said; `errorCode` is not there where
+ * @param {{outcome?: string, status?: string, errorCode?: string | null}} result the response of the API; `errorCode` is undefined if
  *   the run cannot be read
  * @param {{way: import("./panel.js").Way, next?: {href: string, title: string} | null, here?: {href: string, title: string}, list?: string, runHref?: string}} facts
  */
 export function outcome(result, { way, next, here, list, runHref }) {
-    const words = [ofTable(texts.outcomes, result?.outcome), runWords(result ?? {}, way)].filter(Boolean).join(" ");
-    // To say no is no success, and no failure either.
+    const words = [entryOf(texts.outcomes, result?.outcome), runWords(result ?? {}, way)].filter(Boolean).join(" ");
+    // A rejection is shown neither as a success nor as a failure.
     const ways = further({ next, list, runHref });
     const isYes = way.look === "accept" || way.id === "edit-accept";
     return h(
         "section",
         { class: `notice ${isYes ? "notice-good" : ""} done`, key: "done", "aria-labelledby": "done-heading" },
-        h("h2", { id: "done-heading", tabindex: -1, autofocus: true }, didText(way)),
+        h("h2", { id: "done-heading", tabindex: -1, autofocus: true }, confirmationText(way)),
         words ? h("p", {}, words) : null,
         here ? h("p", {}, texts.nextHere, " ", h("a", { href: here.href }, titleText(here.title))) : null,
         ways.length > 0 ? h("p", { class: "actions" }, ways) : null,
@@ -46,11 +46,14 @@ function further({ next, list, runHref }) {
     return ways.filter(Boolean);
 }
 
-/** A run that ends because somebody said no has not broken; where nobody can tell why it failed, neither is said. */
+/**
+ * Describes the status of the run. A run that failed because of this rejection has ended. If the error code is
+ * unknown, the result is empty: the run may have failed for another reason.
+ */
 function runWords({ status, errorCode }, way) {
     if (status === "failed" && way.look === "reject" && (errorCode === undefined || errorCode === "approval_rejected")) {
         return errorCode && texts.runEnded;
     }
-    const state = ofTable(texts.runStates, status);
+    const state = entryOf(texts.runStates, status);
     return state && texts.runNow(state);
 }

@@ -1,70 +1,70 @@
-//! A pause as a page: what is asked, what to do about it, and what stands beside it. The same for those who are signed in
-//! and for those who came by a link.
+//! The page of an interrupt: its content, the decision and the side column. The inbox and the page of a signed link use
+//! it.
 
 import { h } from "../dom.js";
 import { deadline, time } from "../show/time.js";
 import { digest } from "../show/digest.js";
-import { pause as texts } from "../texts/pause.js";
-import { deedText, people } from "./people.js";
-import { decisionOf, headline, isHold, nameOf, ofTable } from "./model.js";
+import { interrupt as texts } from "../texts/interrupt.js";
+import { pastActionText, people } from "./people.js";
+import { decisionOf, headline, isHold, nameOf, entryOf } from "./model.js";
 import { questions } from "./questions.js";
 
 /**
  * @param {Object} view
- * @param {import("./model.js").Pause} view.pause
+ * @param {import("./model.js").Interrupt} view.interrupt
  * @param {ReturnType<import("./kinds.js").kindFor>} view.kind
- * @param {unknown} view.content described once: it may be large
- * @param {Object} facts `now`, `standing`, `me`, `compared`, and parts that only some pages have
+ * @param {unknown} view.content described only once, because it may be large
+ * @param {Object} facts `now`, `eligibility`, `me`, `compared`, and parts that only some pages have
  */
-export function pausePage({ pause, kind, content, decision, done, notice, isTold = false, run, side, askPanel }, facts) {
+export function interruptPage({ interrupt, kind, content, decision, done, notice, hasNotice = false, run, side, askPanel }, facts) {
     const { now } = facts;
-    const isOpen = pause.status === "open";
+    const isOpen = interrupt.status === "open";
     return h(
         "article",
-        { class: `pause sort-${kind.sort}`, key: pause.interruptId },
+        { class: `interrupt variant-${kind.variant}`, key: interrupt.interruptId },
         h(
             "header",
-            { class: "pause-head" },
+            { class: "interrupt-head" },
             h(
                 "p",
-                { class: "pause-kind" },
-                h("span", { class: `chip chip-${kind.sort}` }, texts.kinds[kind.sort]),
-                isOpen ? null : h("span", { class: "chip" }, ofTable(texts.states, pause.status) ?? ""),
+                { class: "interrupt-kind" },
+                h("span", { class: `chip chip-${kind.variant}` }, texts.kinds[kind.variant]),
+                isOpen ? null : h("span", { class: "chip" }, entryOf(texts.states, interrupt.status) ?? ""),
             ),
-            h("h1", { dir: "auto" }, headline(pause)),
+            h("h1", { dir: "auto" }, headline(interrupt)),
             h(
                 "dl",
                 { class: "fact-line" },
-                headFacts(pause, run, now).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+                headFacts(interrupt, run, now).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
             ),
         ),
         h(
             "div",
-            { class: "pause-columns" },
+            { class: "interrupt-columns" },
             h(
                 "div",
-                { class: "pause-main" },
+                { class: "interrupt-main" },
                 notice,
-                h("div", { class: "pause-content", key: "content" }, content),
-                done ?? (isOpen ? decision : isTold ? null : closed(pause, now)),
-                questions(pause, { now, panelFor: askPanel }),
+                h("div", { class: "interrupt-content", key: "content" }, content),
+                done ?? (isOpen ? decision : hasNotice ? null : closed(interrupt, now)),
+                questions(interrupt, { now, panelFor: askPanel }),
             ),
             h(
                 "aside",
-                { class: "pause-side" },
-                people(pause, facts),
-                pause.digest ? h("section", { class: "side-part" }, digest(pause.digest, facts.compared)) : null,
+                { class: "interrupt-side" },
+                people(interrupt, facts),
+                interrupt.digest ? h("section", { class: "side-part" }, digest(interrupt.digest, facts.compared)) : null,
                 side,
             ),
         ),
     );
 }
 
-function headFacts(pause, run, now) {
-    const { data } = pause;
-    const facts = [[texts.asked, time(pause.requestedAt, now)]];
-    if (pause.expiresAt && pause.status === "open") {
-        facts.push([texts.deadline, deadline(pause.expiresAt, now, { isNamed: true })]);
+function headFacts(interrupt, run, now) {
+    const { data } = interrupt;
+    const facts = [[texts.asked, time(interrupt.requestedAt, now)]];
+    if (interrupt.expiresAt && interrupt.status === "open") {
+        facts.push([texts.deadline, deadline(interrupt.expiresAt, now, { isNamed: true })]);
     }
     const isAsked = isHold(run?.workflowId);
     if (run?.workflowId && !isAsked) {
@@ -82,13 +82,13 @@ function headFacts(pause, run, now) {
     return facts;
 }
 
-/** A pause that is over: by whom, and how. */
-export function closed(pause, now) {
-    const found = decisionOf(pause);
+/** Describes a closed interrupt: the principal and the action, or the state. */
+export function closed(interrupt, now) {
+    const found = decisionOf(interrupt);
     const by = found && found.by !== "" && !found.by.startsWith("system:");
     const words = by
-        ? [`${found.by} ${deedText(found.action)}`, found.at ? [" ", time(found.at, now)] : null, "."]
-        : (ofTable(texts.closed, pause.status) ?? texts.closed.answered);
+        ? [`${found.by} ${pastActionText(found.action)}`, found.at ? [" ", time(found.at, now)] : null, "."]
+        : (entryOf(texts.closed, interrupt.status) ?? texts.closed.answered);
     const at = !by && found?.at ? h("p", { class: "turn-by" }, time(found.at, now)) : null;
     return h("section", { class: "notice", key: "closed" }, h("p", {}, words), at);
 }

@@ -1,38 +1,40 @@
-//! Where somebody decides: the ways that are offered, the form of the chosen one, what is asked before it is sent, and
-//! what came of it. Knows nothing of kinds: each kind says its ways.
+//! The decision panel: the buttons, the form of the chosen answer, the confirmation, and the refusal of the server.
+//! Does not know the kinds of interrupts: each kind passes its ways to answer.
 
 import { h } from "../dom.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { refusal } from "./refusals.js";
 
-/** Which key stands for a word in an address: `?do=edit` opens the editor. Nothing is ever sent by an address. */
+/**
+ * The shortcut for each value of `do` in the address: `?do=edit` opens the editor. An address never sends an answer.
+ */
 const WORDS = { accept: "a", reject: "r", edit: "e" };
 
 /**
- * @typedef {Object} Way one way to answer
+ * @typedef {Object} Way a way to answer: a button with an optional form
  * @property {string} id
- * @property {string} label what its button says
+ * @property {string} label the text of its button
  * @property {"accept" | "reject" | "plain"} look
- * @property {string} [key] of the keyboard
- * @property {{describe: Function, read: Function}} [fields] what is asked for it; without, the label says it all
- * @property {boolean} [isOpen] its fields are the question itself, and shown from the start
- * @property {string} [prefix] what the value of the fields is called in the request
- * @property {(value: unknown) => unknown} build the answer, from the value of the fields
- * @property {(value: unknown) => import("../dom.js").Description} [review] shown before it is sent
- * @property {import("../dom.js").Description} [about] above the fields
- * @property {boolean} [isEmptyHanded] what is reviewed may not be sent: nothing was changed
- * @property {string} [submit] what the button that sends says
+ * @property {string} [key] the keyboard shortcut
+ * @property {{describe: Function, read: Function}} [fields] the form; without it the button is the whole answer
+ * @property {boolean} [isOpen] its fields are shown from the start
+ * @property {string} [prefix] the path of the form's value in the request
+ * @property {(value: unknown) => unknown} build returns the answer for the value of the fields
+ * @property {(value: unknown) => import("../dom.js").Description} [review] describes the answer for confirmation
+ * @property {import("../dom.js").Description} [about] shown above the fields
+ * @property {(value: unknown) => boolean} [isUnchanged] returns whether the value has no changes; it cannot be sent then
+ * @property {string} [submit] the text of the submit button
  *
  * @param {Object} options
  * @param {Way[]} options.ways
  * @param {string} [options.heading]
- * @param {string} [options.id] begins the ids of elements; differs among the panels of a page
+ * @param {string} [options.id] prefix of the element ids; unique on a page
  * @param {(answer: unknown, way: Way) => Promise<unknown>} options.send rejects with the error of the API
  * @param {(result: unknown, way: Way) => void} options.sent
- * @param {(told: Object) => void} [options.over] the state must be fetched again
+ * @param {(refusal: Object) => void} [options.over] called if the interrupt must be loaded again
  * @param {() => void} options.redraw
- * @param {(text: string) => void} [options.announce] told where the focus went
- * @param {boolean} [options.confirmsAll] also what needs no form is confirmed first
+ * @param {(text: string) => void} [options.announce] announces a moved focus
+ * @param {boolean} [options.confirmsAll] answers without a form are confirmed, too
  */
 export function panel(options) {
     const { ways } = options;
@@ -40,7 +42,7 @@ export function panel(options) {
         way: ways.find((way) => way.isOpen) ?? null,
         step: "fill",
         errors: {},
-        told: null,
+        refusal: null,
         isSending: false,
         answer: undefined,
         value: undefined,
@@ -71,19 +73,20 @@ export function panel(options) {
 }
 
 /**
- * Describes a form again when its shape has changed. Not at once: a field that is taken away while it has the focus says so
- * in the middle of an update, and another update within it would pull the elements from under it.
+ * Returns a change handler that redraws after the shape of a form has changed. The redraw is deferred: removing a
+ * focused field fires an event during an update, and a nested update would remove elements that the outer update still
+ * uses.
  */
 export function afterChange(redraw) {
     return ({ isShape }) => isShape && queueMicrotask(redraw);
 }
 
-/** Whether choosing it is all there is to it: no form, nothing to look at or to confirm first. */
+/** Returns whether a click sends the answer: no form, no review and no confirmation. */
 function sendsAtOnce(way, { confirmsAll }) {
-    return !way.fields && !way.review && !way.asksFirst && !confirmsAll;
+    return !way.fields && !way.review && !way.confirmsFirst && !confirmsAll;
 }
 
-/** A single key never decides: it leads to the button, and Enter presses that. */
+/** Focuses the button of an answer. A single key never decides: Enter presses the button. */
 function point(way, event, options) {
     event.target.ownerDocument.getElementById(buttonId(way, options))?.focus();
     options.announce?.(texts.enterTo(way.label));
@@ -93,7 +96,7 @@ function buttonId(way, { ways, id = "decide" }) {
     return `${id}-way-${ways.indexOf(way)}`;
 }
 
-/** Whether somebody is in the middle of a way: then no key begins another. */
+/** Returns whether an answer is being filled in, confirmed or sent. Shortcuts are off then. */
 function isFilling({ way, step, isSending }) {
     return isSending || step === "confirm" || Boolean(way?.fields && !way.isOpen);
 }
@@ -102,7 +105,7 @@ function choose(state, way, options) {
     if (state.isSending) {
         return;
     }
-    Object.assign(state, { way, errors: {}, told: null, step: "fill", turn: state.turn + 1 });
+    Object.assign(state, { way, errors: {}, refusal: null, step: "fill", turn: state.turn + 1 });
     if (way.fields) {
         options.redraw();
         return;
@@ -124,7 +127,7 @@ function submit(state, options) {
     const { value, errors } = way.fields.read();
     const found = Object.keys(errors).length > 0 ? errors : (way.check?.(value) ?? {});
     state.errors = found;
-    state.told = null;
+    state.refusal = null;
     if (Object.keys(found).length > 0) {
         options.redraw();
         return;
@@ -142,7 +145,7 @@ function submit(state, options) {
 function back(state, options) {
     const staysOpen = state.way?.isOpen || (state.step === "confirm" && state.way?.fields);
     const first = options.ways.find((way) => way.isOpen) ?? null;
-    Object.assign(state, { way: staysOpen ? state.way : first, step: "fill", told: null, turn: state.turn + 1 });
+    Object.assign(state, { way: staysOpen ? state.way : first, step: "fill", refusal: null, turn: state.turn + 1 });
     options.redraw();
 }
 
@@ -151,7 +154,7 @@ async function deliver(state, options) {
     if (state.isSending) {
         return;
     }
-    Object.assign(state, { isSending: true, told: null });
+    Object.assign(state, { isSending: true, refusal: null });
     options.redraw();
     try {
         const result = await options.send(answer, way);
@@ -164,20 +167,20 @@ async function deliver(state, options) {
 }
 
 function refused(state, error, options) {
-    // A mistake of this page is no refusal of the server: it must be seen.
+    // An exception of the page is not a refusal of the server: it must not be hidden.
     if (typeof error?.status !== "number") {
         state.isSending = false;
         throw error;
     }
-    const told = refusal(error, state.way?.prefix);
-    const hasPlace = told.errors && state.way?.fields;
-    Object.assign(state, { isSending: false, told: hasPlace ? null : told, errors: hasPlace ? told.errors : {} });
-    if (hasPlace || told.mayRepeat === false) {
+    const found = refusal(error, state.way?.prefix);
+    const hasPlace = found.errors && state.way?.fields;
+    Object.assign(state, { isSending: false, refusal: hasPlace ? null : found, errors: hasPlace ? found.errors : {} });
+    if (hasPlace || found.mayRepeat === false) {
         state.step = "fill";
     }
-    if (told.isOver) {
+    if (found.isOver) {
         state.way = null;
-        options.over?.(told);
+        options.over?.(found);
     }
 }
 
@@ -185,13 +188,13 @@ function describe(state, act, options) {
     const { ways, heading, id = "decide" } = options;
     const chosen = state.way;
     const others = ways.filter((way) => !way.isOpen);
-    // One thing at a time: while a way is filled in, the others are behind its “Cancel”.
+    // While one answer is filled in, the other buttons are hidden until “Cancel”.
     const showsBar = others.length > 0 && state.step === "fill" && (!chosen?.fields || chosen.isOpen);
     return h(
         "section",
         { class: "decide", "aria-labelledby": heading ? `${id}-heading` : undefined, "aria-busy": state.isSending, key: id },
         heading ? h("h2", { id: `${id}-heading` }, heading) : null,
-        told(state, act),
+        refusalNotice(state, act),
         chosen?.fields && state.step === "fill" ? fill(state, act, options) : null,
         chosen && state.step === "confirm" ? confirmation(state, act, id) : null,
         showsBar
@@ -205,16 +208,16 @@ function describe(state, act, options) {
     );
 }
 
-function told(state, act) {
-    if (!state.told) {
+function refusalNotice(state, act) {
+    if (!state.refusal) {
         return null;
     }
-    const again = state.told.mayRepeat && state.way;
+    const again = state.refusal.mayRepeat && state.way;
     return h(
         "div",
-        { class: "notice notice-warn", role: "alert", key: "told" },
-        h("p", {}, state.told.words),
-        state.told.detail ? h("p", { class: "notice-detail" }, state.told.detail) : null,
+        { class: "notice notice-warn", role: "alert", key: "refusal" },
+        h("p", {}, state.refusal.words),
+        state.refusal.detail ? h("p", { class: "notice-detail" }, state.refusal.detail) : null,
         again ? h("button", { type: "button", class: "button", on: { click: act.confirm } }, texts.tryAgain) : null,
     );
 }
@@ -242,19 +245,19 @@ function buttonClass({ look }) {
     return ["button", look === "accept" && "primary", look === "reject" && "danger"].filter(Boolean).join(" ");
 }
 
-/** The button that sends stands out: it is the only one to press. */
+/** Returns the class of the submit button. It is the most prominent button of the form. */
 function submitClass({ look }) {
     return look === "reject" ? "button danger solid" : "button primary";
 }
 
-// Leaving a field may change its height, and a button that moves between press and release is not clicked.
+// Leaving a field can change its height. A button that moves between press and release is not clicked.
 function stay(event) {
     event.preventDefault();
 }
 
 function fill(state, act, { id = "decide", confirmsAll }) {
     const { way } = state;
-    // It is sent without another look: whoever has filled it in has had theirs. A question decides nothing.
+    // A filled-in form is sent without a confirmation page. A side question decides nothing.
     const isFinal = confirmsAll && !way.isOpen && !way.review && way.id !== "ask";
     const submitted = (event) => {
         event.preventDefault();
@@ -293,11 +296,11 @@ function fill(state, act, { id = "decide", confirmsAll }) {
     );
 }
 
-/** The last look before something is sent. */
+/** Describes the confirmation before an answer is sent. */
 function confirmation(state, act, id) {
     const { way } = state;
     const review = way.review?.(state.value);
-    const isEmpty = way.isEmptyHanded?.(state.value) ?? false;
+    const isEmpty = way.isUnchanged?.(state.value) ?? false;
     return h(
         "section",
         {

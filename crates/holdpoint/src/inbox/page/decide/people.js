@@ -1,29 +1,29 @@
-//! Who decides, who has voted, and whether you are among them.
+//! The assignees of an interrupt, its rules and its votes.
 
 import { h } from "../dom.js";
 import { time } from "../show/time.js";
-import { pause as texts } from "../texts/pause.js";
-import { isObject, nameOf, ofTable } from "./model.js";
+import { interrupt as texts } from "../texts/interrupt.js";
+import { isObject, nameOf, entryOf } from "./model.js";
 
 /**
- * @param {import("./model.js").Pause} pause
- * @param {{standing?: string, now: number, me?: string}} facts
+ * @param {import("./model.js").Interrupt} interrupt
+ * @param {{eligibility?: string, now: number, me?: string}} facts
  */
-export function people(pause, { standing, now, me }) {
-    const { data, assignees, requiredApprovals = 1 } = pause;
+export function people(interrupt, { eligibility, now, me }) {
+    const { data, assignees, requiredApprovals = 1 } = interrupt;
     const isSeveral = requiredApprovals > 1;
     const heading =
         assignees.length === 0
             ? isSeveral
-                ? texts.severalAnybody(requiredApprovals)
-                : texts.anybody
+                ? texts.severalRequired(requiredApprovals)
+                : texts.everyPrincipal
             : isSeveral
               ? texts.severalOf(requiredApprovals)
               : texts.oneOf;
     return h(
         "section",
         { class: "side-part people", "aria-labelledby": "people-heading" },
-        h("h2", { id: "people-heading" }, texts.people),
+        h("h2", { id: "people-heading" }, interrupt.kind === "approval" ? texts.approvers : texts.assignees),
         h("p", {}, heading),
         assignees.length > 0
             ? h(
@@ -33,13 +33,13 @@ export function people(pause, { standing, now, me }) {
               )
             : null,
         rules(data, isSeveral).map((rule) => h("p", { class: "rule" }, rule)),
-        standing === "unnamed" ? h("p", { class: "rule" }, texts.maybeYou) : null,
-        isSeveral || pause.votes.length > 0 ? votes(pause, requiredApprovals, now) : null,
-        permits(pause),
+        eligibility === "unnamed" ? h("p", { class: "rule" }, texts.notListed) : null,
+        isSeveral || interrupt.votes.length > 0 ? votes(interrupt, requiredApprovals, now) : null,
+        permits(interrupt),
     );
 }
 
-/** The effects that a decision permits, and whether the approval fixes what they send. */
+/** Describes the effects that a decision permits, and whether the approval fixes their payloads. */
 function permits({ permits: permitted }) {
     if (!Array.isArray(permitted) || permitted.length === 0) {
         return null;
@@ -93,8 +93,8 @@ function rules(data, isSeveral) {
     return found;
 }
 
-function votes(pause, required, now) {
-    const agree = pause.votes.filter(
+function votes(interrupt, required, now) {
+    const agree = interrupt.votes.filter(
         ({ action, copied }) => !copied && ["accept", "granted", "override", "overridden", "edit-accept"].includes(action),
     ).length;
     return [
@@ -105,12 +105,12 @@ function votes(pause, required, now) {
             h("meter", { min: 0, max: required, value: agree, "aria-label": texts.progress(agree, required) }),
             ` ${texts.progress(agree, required)}`,
         ),
-        pause.votes.length === 0
+        interrupt.votes.length === 0
             ? h("p", { class: "nothing" }, texts.noVotes)
             : h(
                   "ul",
                   { class: "votes" },
-                  pause.votes.map((vote) => voteItem(vote, now)),
+                  interrupt.votes.map((vote) => voteItem(vote, now)),
               ),
     ];
 }
@@ -125,7 +125,7 @@ export function actionText(action) {
     return Object.hasOwn(texts.actions, action) ? texts.actions[action] : nameOf(action);
 }
 
-/** What somebody did, for a sentence that begins with their name. */
-export function deedText(action) {
-    return ofTable(texts.deeds, action) ?? texts.otherDeed(actionText(action));
+/** Returns an action for a sentence that starts with the name of the principal. */
+export function pastActionText(action) {
+    return entryOf(texts.pastActions, action) ?? texts.otherAction(actionText(action));
 }

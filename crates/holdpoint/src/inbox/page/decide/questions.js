@@ -1,22 +1,22 @@
-//! Questions beside a decision, their answers, and a form for whoever knows one.
+//! Side questions, their answers, and a form to answer them.
 
-import { pausePath } from "../api.js";
+import { interruptPath } from "../api.js";
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
 import { time } from "../show/time.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { nameOf } from "./model.js";
 import { afterChange, panel } from "./panel.js";
 
 const ANSWER_MAX = 4096;
 
 /**
- * @param {import("./model.js").Pause} pause
+ * @param {import("./model.js").Interrupt} interrupt
  * @param {{now: number, panelFor?: (ask: Object) => {describe: Function} | null}} facts
  */
-export function questions(pause, { now, panelFor = () => null }) {
-    if (pause.asks.length === 0) {
+export function questions(interrupt, { now, panelFor = () => null }) {
+    if (interrupt.asks.length === 0) {
         return null;
     }
     return h(
@@ -26,7 +26,7 @@ export function questions(pause, { now, panelFor = () => null }) {
         h(
             "ul",
             {},
-            pause.asks.map((ask) => item(ask, now, pause.status === "open" ? panelFor(ask) : null)),
+            interrupt.asks.map((ask) => item(ask, now, interrupt.status === "open" ? panelFor(ask) : null)),
         ),
     );
 }
@@ -50,8 +50,8 @@ function item(ask, now, answering) {
     );
 }
 
-/** A little panel that answers one question. The server says who may. */
-export function answerPanel(pause, ask, { api, keyFor, redraw, done }) {
+/** Creates the panel that answers a side question. The server checks the permission. */
+export function answerPanel(interrupt, ask, { api, keyFor, redraw, done }) {
     const id = `ask-${ask.askId}`;
     const schema = { type: "string", format: "textarea", title: texts.answerText, minLength: 1, maxLength: ANSWER_MAX };
     const fields = form(schema, { id, change: afterChange(redraw) });
@@ -62,9 +62,9 @@ export function answerPanel(pause, ask, { api, keyFor, redraw, done }) {
         fields,
         prefix: "answer",
         submit: texts.sendAnswer,
-        build: (answer) => ({ answer, interruptId: pause.interruptId }),
+        build: (answer) => ({ answer, interruptId: interrupt.interruptId }),
     };
-    const path = `${pausePath(pause.runId, pause.nodeId)}/asks/${encodeURIComponent(ask.askId)}`;
+    const path = `${interruptPath(interrupt.runId, interrupt.nodeId)}/asks/${encodeURIComponent(ask.askId)}`;
     const send = (body) => api.post(path, body, { idempotencyKey: keyFor({ path, body }) });
     return panel({ ways: [way], id, redraw, send, sent: done, over: done });
 }

@@ -1,9 +1,9 @@
-//! Asking for another version: of the whole, of one section or of some items, with words and tags.
+//! Change requests: for everything, for one section or for some items, with a text and tags.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { shortText } from "../show/characters.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { composite } from "./composite.js";
 import { isObject } from "./model.js";
 
@@ -12,10 +12,10 @@ const ITEMS_MAX = 60;
 const LABEL_CHARACTERS = 100;
 
 /** @returns {import("./panel.js").Way} */
-export function refineWay(pause, tools) {
+export function refineWay(interrupt, tools) {
     const state = { scope: "whole" };
     const make = (name, schema) => form(schema, { id: `${tools.id}-refine-${name}`, change: tools.change });
-    const { artifactData } = pause.data;
+    const { artifactData } = interrupt.data;
     const parts = [
         { name: "sectionPath", form: make("section", sectionSchema(artifactData)), isShown: () => state.scope === "section" },
         { name: "itemIds", form: make("items", itemsSchema(artifactData)), isShown: () => state.scope === "items" },
@@ -49,7 +49,7 @@ export function feedbackOf(scope, value) {
     return feedback;
 }
 
-/** Whoever has to make it better needs a word. The server takes a wish without one. */
+/** Requires a text or a tag, which the server does not require: the author of the next version needs one. */
 function saysNothing({ text, tags }) {
     return (text ?? "").trim() === "" && (tags ?? []).length === 0 ? { "/text": texts.feedbackNeeded } : {};
 }
@@ -78,7 +78,10 @@ function choice(state, tools) {
     return h("fieldset", { class: "field", key: "scope" }, h("legend", {}, texts.scope), Object.keys(texts.scopes).map(radio));
 }
 
-/** Sections that are there to choose from: headings of a text, members of an object. Else any path. */
+/**
+ * Returns the schema of the section: a choice of the headings of a text or the members of an object, otherwise a
+ * path.
+ */
 export function sectionSchema(value) {
     const names = typeof value === "string" ? headings(value) : isObject(value) ? Object.keys(value) : [];
     const known = [...new Set(names)].filter((name) => name !== "").slice(0, SECTIONS_MAX);
@@ -92,7 +95,7 @@ function headings(text) {
     return Array.from(text.matchAll(/^#{1,6}[ \t]+(.+?)[ \t]*#*$/gm), (found) => found[1].trim());
 }
 
-/** Items with ids that are there to choose from. Else any list of ids. */
+/** Returns the schema of the items: a choice of the items with ids, otherwise a list of ids. */
 export function itemsSchema(value) {
     const ids = itemIds(value).slice(0, ITEMS_MAX);
     const title = texts.items;

@@ -1,9 +1,9 @@
-//! What to tell somebody whose answer was not taken, and what to do next. From the error of the API, without elements.
+//! The messages for answers that the server refused. Uses the error of the API; creates no elements.
 
-import { isServersWord } from "../api.js";
+import { isServerMessage } from "../api.js";
 import { serverErrors } from "../form/errors.js";
 import { shortText } from "../show/characters.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 
 const MESSAGE_CHARACTERS = 500;
 const OVER = [
@@ -18,9 +18,10 @@ const OVER = [
 
 /**
  * @param {{status?: number, code?: string, message?: string, details?: Object}} error
- * @param {string} prefix what the form's value is called in the request
+ * @param {string} prefix the path of the form's value in the request
  * @returns {{words: string, detail?: string, errors?: Object<string, string>, isOver: boolean, mayRepeat: boolean}}
- *   `errors` belong beside fields; `isOver`: the state must be fetched again; `mayRepeat`: the same request once more is safe
+ *   `errors` are shown at their fields; `isOver`: the interrupt must be loaded again; `mayRepeat`: the request can be
+ *   repeated
  */
 export function refusal(error, prefix = "resumeValue") {
     const { status, code, message } = error;
@@ -34,13 +35,13 @@ export function refusal(error, prefix = "resumeValue") {
     const isOver = OVER.includes(code) || status === 404 || status === 410;
     const mayRepeat = status === 429 || status >= 500;
     const words = known ?? (mayRepeat ? texts.broke : texts.loadFailed);
-    return { words, detail: message ? saidBy(error) : undefined, isOver, mayRepeat };
+    return { words, detail: message ? problemText(error) : undefined, isOver, mayRepeat };
 }
 
-/** What a problem says, and that the server says it where that is so. */
-export function saidBy(problem) {
+/** Returns the message of a problem, marked as a message of the server if it comes from there. */
+export function problemText(problem) {
     const words = detailOf(problem.message);
-    return isServersWord(problem) ? texts.serverSays(words) : words;
+    return isServerMessage(problem) ? texts.serverSays(words) : words;
 }
 
 function detailOf(message) {

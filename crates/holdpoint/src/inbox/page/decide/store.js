@@ -1,4 +1,4 @@
-//! Fetches a pause, its run and what belongs to them, over the public API.
+//! Loads interrupts, runs and workflows from the public API.
 
 import { run as texts } from "../texts/run.js";
 import { fromRun } from "./model.js";
@@ -14,8 +14,8 @@ const PAGES_MAX = 50;
  * @typedef {import("../../api-types.js").RunSnapshot} RunSnapshot
  */
 
-/** Everything a run has asked, in that order. */
-export async function pausesOf(api, runId) {
+/** Loads all interrupts of a run, in their order. */
+export async function interruptsOf(api, runId) {
     const found = [];
     let cursor;
     for (let page = 0; page < PAGES_MAX; page += 1) {
@@ -31,7 +31,7 @@ export async function pausesOf(api, runId) {
 }
 
 /**
- * The run itself. A caller that may only answer does not get it.
+ * Loads the run; null if the caller may not read it or if it does not exist.
  * @returns {Promise<RunSnapshot | null>}
  */
 export async function runOf(api, runId) {
@@ -45,7 +45,7 @@ export async function runOf(api, runId) {
     }
 }
 
-/** What waits for the caller next, other than `interruptId`; null where nothing does. */
+/** Loads the next pending interrupt of the caller other than `interruptId`; null if there is none. */
 export async function nextOf(api, interruptId) {
     /** @type {PendingInterrupts} */
     const answer = await api.get("/v1/interrupts", { query: { assignee: "me", limit: 5 } });
@@ -53,10 +53,10 @@ export async function nextOf(api, interruptId) {
 }
 
 /**
- * The definition of a run's workflow, which its drawing is made of; or why there is none to draw.
+ * Loads the definition of a workflow for its drawing, or the reason why there is none.
  * @param {Object} api
  * @param {string} workflowId
- * @param {string[]} [scopes] of whoever is signed in
+ * @param {string[]} [scopes] of the caller
  * @returns {Promise<{workflow: import("../../api-types.js").WorkflowDefinition | null, why?: string}>}
  */
 export async function definitionOf(api, workflowId, scopes) {

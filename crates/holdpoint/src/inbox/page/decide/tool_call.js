@@ -1,14 +1,14 @@
-//! A call of a tool that somebody must allow, and what a tool itself wants to know before it goes on.
+//! Tool calls that need an approval, and tools that need input before they continue.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
 import { visible } from "../show/characters.js";
-import { pause as texts } from "../texts/pause.js";
+import { interrupt as texts } from "../texts/interrupt.js";
 import { approvalWays, changeReview, describedAs, rejectWay, textForm, filled } from "./approval.js";
 import { isObject, isSame, nameOf } from "./model.js";
 
-/** What is to be called, as agents and as providers write it. */
+/** Returns the tool call from the data of an agent or of a provider. */
 export function callOf({ data }) {
     const { toolCall, artifactData } = data;
     if (isObject(toolCall)) {
@@ -20,12 +20,12 @@ export function callOf({ data }) {
         : { name: shown.name ?? shown.tool, arguments: shown.arguments, member: "arguments" };
 }
 
-export function toolContent(pause) {
-    const { data } = pause;
-    const call = callOf(pause);
+export function toolContent(interrupt) {
+    const { data } = interrupt;
+    const call = callOf(interrupt);
     const isEmpty = call.arguments === undefined || isSame(call.arguments, {});
     return [
-        describedAs(wordsOf(pause)),
+        describedAs(descriptionOf(interrupt)),
         isUnsure(data) ? h("p", { class: "notice notice-warn" }, texts.outcomeUnknown) : null,
         h(
             "section",
@@ -46,8 +46,8 @@ export function toolContent(pause) {
     ];
 }
 
-/** What is said about the call; a question's own words are its headline already. */
-function wordsOf({ kind, data }) {
+/** Returns the description of the call. The message of a custom interrupt is its headline already. */
+function descriptionOf({ kind, data }) {
     return kind === "approval" ? (data.suspension?.message ?? data.description) : data.description;
 }
 
@@ -55,28 +55,28 @@ function isUnsure(data) {
     return data.suspension?.action === "tool:OutcomeUnknown";
 }
 
-/** @param {import("./model.js").Pause} pause */
-export function toolWays(pause, tools) {
-    const unsure = isUnsure(pause.data);
-    return approvalWays(pause, tools).map((way) => {
+/** @param {import("./model.js").Interrupt} interrupt */
+export function toolWays(interrupt, tools) {
+    const unsure = isUnsure(interrupt.data);
+    return approvalWays(interrupt, tools).map((way) => {
         if (way.id === "accept") {
-            return { ...way, label: unsure ? texts.callAgain : texts.allow };
+            return { ...way, label: unsure ? texts.callAgain : texts.acceptCall };
         }
         if (way.id === "reject") {
-            return rejectWay(pause, tools, { label: unsure ? texts.leaveIt : texts.deny });
+            return rejectWay(interrupt, tools, { label: unsure ? texts.doNotCallAgain : texts.rejectCall });
         }
-        return way.id === "edit-accept" ? (unsure ? resultWay(tools) : changeWay(pause, tools)) : way;
+        return way.id === "edit-accept" ? (unsure ? resultWay(tools) : changeWay(interrupt, tools)) : way;
     });
 }
 
-/** Other arguments than the agent wanted. */
-function changeWay(pause, tools) {
-    const call = callOf(pause);
+/** Creates the form that edits the arguments. */
+function changeWay(interrupt, tools) {
+    const call = callOf(interrupt);
     const before = call.arguments ?? {};
     const edited = (value) => (call.member === "input" ? { tool: call.name, input: value } : { arguments: value });
     return {
         id: "edit-accept",
-        label: texts.change,
+        label: texts.editCall,
         look: "plain",
         key: "e",
         fields: form(argumentsSchema(before), {
@@ -88,11 +88,14 @@ function changeWay(pause, tools) {
         prefix: `resumeValue.editedArtifactData.${call.member}`,
         build: (value) => ({ action: "edit-accept", editedArtifactData: edited(value) }),
         review: (value) => changeReview(before, value),
-        isEmptyHanded: (value) => isSame(before, value),
+        isUnchanged: (value) => isSame(before, value),
     };
 }
 
-/** Flat arguments have a field each; anything deeper is edited as JSON. The tool's own schema is not told to approvers. */
+/**
+ * Returns the schema of the arguments: one field each if they are flat, otherwise JSON. The page does not know the
+ * schema of the tool.
+ */
 export function argumentsSchema(value) {
     const names = isObject(value) ? Object.keys(value) : [];
     const types = names.map((name) => typeof value[name]);
@@ -106,7 +109,7 @@ export function argumentsSchema(value) {
 function resultWay(tools) {
     return {
         id: "edit-accept",
-        label: texts.tellResult,
+        label: texts.enterResult,
         look: "plain",
         key: "e",
         fields: form({}, { id: `${tools.id}-result`, change: tools.change, names: { "": texts.result } }),
@@ -115,16 +118,16 @@ function resultWay(tools) {
     };
 }
 
-/** A tool that wants to know something: go on with an answer, or cancel its call. */
-export function toolQuestionWays(pause, tools) {
-    const { suspension, resumeMode } = pause.data;
+/** Creates the answers to a tool that needs input: continue with a result, or cancel the call. */
+export function toolQuestionWays(interrupt, tools) {
+    const { suspension, resumeMode } = interrupt.data;
     const schema = suspension?.response_schema ?? suspension?.responseSchema;
     const wantsAnswer =
         isObject(schema) || resumeMode === "use_decision_as_tool_result" || resumeMode === "pass_decision_to_tool";
     const options = { id: `${tools.id}-resume`, change: tools.change, names: { "": texts.value } };
     const resume = {
         id: "resume",
-        label: texts.goOn,
+        label: texts.continueCall,
         look: "accept",
         key: "a",
         isOpen: wantsAnswer,
@@ -132,7 +135,7 @@ export function toolQuestionWays(pause, tools) {
         prefix: "resumeValue.result",
         build: (value) => (wantsAnswer ? { action: "resume", result: value } : { action: "resume" }),
     };
-    const reason = { reason: { title: texts.why, description: texts.whyHint, type: "string", format: "textarea" } };
+    const reason = { reason: { title: texts.reason, description: texts.reasonHint, type: "string", format: "textarea" } };
     const fields = textForm(reason, [], tools, "cancel");
     const cancel = {
         id: "cancel",

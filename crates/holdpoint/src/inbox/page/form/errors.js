@@ -1,4 +1,4 @@
-//! What is wrong with an answer: the list above a form, the line below a field, and what the server says of it.
+//! Validation errors: the summary above a form, the line below a field, and the errors of the server.
 
 import { h } from "../dom.js";
 import { form as texts } from "../texts/form.js";
@@ -8,7 +8,7 @@ import { labelOf } from "./labels.js";
 
 const MESSAGE_CHARACTERS = 500;
 
-/** The line below a field. The field names its id in `aria-describedby`. */
+/** Describes the error line below a field. The field refers to its id with `aria-describedby`. */
 export function errorLine(id, message) {
     if (message === undefined) {
         return null;
@@ -16,7 +16,10 @@ export function errorLine(id, message) {
     return h("p", { class: "field-error", id: `${id}-error` }, visible(shortText(message, MESSAGE_CHARACTERS)));
 }
 
-/** All errors above the form; each leads to its field. New errors take the focus, so that nobody misses them. */
+/**
+ * Describes the summary of all errors, with a button to each field. New errors take the focus, so that they are
+ * noticed.
+ */
 export function summary(errors, idOf, state) {
     const pointers = Object.keys(errors);
     if (pointers.length === 0) {
@@ -34,8 +37,8 @@ export function summary(errors, idOf, state) {
 }
 
 /**
- * Errors by JSON pointer from an answer of the API, `{message, details: {field}}`. `prefix` is what the form's value is
- * called in the request: `resumeValue`, or `resumeValue.answers.colour` for one question.
+ * Returns the errors by JSON pointer from an error response of the API, `{message, details: {field}}`. `prefix` is the
+ * path of the form's value in the request: `resumeValue`, or `resumeValue.answers.colour` for one question.
  * @returns {Object<string, string>}
  */
 export function serverErrors(body, prefix = "resumeValue") {
@@ -48,7 +51,7 @@ export function serverErrors(body, prefix = "resumeValue") {
     return missing ? { [`${pointer}/${escaped(missing[1])}`]: texts.needed } : { [pointer]: words };
 }
 
-/** `.answers.colour/0` and `.items[2].id` as JSON pointers. */
+/** Converts `.answers.colour/0` and `.items[2].id` to JSON pointers. */
 function pointerOf(field) {
     const at = field.indexOf("/");
     const dotted = at < 0 ? field : field.slice(0, at);

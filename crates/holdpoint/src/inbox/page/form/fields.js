@@ -1,4 +1,4 @@
-//! The fields of a form as descriptions: labels, groups with legends, errors beside what they are about.
+//! Describes the fields of a form: labels, groups with legends, and errors at their fields.
 
 import { h } from "../dom.js";
 import { visible } from "../show/characters.js";
@@ -58,7 +58,10 @@ function textField(view) {
     return labelled(view, h("textarea", { ...rest, rows: schema.format === "markdown" ? 10 : 4 }));
 }
 
-/** Decided by what the field began with: it must not become another one while somebody types. */
+/**
+ * Returns the type of a text field. Depends on the initial value only: the type must not change while the user
+ * types.
+ */
 function textType({ plan: { schema }, initial }) {
     const text = typeof initial === "string" ? initial : "";
     const { format } = schema;
@@ -88,7 +91,7 @@ function localTime(raw) {
     return `${date}T${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
 }
 
-// Not `type=number`: that changes with the wheel of the mouse, and keeps silent about what it does not understand.
+// Not `type=number`: the mouse wheel changes it, and it does not report invalid input.
 function numberField(view) {
     const { field } = view;
     const inputmode = field.plan.isInteger && field.plan.schema.minimum >= 0 ? "numeric" : "text";
@@ -144,7 +147,7 @@ function choicesField(view) {
     return group(view, boxes, { "aria-describedby": describedBy(view)["aria-describedby"] });
 }
 
-/** The first option stands for the whole group when something leads to it. */
+/** Returns the id of an option. The first option has the id of the group, so that links to the group focus it. */
 function optionId({ id, state }, position) {
     return position === 0 ? { id, autofocus: state.focus === id } : { id: `${id}-option-${position}` };
 }
@@ -176,7 +179,7 @@ function listField(view) {
     return group(view, content, { id: view.id, tabindex: -1, "aria-describedby": describedBy(view)["aria-describedby"] });
 }
 
-/** An optional part that is not there, and the button that makes it be. */
+/** Describes an absent optional part, with a button that adds it. */
 function missing(view) {
     const { field, id, label, state } = view;
     const add = () => {
@@ -184,8 +187,8 @@ function missing(view) {
         state.focus = id;
         state.change({ isShape: true });
     };
-    const told = { "aria-describedby": describedBy(view)["aria-describedby"] };
-    const button = { id, type: "button", class: "add", autofocus: state.focus === id, ...told, on: { click: add } };
+    const described = { "aria-describedby": describedBy(view)["aria-describedby"] };
+    const button = { id, type: "button", class: "add", autofocus: state.focus === id, ...described, on: { click: add } };
     return h(
         "div",
         { class: "field field-missing", key: id },
@@ -253,7 +256,7 @@ function control(view) {
     return { ...describedBy(view), id: view.id, autofocus: view.state.focus === view.id };
 }
 
-/** What a reader of the screen hears with the field. */
+/** Returns the ARIA attributes that connect a field to its description and error. */
 function describedBy(view) {
     const { id, error, field } = view;
     const { description, hints } = aboutParts(view);

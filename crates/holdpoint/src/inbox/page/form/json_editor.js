@@ -1,4 +1,4 @@
-//! A field for JSON: a text area that says line and column of what is not JSON.
+//! A text area for JSON that reports the line and column of syntax errors.
 
 import { h } from "../dom.js";
 import { parseJson, syntaxMessage } from "./json_text.js";
@@ -10,10 +10,10 @@ const ROWS_MAX = 24;
  * @param {Object} options
  * @param {string} options.id
  * @param {string} options.value
- * @param {boolean} options.isTouched what nobody has touched is not judged
- * @param {Object} [options.describedBy] attributes that tie it to its description and error
+ * @param {boolean} options.isTouched an untouched value is not checked
+ * @param {Object} [options.describedBy] ARIA attributes of its description and error
  * @param {(raw: string) => void} options.change
- * @param {() => void} [options.leave] called when somebody has finished with it
+ * @param {() => void} [options.leave] called when the user leaves the field after a change
  * @returns {import("../dom.js").Description[]}
  */
 export function jsonEditor({ id, value, isTouched, describedBy = {}, change, leave = () => {} }) {

@@ -1,4 +1,5 @@
-//! Reading JSON that people write: where exactly it stops being JSON, and what would be lost without a word.
+//! Parses JSON that users enter. Reports the position of errors, and rejects duplicate members and numbers that
+//! JavaScript would change silently.
 
 import { form as texts } from "../texts/form.js";
 import { shortText } from "../show/characters.js";
@@ -10,7 +11,7 @@ const WORD = /true|false|null/y;
 
 /**
  * @param {string} text
- * @returns {{value: unknown} | {error: {message: string, line: number, column: number}}} line and column begin at 1
+ * @returns {{value: unknown} | {error: {message: string, line: number, column: number}}} line and column start at 1
  */
 export function parseJson(text) {
     const reader = { text, at: 0 };
@@ -22,19 +23,19 @@ export function parseJson(text) {
         }
         return { value: JSON.parse(text) };
     } catch (error) {
-        if (!(error instanceof Stop)) {
+        if (!(error instanceof JsonSyntaxError)) {
             throw error;
         }
         return { error: { message: error.message, ...position(text, error.at) } };
     }
 }
 
-/** The error as one sentence. */
+/** Returns the error with its position. */
 export function syntaxMessage({ message, line, column }) {
     return texts.syntax(message, line, column);
 }
 
-class Stop extends Error {
+class JsonSyntaxError extends Error {
     constructor(message, at) {
         super(message);
         this.at = at;
@@ -42,7 +43,7 @@ class Stop extends Error {
 }
 
 function stop(reader, message, at = reader.at) {
-    throw new Stop(at >= reader.text.length ? texts.syntaxEnd : message, at);
+    throw new JsonSyntaxError(at >= reader.text.length ? texts.syntaxEnd : message, at);
 }
 
 function position(text, at) {
@@ -135,7 +136,7 @@ function isClosed(reader, bracket) {
 function scanString(reader) {
     const found = take(reader, STRING);
     if (found === null) {
-        throw new Stop(texts.syntaxString, reader.at);
+        throw new JsonSyntaxError(texts.syntaxString, reader.at);
     }
     return found;
 }
@@ -145,12 +146,12 @@ function scanNumber(reader) {
     const found = take(reader, NUMBER);
     const next = reader.text[reader.at] ?? "";
     if (found === null || /[\w.+-]/.test(next)) {
-        throw new Stop(texts.syntaxNumber, start);
+        throw new JsonSyntaxError(texts.syntaxNumber, start);
     }
     const value = Number(found);
     const isInteger = /^-?\d+$/.test(found);
     if (!Number.isFinite(value) || (isInteger && !Number.isSafeInteger(value))) {
-        throw new Stop(texts.syntaxRounded, start);
+        throw new JsonSyntaxError(texts.syntaxRounded, start);
     }
 }
 

@@ -1,11 +1,11 @@
-//! What a field is called, what is said about it, and which limits are told before anybody breaks them.
+//! Labels and hints of fields.
 
 import { form as texts } from "../texts/form.js";
 import { shortText } from "../show/characters.js";
 
 const LABEL_CHARACTERS = 300;
 
-/** The label of a field: given by the caller, the title of its schema, or its name made readable. */
+/** Returns the label of a field: from the caller, the title of its schema, or its readable name. */
 export function labelOf(state, field, pointer) {
     const given = Object.hasOwn(state.names, pointer) ? state.names[pointer] : field.plan.schema.title;
     if (typeof given === "string" && given.trim() !== "") {
@@ -18,7 +18,7 @@ export function labelOf(state, field, pointer) {
     return position ? texts.item(Number(position[1]) + 1) : texts.answer;
 }
 
-/** `customer_email` and `customerEmail` as “Customer email”. Other names as they are. */
+/** Converts `customer_email` and `customerEmail` to “Customer email”. Other names do not change. */
 export function readable(name) {
     if (!/^[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*$/.test(name) || name.length > 60) {
         return name.trim() === "" ? JSON.stringify(name) : shortText(name, LABEL_CHARACTERS);
@@ -27,7 +27,7 @@ export function readable(name) {
     return spaced[0].toUpperCase() + spaced.slice(1);
 }
 
-/** What is said about a field besides its label, one sentence each. */
+/** Returns the hints of a field: its limits, its format and an example. */
 export function hintsOf(plan) {
     const { schema, kind } = plan;
     const hints = [];

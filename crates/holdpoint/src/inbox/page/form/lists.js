@@ -1,4 +1,4 @@
-//! Lists in a form: items that are added, taken away and moved, without losing the place of whoever does it.
+//! Lists in a form: items can be added, removed and moved. The focus stays at the changed position.
 
 import { h } from "../dom.js";
 import { form as texts } from "../texts/form.js";
@@ -28,7 +28,7 @@ export function drawList(view, drawField) {
     ];
 }
 
-// Not `disabled` but said to be: a button that is switched off while it has the focus loses it.
+// `aria-disabled` instead of `disabled`: a button that is disabled while it has the focus loses it.
 function buttons(view, position) {
     const { field, state, id } = view;
     const name = texts.item(position + 1);
@@ -42,7 +42,7 @@ function buttons(view, position) {
     };
     const remove = () => {
         removeItem(field, position);
-        // Where the button was there is another one now, or only the one to add.
+        // The focus moves to the remove button at the same position, or to the add button.
         const next = field.items[Math.min(position, last - 1)];
         state.focus = next ? `${id}-remove-${next.id}` : `${id}-add`;
         state.change({ isShape: true });

@@ -1,4 +1,4 @@
-//! From a JSON Schema to the kind of field that asks for it. What a form cannot ask in full is left to JSON.
+//! Chooses the kind of field for a JSON Schema. Schemas that a form cannot represent get a JSON field.
 
 import { form as texts } from "../texts/form.js";
 import { shortText } from "../show/characters.js";
@@ -8,7 +8,7 @@ const REFERENCES_MAX = 20;
 const CHOICES_MAX = 300;
 const MEMBERS_MAX = 100;
 const LABEL_CHARACTERS = 200;
-/** These can bring in fields of their own, so that a form without them would not be the whole question. */
+/** Keywords that can add members, so that a form without them would be incomplete. */
 const BEYOND_FORMS = ["if", "then", "else", "patternProperties", "dependentSchemas", "prefixItems", "$dynamicRef", "anyOf", "oneOf", "allOf"];
 
 /**
@@ -16,7 +16,7 @@ const BEYOND_FORMS = ["if", "then", "else", "patternProperties", "dependentSchem
  *   choices?: {value: unknown, label: string}[], members?: {name: string, schema: unknown, isRequired: boolean}[]}} Plan
  *
  * @param {unknown} schema
- * @param {unknown} root where references lead
+ * @param {unknown} root the schema that references refer to
  * @returns {Plan}
  */
 export function planOf(schema, root) {
@@ -29,13 +29,13 @@ export function planOf(schema, root) {
     return withNullChoice({ kind: "json", ...found, schema: merged, isNullable });
 }
 
-/** Whether the value is one that a field of this kind can show and give back as it is. */
+/** Returns whether a field of this kind can show the value and return it unchanged. */
 export function fits(plan, value) {
     const kinds = {
         text: () => typeof value === "string",
         number: () => typeof value === "number",
         choice: () => choiceOf(plan, value) >= 0,
-        choices: () => Array.isArray(value) && value.every((item) => choiceOf(plan, item) >= 0) && !hasTwins(value),
+        choices: () => Array.isArray(value) && value.every((item) => choiceOf(plan, item) >= 0) && !hasDuplicates(value),
         object: () => isObject(value),
         list: () => Array.isArray(value),
         json: () => true,
@@ -48,7 +48,7 @@ export function choiceOf(plan, value) {
     return plan.choices.findIndex((choice) => canonical(choice.value) === wanted);
 }
 
-export function hasTwins(values) {
+export function hasDuplicates(values) {
     return new Set(values.map(canonical)).size < values.length;
 }
 
@@ -56,7 +56,7 @@ export function isObject(value) {
     return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** Follows local references; what stands beside one counts too. Null where a reference leads nowhere. */
+/** Resolves local references and merges the keywords next to them. Returns null for a broken reference. */
 function resolve(schema, root) {
     let found = schema;
     let beside = {};
@@ -73,12 +73,12 @@ function resolve(schema, root) {
         if ($ref === undefined) {
             delete beside.allOf;
         }
-        found = $ref === undefined ? single : pointed(root, $ref);
+        found = $ref === undefined ? single : resolvePointer(root, $ref);
     }
     return null;
 }
 
-function pointed(root, reference) {
+function resolvePointer(root, reference) {
     if (reference !== "#" && !reference.startsWith("#/")) {
         return null;
     }
@@ -101,7 +101,7 @@ function decoded(part) {
     }
 }
 
-/** `type: [T, "null"]` and `anyOf: [T, null]` are T that may be null. */
+/** Converts `type: [T, "null"]` and `anyOf: [T, null]` to a nullable T. */
 function withoutNull(schema, root) {
     const { type } = schema;
     if (Array.isArray(type) && type.length === 2 && type.includes("null")) {
@@ -137,7 +137,7 @@ function constants(schema) {
     return Array.isArray(schema.enum) ? schema.enum.map((value) => ({ value })) : null;
 }
 
-/** `oneOf` or `anyOf` where every way is a constant, perhaps with a title. */
+/** Returns the values of `oneOf` or `anyOf` if every alternative is a constant, with or without a title. */
 function titled(schema, root) {
     const ways = schema.oneOf ?? schema.anyOf;
     if (!Array.isArray(ways)) {
@@ -151,7 +151,7 @@ function titled(schema, root) {
     return values.every(Boolean) ? values : null;
 }
 
-/** Labels as people read them; where two would read the same, as JSON. */
+/** Adds labels to values. Values with the same label are shown as JSON. */
 function labelled(values) {
     const plain = values.map(({ value, title }) => (typeof title === "string" && title !== "" ? title : plainLabel(value)));
     return values.map(({ value, description }, index) => {
@@ -196,7 +196,7 @@ function objectPlan(schema) {
     const properties = isObject(schema.properties) ? schema.properties : {};
     const required = Array.isArray(schema.required) ? schema.required : [];
     const names = Object.keys(properties);
-    // A member that must be there and is not described can only be given as JSON.
+    // A required member without a schema can only be entered as JSON.
     const isWhole = required.every((name) => Object.hasOwn(properties, name));
     if (!isWhole || names.length === 0 || names.length > MEMBERS_MAX) {
         return null;

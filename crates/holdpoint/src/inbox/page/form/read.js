@@ -1,17 +1,17 @@
-//! What a form says: the value, and what is wrong with it by JSON pointer. A help only: the server judges.
+//! Reads the value of a form and its errors by JSON pointer. The server validates the value again.
 
 import { form as texts } from "../texts/form.js";
 import { parseJson, syntaxMessage } from "./json_text.js";
-import { judgeList, judgeNumber, judgeText } from "./judge.js";
+import { validateList, validateNumber, validateText } from "./validate.js";
 import { isObject } from "./plan.js";
 import { escaped } from "./state.js";
 
-/** Stands for a member that is not there. */
+/** Marks an absent member. */
 const ABSENT = Symbol("absent");
 
 /**
  * @param {import("./state.js").Field} root
- * @returns {{value: unknown, errors: Object<string, string>}} `value` undefined when there is none
+ * @returns {{value: unknown, errors: Object<string, string>}} `value` is undefined if there is none
  */
 export function readField(root) {
     const errors = {};
@@ -46,11 +46,11 @@ function readText(field, pointer, errors) {
     if (typeof value !== "string") {
         return value === undefined ? ABSENT : value;
     }
-    note(errors, pointer, judgeText(plan.schema, value));
+    note(errors, pointer, validateText(plan.schema, value));
     return value;
 }
 
-/** What is typed into a field for an instant is in the reader's zone; what is sent says which instant it is. */
+/** Converts a time in the time zone of the user to an instant. */
 function textValue(plan, raw) {
     const isLocal = plan.schema.format === "date-time" && /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(raw);
     const time = isLocal ? new Date(raw) : null;
@@ -71,11 +71,13 @@ function readNumber(field, pointer, errors) {
     if (typeof value !== "number") {
         return value === undefined ? ABSENT : value;
     }
-    note(errors, pointer, judgeNumber(plan, value));
+    note(errors, pointer, validateNumber(plan, value));
     return value;
 }
 
-/** Nothing in a field that may be null is null, unless there never was anything. */
+/**
+ * Returns the value of an emptied field: null if the schema allows it, unless the member was absent and is optional.
+ */
 function empty(field) {
     const wasAbsent = field.initial === undefined && !field.isRequired;
     return field.plan.isNullable && !wasAbsent ? null : ABSENT;
@@ -92,7 +94,7 @@ function readChoices(field, pointer, errors) {
     if (!Array.isArray(value)) {
         return value === undefined ? ABSENT : value;
     }
-    note(errors, pointer, judgeList(plan.schema, value));
+    note(errors, pointer, validateList(plan.schema, value));
     return value;
 }
 
@@ -123,7 +125,10 @@ function readExtra(field, pointer, errors) {
     return isObject(value) ? value : {};
 }
 
-/** Members stand where they stood before; new ones follow. `fromEntries`, because a member may be called `__proto__`. */
+/**
+ * Keeps the order of the initial members; new ones follow. Uses `fromEntries`, because a member may be named
+ * `__proto__`.
+ */
 function inOrder(found, initial) {
     const before = isObject(initial) ? Object.keys(initial).filter((name) => found.has(name)) : [];
     const names = new Set([...before, ...found.keys()]);
@@ -136,7 +141,7 @@ function readList(field, pointer, errors) {
     }
     const values = field.items.map((item, index) => read(item, `${pointer}/${index}`, errors));
     const value = values.map((item) => (item === ABSENT ? null : item));
-    note(errors, pointer, judgeList(field.plan.schema, value));
+    note(errors, pointer, validateList(field.plan.schema, value));
     return value;
 }
 
@@ -158,7 +163,7 @@ function readJson(field, pointer, errors) {
     return error ? ABSENT : value;
 }
 
-/** The first error of a place is the one that is said. */
+/** Records an error. Only the first error of a pointer is kept. */
 function note(errors, pointer, message) {
     if (message && errors[pointer] === undefined) {
         errors[pointer] = message;

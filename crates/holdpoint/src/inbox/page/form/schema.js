@@ -1,4 +1,4 @@
-//! A form from a JSON Schema: what to ask, in which fields, and what was answered.
+//! Creates a form from a JSON Schema.
 
 import { h } from "../dom.js";
 import { summary } from "./errors.js";
@@ -7,19 +7,19 @@ import { readField } from "./read.js";
 import { fieldsOf, makeField } from "./state.js";
 
 /**
- * @param {unknown} schema a JSON Schema (2020-12); what a form cannot ask is asked as JSON
+ * @param {unknown} schema a JSON Schema (2020-12); unsupported parts get a JSON field
  * @param {Object} [options]
- * @param {unknown} [options.value] what is there already; undefined: begin with the defaults of the schema
- * @param {Object<string, string>} [options.names] labels by JSON pointer, before the titles of the schema
- * @param {string} [options.id] begins the ids of elements; differs among the forms of a page
- * @param {(change: {isShape: boolean}) => void} [options.change] called after every change. With `isShape` fields have come
- *   or gone, or an error of JSON is to be shown: describe the form again.
+ * @param {unknown} [options.value] the initial value; undefined: the defaults of the schema
+ * @param {Object<string, string>} [options.names] labels by JSON pointer; they override the titles of the schema
+ * @param {string} [options.id] prefix of the element ids; unique on a page
+ * @param {(change: {isShape: boolean}) => void} [options.change] called after every change. With `isShape` the form must be
+ *   described again: fields were added or removed, or a JSON error has to be shown.
  * @returns {{describe: (view?: {errors?: Object<string, string>}) => import("../dom.js").Description,
  *   read: () => {value: unknown, errors: Object<string, string>}, isTouched: () => boolean,
  *   idOf: (pointer: string) => string | null}}
  */
 export function form(schema, { value, names = {}, id = "form", change = () => {} } = {}) {
-    const state = { root: schema, count: 0, names, id, change, focus: null, told: "{}" };
+    const state = { root: schema, count: 0, names, id, change, focus: null, lastErrors: "{}" };
     state.field = makeField(state, schema, { value, isRequired: true, useDefaults: true });
     return {
         describe: ({ errors = {} } = {}) => describe(state, errors),
@@ -31,13 +31,13 @@ export function form(schema, { value, names = {}, id = "form", change = () => {}
 
 function describe(state, errors) {
     const placed = placeErrors(state.field, errors);
-    // Where there is one field its own line says it all, and new errors lead there.
+    // A form with one field has no summary: its error line is enough, and new errors focus the field.
     const isOne = !["object", "list"].includes(state.field.plan.kind);
-    const told = JSON.stringify(placed);
-    if (isOne && told !== "{}" && told !== state.told) {
+    const errorsKey = JSON.stringify(placed);
+    if (isOne && errorsKey !== "{}" && errorsKey !== state.lastErrors) {
         state.focus = elementId(state, "");
     }
-    state.told = told;
+    state.lastErrors = errorsKey;
     const description = h(
         "div",
         { class: "form untrusted", key: state.id },
@@ -48,7 +48,7 @@ function describe(state, errors) {
     return description;
 }
 
-/** An error of a place that has no field is said at the nearest one around it. */
+/** Moves errors of pointers without a field to the nearest enclosing field. */
 function placeErrors(root, errors) {
     const known = new Set(Array.from(fieldsOf(root), ({ pointer }) => pointer));
     const placed = {};

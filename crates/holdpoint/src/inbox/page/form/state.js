@@ -1,5 +1,5 @@
-//! What a form knows while somebody fills it in: a tree of fields beside the schema. Each field keeps the value it began
-//! with, so that whoever changes nothing gives back exactly that.
+//! The state of a form: a tree of fields next to the schema. Each field keeps its initial value, so that an unchanged
+//! form returns exactly that value.
 
 import { choiceOf, fits, isObject, planOf } from "./plan.js";
 
@@ -13,7 +13,7 @@ const ITEMS_MAX = 100;
  *
  * @param {{root: unknown, count: number}} form
  * @param {unknown} schema
- * @param {{value?: unknown, isRequired: boolean, useDefaults: boolean, level?: number}} options `value` undefined: there is none
+ * @param {{value?: unknown, isRequired: boolean, useDefaults: boolean, level?: number}} options `value` is undefined if there is none
  * @returns {Field}
  */
 export function makeField(form, schema, { value, isRequired, useDefaults, level = 0 }) {
@@ -36,7 +36,7 @@ export function makeField(form, schema, { value, isRequired, useDefaults, level 
     return filled(form, field);
 }
 
-/** Makes an optional object or list be there, with its defaults, as if it had always been. */
+/** Adds an absent object or list with its defaults. */
 export function addPart(form, field) {
     const { plan } = field;
     const fallback = plan.kind === "object" ? {} : [];
@@ -47,7 +47,7 @@ export function addPart(form, field) {
     fillParts(form, field, value ?? fallback, { useDefaults: value === undefined });
 }
 
-/** Takes it away again: null where the schema allows it, else absent. */
+/** Removes an object or a list: it becomes null if the schema allows it, otherwise absent. */
 export function removePart(field) {
     field.isPresent = false;
     field.isTouched = true;
@@ -74,7 +74,7 @@ export function moveItem(field, from, to) {
     field.isTouched = true;
 }
 
-/** All fields below and the field itself, with their JSON pointers. */
+/** Yields the field and all fields below it, with their JSON pointers. */
 export function* fieldsOf(field, pointer = "") {
     yield { field, pointer };
     for (const member of field.members) {

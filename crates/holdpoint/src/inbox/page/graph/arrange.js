@@ -1,13 +1,13 @@
-//! The order of what stands in a row, and how far from the left: near what it is connected with, without overlaps.
+//! Orders the nodes of each row and computes their horizontal positions: close to their neighbours, without overlaps.
 
 const GAP = 28;
 const ORDER_ROUNDS = 6;
 const PLACE_ROUNDS = 4;
 
 /**
- * @param {{id: unknown, width: number}[][]} rows from top to bottom; put into a better order
- * @param {{from: unknown, to: unknown}[]} links from a row to the next
- * @returns {Map<unknown, number>} the horizontal centre of each
+ * @param {{id: unknown, width: number}[][]} rows from top to bottom; reordered in place
+ * @param {{from: unknown, to: unknown}[]} links each from one row to the next
+ * @returns {Map<unknown, number>} the horizontal centre by id
  */
 export function arrange(rows, links) {
     const above = neighbours(links, "to", "from");
@@ -34,7 +34,10 @@ function neighbours(links, end, other) {
     return found;
 }
 
-/** Sorts a row by the mean place of its neighbours. What has none stays where it is; the sort is stable. */
+/**
+ * Sorts a row by the mean position of the neighbours. Nodes without neighbours keep their position; the sort is
+ * stable.
+ */
 function reorder(row, near, place) {
     const wanted = new Map(row.map(({ id }, index) => [id, mean(near.get(id), place) ?? index]));
     row.sort((a, b) => wanted.get(a.id) - wanted.get(b.id));
@@ -63,7 +66,7 @@ function centers(rows, above, below) {
     return found;
 }
 
-/** As near to the wanted centres as the widths allow: halfway between pushing everything right and everything left. */
+/** Places a row close to the wanted centres: the mean of resolving all overlaps to the right and to the left. */
 function spread(row, wanted, found) {
     const distance = (index) => (row[index - 1].width + row[index].width) / 2 + GAP;
     const right = [...wanted];

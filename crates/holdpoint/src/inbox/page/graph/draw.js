@@ -1,4 +1,4 @@
-//! A workflow as a drawing, and the same as a list for whoever does not see it. Names are somebody else's: text.
+//! Draws a workflow, and lists its steps for readers who cannot see the drawing. Names are untrusted text.
 
 import { folded, h } from "../dom.js";
 import { shortText } from "../show/characters.js";
@@ -14,8 +14,8 @@ const CORNER = 8;
 /**
  * @param {Object} workflow a definition: `name`, `nodes`, `edges`
  * @param {Object<string, {status?: string} | string>} [states] the `nodeStates` of a run
- * @param {string | null} [current] the node where the run is
- * @param {{id?: string, select?: (nodeId: string) => void}} [options] `id` differs among drawings of a page
+ * @param {string | null} [current] the current node of the run
+ * @param {{id?: string, select?: (nodeId: string) => void}} [options] `id` is unique on a page
  */
 export function draw(workflow, states = {}, current = null, { id = "graph", select } = {}) {
     const plan = layout(workflow);
@@ -47,7 +47,7 @@ export function draw(workflow, states = {}, current = null, { id = "graph", sele
     );
 }
 
-/** What is said about each node: `{name, type, status, sign, isCurrent, ways}`, `ways` with the words of its edges. */
+/** Returns the facts of each node by id; `labels` are the labels of its outgoing edges. */
 function factsOf(workflow, states, current) {
     const facts = new Map();
     for (const node of workflow.nodes) {
@@ -67,7 +67,7 @@ function factsOf(workflow, states, current) {
     return facts;
 }
 
-/** One of the statuses we know, so that it can be part of a class. */
+/** Returns a known status, which is safe as part of a CSS class. */
 function statusOf(states, id) {
     const state = Object.hasOwn(states, id) ? states[id] : undefined;
     const status = typeof state === "string" ? state : state?.status;
@@ -93,7 +93,7 @@ function summary(plan, facts, current) {
 
 function drawNode({ id, x, y }, fact, select) {
     const { name, type, status, isCurrent, isDisabled } = fact;
-    const words = said(fact);
+    const words = statusText(fact);
     const shown = `${texts.signs[status]} ${texts.statuses[status]}`;
     const names = ["node", `node-${status}`, isCurrent && "node-current", isDisabled && "node-disabled", select && "node-selectable"];
     const on = select ? { click: () => select(id) } : {};
@@ -108,12 +108,12 @@ function drawNode({ id, x, y }, fact, select) {
     );
 }
 
-/** Around the current node, below the edges: it must not cover where they end. */
+/** Describes the halo of the current node. It is drawn below the edges, so that it does not cover their ends. */
 function drawHalo({ x, y }) {
     return h("rect", { class: "node-halo", x: x - 5, y: y - 5, width: NODE_WIDTH + 10, height: NODE_HEIGHT + 10, rx: 13 });
 }
 
-function said({ status, isCurrent, isDisabled }) {
+function statusText({ status, isCurrent, isDisabled }) {
     return [texts.statuses[status], isDisabled && texts.disabled, isCurrent && texts.here].filter(Boolean).join(", ");
 }
 
@@ -133,7 +133,7 @@ function drawEdge(edge, facts) {
     );
 }
 
-/** Down, in curves that begin and end upright. */
+/** Returns a downward path of curves that start and end vertically. */
 function path(points) {
     const [first, ...others] = points;
     let before = first;
@@ -146,7 +146,7 @@ function path(points) {
     return parts.join(" ");
 }
 
-/** Straight, with round corners. */
+/** Returns a path of straight lines with round corners. */
 function backPath(points) {
     const parts = [`M ${points[0].x} ${points[0].y}`];
     for (let index = 1; index < points.length - 1; index += 1) {
@@ -157,7 +157,7 @@ function backPath(points) {
     return `${parts.join(" ")} L ${points.at(-1).x} ${points.at(-1).y}`;
 }
 
-/** A point a little away from a corner, at most halfway to the next. */
+/** Returns a point near a corner in the direction of another point, at most halfway. */
 function towards(corner, other) {
     const length = Math.hypot(other.x - corner.x, other.y - corner.y);
     const share = length === 0 ? 0 : Math.min(CORNER, length / 2) / length;
@@ -181,7 +181,7 @@ function labelPoint(points, isBack) {
     return { x: (points[0].x + points[1].x) / 2, y: (points[0].y + points[1].y) / 2 + 4 };
 }
 
-/** The same for whoever does not see the drawing: each step, how it stands, and where it leads. */
+/** Describes the steps as a list, with their status and the next steps. */
 function asList(plan, facts, select) {
     const byLayer = [...plan.nodes].sort((a, b) => a.layer - b.layer || a.x - b.x);
     const items = byLayer.map(({ id }) => {
@@ -194,7 +194,7 @@ function asList(plan, facts, select) {
             "li",
             { class: `step-${fact.status}`, "aria-current": fact.isCurrent ? "step" : undefined },
             name,
-            `: ${said(fact)}`,
+            `: ${statusText(fact)}`,
             lead(out.filter(({ isBack }) => !isBack), texts.then),
             lead(out.filter(({ isBack }) => isBack), texts.back),
             out.length === 0 && h("p", {}, texts.end),

@@ -1,5 +1,5 @@
-//! Where the nodes of a workflow stand: in layers from top to bottom, by the longest way that leads to them. Ways back do
-//! not count for that and are marked.
+//! Positions the nodes of a workflow in layers from top to bottom, by the longest path to each. Back edges are marked
+//! and do not affect the layers.
 
 import { arrange } from "./arrange.js";
 
@@ -9,7 +9,7 @@ const LAYER_GAP = 52;
 const MARGIN = 20;
 const BACK_GAP = 14;
 const BACK_LANES_MAX = 12;
-/** Above this many places that long edges pass, they are drawn straight. */
+/** The number of waypoints of long edges. Further long edges are drawn straight. */
 const PASSES_MAX = 3_000;
 
 /**
@@ -24,7 +24,7 @@ export function layout(workflow) {
     const edges = (workflow?.edges ?? [])
         .filter(({ sourceNodeId, targetNodeId }) => known.has(sourceNodeId) && known.has(targetNodeId))
         .map(({ id, sourceNodeId, targetNodeId }) => ({ id, from: sourceNodeId, to: targetNodeId, isBack: false }));
-    markWaysBack(ids, edges);
+    markBackEdges(ids, edges);
     const layerOf = layers(ids, edges);
     const { rows, links } = withPasses(ids, edges, layerOf);
     const centers = arrange(rows, links);
@@ -35,8 +35,11 @@ function unique(ids) {
     return Array.from(new Set(ids));
 }
 
-/** An edge to a node that is still being looked at leads back. Without recursion: a workflow may be a thousand nodes long. */
-function markWaysBack(ids, edges) {
+/**
+ * Marks the edges to nodes that a depth-first search has not finished. Not recursive: a path can have a thousand
+ * nodes.
+ */
+function markBackEdges(ids, edges) {
     const out = grouped(edges, "from");
     const hasIncoming = new Set(edges.filter(({ from, to }) => from !== to).map(({ to }) => to));
     const state = new Map();
@@ -83,7 +86,7 @@ function layers(ids, edges) {
     return layerOf;
 }
 
-/** The rows with places for edges that pass them, so that no edge runs through a node. */
+/** Returns the rows with waypoints for long edges, so that no edge crosses a node. */
 function withPasses(ids, edges, layerOf) {
     const rows = [];
     for (const layer of layerOf.values()) {
@@ -144,7 +147,7 @@ function positioned(ids, edges, layerOf, centers) {
     return { width: Math.ceil(width), height: Math.ceil(height), nodes, edges: drawn };
 }
 
-/** The ids of nodes with nothing to their right. */
+/** Returns the ids of the rightmost nodes of the layers. */
 function rightmost(nodes) {
     const found = new Map();
     for (const node of nodes) {
@@ -156,8 +159,8 @@ function rightmost(nodes) {
 }
 
 /**
- * Out of the source, up in a lane of its own, into the target: at their right sides, or, where other nodes stand there,
- * below the source and above the target, through the gaps between the rows.
+ * Returns the points of a back edge: out of the source, up in its own lane, into the target. It uses the right sides
+ * of the nodes. If other nodes are there, it uses the gap below the source and the gap above the target.
  */
 function backPoints(center, top, layerOf, { from, to }, lane, outermost) {
     const [right, aside] = [NODE_WIDTH / 2, NODE_WIDTH * 0.3];

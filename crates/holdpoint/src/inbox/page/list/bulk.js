@@ -1,13 +1,12 @@
-//! Decides many, one by one. Each has its own result, and none hides another: what is done is done, what somebody else
-//! answered says who, what failed says why and can be tried again.
+//! Decides several items. Each item has its own request and its own result, and failed items can be retried.
 
-/** So many at the same time. */
-export const TOGETHER = 4;
+/** The number of concurrent requests. */
+export const CONCURRENCY = 4;
 
 const DONE = new Set(["done", "voted", "repeated"]);
 const OVER = new Set(["answered", "timedOut", "cancelled"]);
 const LEFT = new Set(["waiting", "sending"]);
-const AGAIN = new Set(["failed", "unreachable", "stopped"]);
+const RETRYABLE = new Set(["failed", "unreachable", "stopped"]);
 const OUTCOMES = { resolved: "done", voted: "voted", repeated: "repeated" };
 const REFUSALS = { interrupt_gone: "cancelled", interrupt_cancelled: "cancelled", interrupt_expired: "timedOut", payload_mismatch: "changed", forbidden: "forbidden", unreachable: "unreachable" };
 
@@ -15,8 +14,8 @@ const REFUSALS = { interrupt_gone: "cancelled", interrupt_cancelled: "cancelled"
  * @typedef {{item: Object, state: string, key: string, by?: string, action?: string, why?: string}} Result
  *
  * @param {{items: Object[], action: "accept" | "reject", feedback?: string, changed: () => void, freshKey: () => string,
- *   decide: (item: Object, value: Object, key: string) => Promise<Object>, lookUp: (item: Object) => Promise<Object | undefined>}} options
- *   `lookUp` finds what became of an item that was answered by somebody else.
+ *   decide: (item: Object, value: Object, key: string) => Promise<Object>, lookUp: (item: Object) => Promise<Object |
+ *   undefined>}} options `lookUp` loads an item that another principal has answered.
  */
 export function createBulk({ items, action, decide, lookUp, freshKey, changed }) {
     /** @type {Result[]} */
@@ -33,7 +32,7 @@ export function createBulk({ items, action, decide, lookUp, freshKey, changed })
                 await send(queue.shift());
             }
         };
-        await Promise.all(Array.from({ length: TOGETHER }, lane));
+        await Promise.all(Array.from({ length: CONCURRENCY }, lane));
         queue.forEach((result) => Object.assign(result, { state: "stopped" }));
         changed();
     }
@@ -53,11 +52,11 @@ export function createBulk({ items, action, decide, lookUp, freshKey, changed })
     async function refused(result, problem) {
         Object.assign(result, { state: REFUSALS[problem.code] ?? "failed", why: problem.message });
         if (problem.code === "interrupt_already_resolved") {
-            Object.assign(result, await whatBecame(result.item));
+            Object.assign(result, await findOutcome(result.item));
         }
     }
 
-    async function whatBecame(item) {
+    async function findOutcome(item) {
         const found = await lookUp(item).catch(() => undefined);
         if (found?.status === "timed-out") {
             return { state: "timedOut" };
@@ -68,9 +67,9 @@ export function createBulk({ items, action, decide, lookUp, freshKey, changed })
         return { state: "answered", by: found?.decision?.by, action: found?.decision?.action };
     }
 
-    /** Sends again what failed. What may have arrived keeps its key, so that it cannot count twice. */
+    /** Retries the failed items. Items that may have arrived keep their idempotency key, so that they count once. */
     function retry(feedback) {
-        for (const result of results.filter(({ state }) => AGAIN.has(state))) {
+        for (const result of results.filter(({ state }) => RETRYABLE.has(state))) {
             const key = result.state === "failed" ? freshKey() : result.key;
             Object.assign(result, { state: "waiting", key, why: undefined });
         }
@@ -83,11 +82,11 @@ export function createBulk({ items, action, decide, lookUp, freshKey, changed })
 export function summaryOf(results) {
     const among = (states) => results.filter(({ state }) => states.has(state)).length;
     const [done, answered, left] = [among(DONE), among(OVER), among(LEFT)];
-    return { done, answered, left, failed: results.length - done - answered - left, again: among(AGAIN) };
+    return { done, answered, left, failed: results.length - done - answered - left, retryable: among(RETRYABLE) };
 }
 
-/** What a result says, and whether it is good, over or bad. */
-export function sayResult({ state, by, action, why }, decision, texts) {
+/** Returns the text and the level of a result. */
+export function describeResult({ state, by, action, why }, decision, texts) {
     const level = DONE.has(state) ? "good" : OVER.has(state) ? "over" : LEFT.has(state) ? "left" : "bad";
     if (state === "done") {
         return { level, text: texts.done[decision] };

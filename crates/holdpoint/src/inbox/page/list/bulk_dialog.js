@@ -1,21 +1,21 @@
-//! Asks before many are decided, and shows what became of each.
+//! The dialog that confirms the decision of several items and shows their results.
 
 import { freshKey } from "../api.js";
 import { isHold } from "../decide/model.js";
 import { h } from "../dom.js";
 import { endOfId, shortText } from "../show/characters.js";
-import { createBulk, sayResult, summaryOf } from "./bulk.js";
+import { createBulk, describeResult, summaryOf } from "./bulk.js";
 import { excerpt } from "./rows.js";
 
 /**
  * @param {{items: Object[], action: "accept" | "reject", api: Object, texts: Object, shell: Object, dialog: Function,
- *   announce: Function, done: () => void}} options `done` is called when the dialog is closed after something was sent.
+ *   announce: Function, done: () => void}} options `done` is called when the dialog closes after requests were sent.
  */
 export function askAndDecide({ items, action, api, texts, shell, dialog, announce, done }) {
     const bulk = createBulk({
         items, action, freshKey, changed: () => shown.redraw(),
         decide: (item, value, idempotencyKey) => api.decide(item.runId, item.nodeId, value, { digest: item.digest, interruptId: item.interruptId, idempotencyKey }),
-        lookUp: (item) => becameOf(api, item),
+        lookUp: (item) => findInterrupt(api, item),
     });
     const state = { phase: "asking", feedback: "" };
 
@@ -71,11 +71,11 @@ function results({ bulk, action, texts, shell, state, close, retry }) {
         h("p", { key: "summary", class: "bulk-summary" }, texts.resultsSummary(summary)),
         !isOver && h("progress", { key: "progress", "aria-label": texts.resultsTitle[action], value: total - summary.left, max: total }),
         h("ul", { key: "results", class: "bulk-items", tabindex: "0" }, bulk.results.map((result) => {
-            const { level, text } = sayResult(result, action, texts.results);
+            const { level, text } = describeResult(result, action, texts.results);
             return h("li", { key: result.item.interruptId, class: `result result-${level}` }, name(result.item, texts), h("span", { class: "result-text" }, shortText(text, 300)));
         })),
         h("div", { key: "after", class: "actions" },
-            isOver && summary.again > 0 && h("button", { key: "again", type: "button", class: "button primary", on: { click: retry } }, texts.retry(summary.again)),
+            isOver && summary.retryable > 0 && h("button", { key: "again", type: "button", class: "button primary", on: { click: retry } }, texts.retry(summary.retryable)),
             isOver
                 ? h("button", { key: "close", type: "button", class: "button", autofocus: true, on: { click: close } }, shell.close)
                 : h("button", { key: "stop", type: "button", class: "button", autofocus: true, on: { click: bulk.stop } }, texts.stop)),
@@ -87,7 +87,7 @@ function name(item, texts) {
     return h("span", { class: "bulk-name" }, shortText(String(item.title ?? ""), 160) || texts.untitled, h("span", { class: "muted" }, ` · ${about.join(" · ")}`));
 }
 
-async function becameOf(api, item) {
+async function findInterrupt(api, item) {
     const { interrupts } = await api.get(`/v1/runs/${encodeURIComponent(item.runId)}/interrupts`);
     return interrupts.find(({ interruptId }) => interruptId === item.interruptId);
 }

@@ -1,4 +1,4 @@
-//! What stands there when there is no item: why, and how one gets there.
+//! The empty list: the reason, and how items get there.
 
 import { h } from "../dom.js";
 import { program } from "../views/welcome.js";
@@ -14,16 +14,16 @@ export function empty(state, { texts, filter, previous, runs, shell }) {
             h("button", { type: "button", class: "button", on: { click: () => filter(withoutFilters(filters)) } }, texts.clearFilters));
     }
     if (!filters.isMine) {
-        return box({ title: texts.nothingAll, lead: texts.nothingAllLead }, decided(runs, texts), teach(texts, shell));
+        return box({ title: texts.nothingAll, lead: texts.nothingAllLead }, decisionsLink(runs, texts), introduction(texts, shell));
     }
-    const othersWait = others?.total > 0 && h("p", {}, texts.othersWait(others.total, others.isComplete), " ",
+    const pendingForOthers = others?.total > 0 && h("p", {}, texts.pendingForOthers(others.total, others.isComplete), " ",
         h("button", { type: "button", class: "link", on: { click: () => filter({ isMine: false }) } }, texts.showAll));
-    return box({ title: texts.nothingMine, lead: texts.nothingMineLead }, [othersWait, decided(runs, texts)], teach(texts, shell));
+    return box({ title: texts.nothingMine, lead: texts.nothingMineLead }, [pendingForOthers, decisionsLink(runs, texts)], introduction(texts, shell));
 }
 
-/** What was decided is no longer here, but it is not gone. */
-function decided(runs, texts) {
-    return runs && h("p", {}, h("a", { class: "button", href: runs }, texts.seeDecided));
+/** Links to the list of runs, where decided interrupts are found. */
+function decisionsLink(runs, texts) {
+    return runs && h("p", {}, h("a", { class: "button", href: runs }, texts.showDecisions));
 }
 
 function box({ title, lead, isDone = true }, action, more) {
@@ -32,8 +32,8 @@ function box({ title, lead, isDone = true }, action, more) {
         h("h2", {}, title), lead && h("p", { class: "muted" }, lead), action, more);
 }
 
-function teach(texts, shell) {
-    return h("div", { class: "teach" }, h("h3", {}, texts.teachTitle),
-        h("ul", {}, texts.teach.map(([text, code]) => h("li", {}, text, code && h("pre", { class: "command" }, h("code", {}, code))))),
+function introduction(texts, shell) {
+    return h("div", { class: "introduction" }, h("h3", {}, texts.introductionTitle),
+        h("ul", {}, texts.introduction.map(([text, code]) => h("li", {}, text, code && h("pre", { class: "command" }, h("code", {}, code))))),
         program(shell));
 }

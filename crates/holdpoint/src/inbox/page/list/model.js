@@ -1,17 +1,17 @@
-//! The list of what waits: its state and what changes it. Knows the API, and nothing of elements.
+//! The model of the list of pending interrupts. Calls the API; creates no elements.
 
 import { compare, loadNewest, loadPage, newSince } from "./pages.js";
 import { countsQuery, narrowing } from "./query.js";
 import { isNew } from "../views/welcome.js";
 
-/** So many can be decided together: a list that somebody can still read before they confirm it. */
+/** The maximum selection: a list that the user can still read before confirming. */
 export const SELECTION_MAX = 200;
 
 /**
- * @param {{api: Object, filters: Object, trail?: (string | null)[], selection?: Map<string, Object>, changed: () => void, came: (amount: number) => void}} options
- *   `changed` is called when there is something else to draw, `came` when there are more new items than before.
+ * @param {{api: Object, filters: Object, trail?: (string | null)[], selection?: Map<string, Object>, changed: () => void, itemsAdded: (amount: number) => void}} options
+ *   `changed` is called when the view must be drawn again, `itemsAdded` when there are more new items than before.
  */
-export function createModel({ api, filters, trail = [null], selection = new Map(), changed, came }) {
+export function createModel({ api, filters, trail = [null], selection = new Map(), changed, itemsAdded }) {
     const state = {
         filters, trail, wanted: trail, items: [], nextCursor: null, scanned: 0, gone: new Set(), added: 0, isMoreAdded: false, mark: null, counts: null,
         others: null, isFirstTime: false, isLoading: true, hasLoaded: false, problem: null, selection, isSelectionFull: false,
@@ -19,8 +19,8 @@ export function createModel({ api, filters, trail = [null], selection = new Map(
     let turn = 0;
 
     /**
-     * Loads the page that the trail ends in, by default the one that was wanted last. What was asked for before is forgotten.
-     * The trail changes together with the items: the number of a page never stands with items of another.
+     * Loads the last page of the trail, by default the last requested trail. Earlier requests are dropped. The trail
+     * and the items change together, so that the page number always belongs to the items.
      */
     async function load(trail = state.wanted) {
         turn += 1;
@@ -30,7 +30,7 @@ export function createModel({ api, filters, trail = [null], selection = new Map(
         try {
             const [page, counts] = await Promise.all([loadPage(api, state.filters, trail.at(-1)), countsOf(api, state.filters)]);
             const mark = page.nextCursor === null ? null : (await loadNewest(api, state.filters, 1))[0] ?? null;
-            const rest = page.items.length === 0 ? await emptiness(api, state.filters, trail) : {};
+            const rest = page.items.length === 0 ? await emptyReason(api, state.filters, trail) : {};
             if (mine === turn) {
                 Object.assign(state, page, { trail, counts, mark, gone: new Set(), added: 0, problem: null, others: null, isFirstTime: false }, rest);
             }
@@ -45,8 +45,8 @@ export function createModel({ api, filters, trail = [null], selection = new Map(
         }
     }
 
-    /** Looks what has changed, and moves nothing: what is gone stays in its place, what is new is only counted. */
-    async function look(counts) {
+    /** Checks for changes without moving items: closed items stay in place, new items are only counted. */
+    async function refresh(counts) {
         const mine = turn;
         if (counts) {
             state.counts = counts;
@@ -55,7 +55,7 @@ export function createModel({ api, filters, trail = [null], selection = new Map(
         if (state.isLoading) {
             return;
         }
-        // What is shown may be of other filters than those that could not be loaded: there is nothing to compare.
+        // After a failed load the shown items may belong to other filters and cannot be compared.
         if (state.problem) {
             await load();
             return;
@@ -63,16 +63,16 @@ export function createModel({ api, filters, trail = [null], selection = new Map(
         try {
             const found = await changes(api, state);
             if (mine === turn) {
-                take(found);
+                applyChanges(found);
             }
         } catch {
-            // The next time something is heard it is looked at again.
+            // The next change triggers another check.
         }
     }
 
-    function take({ items, gone, added, isMore }) {
+    function applyChanges({ items, gone, added, isMore }) {
         const before = state.added;
-        // An empty list has nothing that could jump.
+        // In an empty list no item can move.
         if (state.items.length === 0 && added > 0) {
             load();
             return;
@@ -83,11 +83,11 @@ export function createModel({ api, filters, trail = [null], selection = new Map(
         }
         changed();
         if (added > before) {
-            came(added);
+            itemsAdded(added);
         }
     }
 
-    return { state, load, look, ...paging(state, load), ...selecting(state, changed) };
+    return { state, load, refresh, ...paging(state, load), ...selecting(state, changed) };
 }
 
 function paging(state, load) {
@@ -96,10 +96,10 @@ function paging(state, load) {
         return load([null]);
     }
 
-    /** Whether another page is on its way: where the one after it begins is not known yet. */
+    /** Returns whether another page is loading. The cursor of the page after it is not known yet. */
     const isTurning = () => state.isLoading && state.wanted !== state.trail;
 
-    /** @returns {Promise<boolean>} whether that page is shown now */
+    /** @returns {Promise<boolean>} whether the requested page is shown */
     async function to(trail) {
         await load(trail);
         return state.trail === trail;
@@ -110,12 +110,12 @@ function paging(state, load) {
         isTurning,
         next: async () => state.nextCursor !== null && !isTurning() && to([...state.trail, state.nextCursor]),
         previous: async () => state.trail.length > 1 && !isTurning() && to(state.trail.slice(0, -1)),
-        /** Where what is new can be seen: in a long list that is not where it stands in its order. */
+        /** Returns the filter change that shows the new items: in a long list they may be on another page. */
         newPlace: () => (state.nextCursor === null && state.trail.length === 1 ? {} : { order: "newest" }),
     };
 }
 
-/** Only approvals can be decided without being opened: the rest needs an answer that somebody has to write. */
+/** Returns whether an item can be selected. Only approvals can be decided in the list: the other kinds need a form. */
 export function isSelectable(item, gone) {
     return item.kind === "approval" && !gone.has(item.interruptId);
 }
@@ -150,8 +150,8 @@ function countsOf(api, filters) {
     return api.get("/v1/interrupts:counts", { query: countsQuery(filters) });
 }
 
-/** Why nothing is there: nothing for the caller, nothing at all, or nothing yet. */
-async function emptiness(api, filters, trail) {
+/** Returns why the list is empty: the counts of other assignees, and whether the server has no runs yet. */
+async function emptyReason(api, filters, trail) {
     if (narrowing(filters) > 0 || trail.length > 1) {
         return {};
     }
@@ -162,7 +162,7 @@ async function emptiness(api, filters, trail) {
 
 async function changes(api, state) {
     const { filters, trail } = state;
-    // A search may span many pages; it is not done again each time something comes.
+    // A search may read many pages; it is not repeated for each change.
     const isSearch = filters.text.trim() !== "";
     const fresh = isSearch ? null : await loadPage(api, filters, trail.at(-1));
     const page = fresh ? compare(state.items, fresh, filters.order) : { items: state.items, gone: new Set(), added: [] };

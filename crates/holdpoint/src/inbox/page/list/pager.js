@@ -1,10 +1,10 @@
-//! The way from page to page below a list.
+//! The page buttons below a list.
 
 import { h } from "../dom.js";
 
 /**
  * @param {{texts: Object, page: number, hasNext: boolean, isTurning: boolean, next: () => void, previous: () => void, nextText?: string,
- *   place?: string}} facts `place` says where this is, by default the number of the page
+ *   place?: string}} facts `place` is the text for the current page, by default its number
  */
 export function pager({ texts, page, hasNext, isTurning, next, previous, nextText = texts.next, place = texts.page(page), isAlways = false }) {
     if (page === 1 && !hasNext && !isAlways) {

@@ -1,21 +1,21 @@
-//! Pages of the list: how one is loaded, and what of it has changed since. However much waits, one page is in memory.
+//! Loads pages of the list and finds their changes. Only one page is kept in memory.
 
 import { matches, PAGE, pageQuery } from "./query.js";
 
-/** A search looks through this many pages at once, then asks whether to go on. */
-const LOOKS_MAX = 10;
+/** A search reads this many pages, then the user decides whether to continue. */
+const PAGES_MAX = 10;
 
 /** @typedef {import("../../api-types.js").PendingInterrupts} PendingInterrupts */
 
 /**
- * @returns {Promise<{items: PendingInterrupts["interrupts"], nextCursor: string | null, scanned: number}>} At most twice as many items as a page
- *   has: a page of the server may be short and yet have a next one.
+ * @returns {Promise<{items: PendingInterrupts["interrupts"], nextCursor: string | null, scanned: number}>} at most twice the page
+ *   size, because a page of the server can be short and still have a next page
  */
 export async function loadPage(api, filters, cursor) {
     const items = [];
     let next = cursor;
     let scanned = 0;
-    for (let look = 0; look < LOOKS_MAX; look += 1) {
+    for (let page = 0; page < PAGES_MAX; page += 1) {
         /** @type {PendingInterrupts} */
         const answer = await api.get("/v1/interrupts", { query: { ...pageQuery(filters), limit: PAGE, cursor: next } });
         scanned += answer.interrupts.length;
@@ -28,7 +28,7 @@ export async function loadPage(api, filters, cursor) {
     return { items, nextCursor: next, scanned };
 }
 
-/** The newest ones, whatever the order of the list is. */
+/** Loads the newest items, independent of the order of the list. */
 export async function loadNewest(api, filters, limit = PAGE) {
     /** @type {PendingInterrupts} */
     const answer = await api.get("/v1/interrupts", { query: { ...pageQuery(filters, "newest"), limit } });
@@ -36,9 +36,9 @@ export async function loadNewest(api, filters, limit = PAGE) {
 }
 
 /**
- * What became of the items of a page, judged by the same page asked for again.
- * @returns {{items: Object[], gone: Set<string>, added: Object[]}} `items` are those that were there, in their places, as
- *   they are now; `gone` those that wait no longer; `added` those that were not there.
+ * Compares the shown items with the same page loaded again.
+ * @returns {{items: Object[], gone: Set<string>, added: Object[]}} `items` are the shown items with their current data;
+ *   `gone` are no longer pending; `added` are new on the page
  */
 export function compare(shown, fresh, order) {
     const now = new Map(fresh.items.map((item) => [item.interruptId, item]));
@@ -46,7 +46,7 @@ export function compare(shown, fresh, order) {
     const last = fresh.items.at(-1);
     const gone = new Set();
     for (const item of shown) {
-        // One that was pushed beyond the end of the page by others may well be waiting.
+        // An item that new items pushed to the next page is still pending.
         const isWithin = fresh.nextCursor === null || (last !== undefined && comesBefore(item, last, order));
         if (!now.has(item.interruptId) && isWithin) {
             gone.add(item.interruptId);
@@ -56,7 +56,7 @@ export function compare(shown, fresh, order) {
     return { items: shown.map((item) => now.get(item.interruptId) ?? item), gone, added };
 }
 
-/** Those that came after the newest that was known, and that this list would show. */
+/** Returns the items that are newer than `mark` and match the filters. */
 export function newSince(newest, mark, filters) {
     return newest.filter((item) =>
         (mark === null || item.requestedAt > mark.requestedAt) &&

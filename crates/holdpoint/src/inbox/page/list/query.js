@@ -1,4 +1,4 @@
-//! What of the list somebody wants to see: in the address of the page, as the API is asked, and what a search finds.
+//! The filters of the list: in the address of the page, in the query of the API, and in the search.
 
 export const PAGE = 50;
 export const ORDERS = ["oldest", "newest", "deadline"];
@@ -16,7 +16,7 @@ export const KINDS = [
 /**
  * @typedef {{isMine: boolean, kinds: string[], workflowId: string, tag: string, order: string, text: string}} Filters
  *
- * @param {Object} params Those of the address.
+ * @param {Object} params the parameters of the address
  * @returns {Filters}
  */
 export function filtersFrom(params) {
@@ -30,7 +30,7 @@ export function filtersFrom(params) {
     };
 }
 
-/** The address's part for these filters; empty for what everybody begins with. */
+/** Returns the query of the address for these filters; empty for the defaults. */
 export function searchOf(filters) {
     const pairs = [
         ["whose", filters.isMine ? "" : "all"],
@@ -44,7 +44,7 @@ export function searchOf(filters) {
     return search ? `?${search}` : "";
 }
 
-/** Which of the filters hide something that would else be there. */
+/** Returns the number of filters that hide items. */
 export function narrowing(filters) {
     return filters.kinds.length + Number(filters.workflowId !== "") + Number(filters.tag !== "") + Number(filters.text.trim() !== "") + Number(filters.order === "deadline");
 }
@@ -54,7 +54,7 @@ export function withoutFilters(filters) {
     return { ...filters, kinds: [], workflowId: "", tag: "", text: "", order };
 }
 
-/** Counts are asked for all kinds, so that the choice among them shows how many there are of each. */
+/** Returns the query of the counts. It includes all kinds, so that the kind filter shows the count of each. */
 export function countsQuery(filters) {
     return { assignee: filters.isMine ? "me" : "", workflowId: filters.workflowId, tag: filters.tag };
 }
@@ -63,7 +63,7 @@ export function pageQuery(filters, order = filters.order) {
     return { ...countsQuery(filters), kind: filters.kinds, order };
 }
 
-/** Whether an item has every word that is searched for, somewhere. */
+/** Returns whether an item contains every word of the search text. */
 export function matches(item, text) {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length === 0) {
@@ -74,7 +74,7 @@ export function matches(item, text) {
     return words.every((word) => all.includes(word));
 }
 
-/** How many wait of the kinds that are chosen. */
+/** Returns the number of pending items of the chosen kinds. */
 export function chosenTotal(counts, kinds) {
     return kinds.length === 0 ? counts.total : kinds.reduce((sum, kind) => sum + (counts.byKind[kind] ?? 0), 0);
 }

@@ -1,4 +1,4 @@
-//! The items of the list, described.
+//! Describes the items of the list.
 
 import { h } from "../dom.js";
 import { isHold } from "../decide/model.js";
@@ -10,11 +10,11 @@ const TITLE_LENGTH = 240;
 const EXCERPT_LENGTH = 170;
 const NAMES_MAX = 3;
 const TAGS_MAX = 6;
-/** How an item was described last, and what that depended on. */
+/** The last description of each item, with the facts that it depends on. */
 const described = new WeakMap();
 
 /**
- * @param {Object} state Of the model.
+ * @param {Object} state of the model
  * @param {{now: number, texts: Object, href: (item: Object) => string, select: Function, filter: Function}} around
  */
 export function rows(state, around) {
@@ -22,7 +22,7 @@ export function rows(state, around) {
         state.items.map((item, index) => rowAsBefore(item, index, state, around)));
 }
 
-/** Described anew only when it reads otherwise: most seconds most rows do not. */
+/** Describes a row. Reuses the last description if its facts have not changed. */
 function rowAsBefore(item, index, state, around) {
     const { interruptId, requestedAt, expiresAt } = item;
     const facts = [index, state.gone.has(interruptId), state.selection.has(interruptId), relative(requestedAt, around.now), countdown(expiresAt, around.now).text];
@@ -53,7 +53,7 @@ function row(item, index, state, around) {
             h("span", { class: "item-age" }, `${texts.asked} `, time(item.requestedAt, now))));
 }
 
-/** The beginning of what is decided. */
+/** Describes the start of the content. */
 export function excerpt(item) {
     return item.excerpt && h("span", { class: "item-excerpt" }, shortText(String(item.excerpt), EXCERPT_LENGTH));
 }
@@ -75,7 +75,7 @@ function meta(item, { texts, filter }) {
         !isHold(item.workflowId) && h("button", {
             type: "button", class: "part", title: `${texts.workflow}: ${shortText(item.workflowId, 200)}`, on: { click: () => filter({ workflowId: item.workflowId }) },
         }, shortText(item.workflowId, 40)),
-        // Several may have the same title.
+        // Several items can have the same title.
         h("span", { class: "short-id" }, h("span", { class: "visually-hidden" }, `${texts.run} `), endOfId(item.runId)),
         item.assignees.length > 0 && h("span", { class: "part-text" }, texts.assigned(names(item.assignees, texts))),
         requiredApprovals > 1 && h("span", { class: "part-text votes" }, texts.votes(votes?.approvals ?? 0, requiredApprovals)),

@@ -1,11 +1,11 @@
-//! What stands above the list: how much waits, which part of it is shown, and what can be done with what is selected.
+//! Describes the head of the list: the counts, the filters and the selection.
 
 import { h } from "../dom.js";
 import { shortText } from "../show/characters.js";
 import { isSelectable } from "./model.js";
 import { chosenTotal, KINDS, narrowing, ORDERS, withoutFilters } from "./query.js";
 
-export function head(state, { texts, heardBy, showNew, refresh }) {
+export function head(state, { texts, connection, showNew, refresh }) {
     const { counts, filters } = state;
     const isComplete = counts?.isComplete ?? true;
     return h("div", { class: "page-head", key: "head" },
@@ -14,7 +14,7 @@ export function head(state, { texts, heardBy, showNew, refresh }) {
         h("p", { class: "head-facts" },
             counts?.overdue > 0 && h("span", { class: "chip chip-bad" }, texts.overdue(counts.overdue)),
             counts?.dueSoon > 0 && h("span", { class: "chip chip-warn" }, texts.dueSoon(counts.dueSoon)),
-            heardBy === "asking" && h("span", { class: "chip" }, texts.notLive)),
+            connection === "polling" && h("span", { class: "chip" }, texts.notLive)),
         state.added > 0 && h("button", { key: "new", type: "button", class: "button new-items", on: { click: showNew } }, texts.newItems(state.added, state.isMoreAdded)),
         state.added === 0 && state.gone.size > 0 && h("button", { key: "refresh", type: "button", class: "button quiet", on: { click: refresh } }, texts.refresh));
 }
@@ -40,7 +40,7 @@ function whose(filters, texts, filter) {
     return h("div", { class: "segments", role: "group", "aria-label": texts.whose }, one(true, texts.mine), one(false, texts.all));
 }
 
-/** Those that wait, and those that are chosen; where only one kind waits there is nothing to choose. */
+/** Describes the kind filter: the pending and the chosen kinds; null if only one kind is pending. */
 function kinds({ counts, filters }, texts, filter) {
     const there = KINDS.filter((kind) => counts?.byKind[kind] > 0 || filters.kinds.includes(kind));
     if (there.length < 2 && filters.kinds.length === 0) {
@@ -68,7 +68,7 @@ function others(filters, { texts, filter, workflows, opened }) {
                 h("input", { type: "text", value: filters.tag, autocomplete: "off", spellcheck: "false", on: { change: (event) => filter({ tag: event.target.value.trim() }) } }))));
 }
 
-/** What narrows the list, each with a way out. */
+/** Describes the set filters, each with a button that removes it. */
 function chosen(filters, texts, filter) {
     const one = (name, value, change) => value !== "" && h("button", {
         key: name, type: "button", class: "chip chip-filter", title: texts.clear(name), on: { click: () => filter(change) },
@@ -80,8 +80,8 @@ function chosen(filters, texts, filter) {
         filters.order === "deadline" && h("span", { key: "deadline", class: "muted" }, texts.deadlineOnly));
 }
 
-/** The bar of what is selected; a way to select all of the page while nothing is. */
-export function selectionBar(state, { texts, approve, reject, selectPage, clear }) {
+/** Describes the selection bar. Without a selection it only has the check box that selects the page. */
+export function selectionBar(state, { texts, accept, reject, selectPage, clear }) {
     const selectable = state.items.filter((item) => isSelectable(item, state.gone));
     const { selection } = state;
     if (selectable.length === 0 && selection.size === 0) {
@@ -95,7 +95,7 @@ export function selectionBar(state, { texts, approve, reject, selectPage, clear 
             h("input", { type: "checkbox", checked: isAll, "aria-label": texts.selectPage, on: { change: (event) => selectPage(event.target.checked) } })),
         isAny
             ? [h("span", { key: "amount", class: "selection-amount" }, texts.selected(selection.size), selection.size > here && ` ${texts.elsewhere(selection.size - here)}`),
-                h("button", { key: "approve", type: "button", class: "button primary", on: { click: approve } }, texts.approveSelected),
+                h("button", { key: "accept", type: "button", class: "button primary", on: { click: accept } }, texts.acceptSelected),
                 h("button", { key: "reject", type: "button", class: "button danger", on: { click: reject } }, texts.rejectSelected),
                 h("button", { key: "clear", type: "button", class: "link", on: { click: clear } }, texts.clearSelection)]
             : h("span", { key: "hint", class: "muted selection-hint", "aria-hidden": "true" }, texts.selectPage));

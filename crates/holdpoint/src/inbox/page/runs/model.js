@@ -1,8 +1,8 @@
-//! The list of runs: which of them, page by page, newest first. Knows the API, and nothing of elements.
+//! The model of the list of runs: pages of a group, newest first. Calls the API; creates no elements.
 
 export const PAGE = 50;
 
-/** What people tell apart, and which states of a run that is. A run that somebody paused waits for somebody, too. */
+/** The groups of the filter with their run statuses. A paused run waits for an operator, so it is in `waiting`. */
 export const GROUPS = {
     all: [undefined],
     waiting: ["waiting-approval", "waiting-input", "waiting-external", "paused"],
@@ -12,7 +12,7 @@ export const GROUPS = {
     cancelled: ["cancelled"],
 };
 
-/** The group that an address asks for. */
+/** Returns the group of an address. */
 export function groupFrom({ status }) {
     return typeof status === "string" && Object.hasOwn(GROUPS, status) ? status : "all";
 }
@@ -22,8 +22,9 @@ export function searchOf(group) {
 }
 
 /**
- * Where a page begins: behind a run, in each of the states that are listed together. The API lists one state at a time, and
- * a cursor may begin before that run: what did not fit on the page before is fetched again, so that it says how it stands now.
+ * The start of a page: after a run, with a cursor for each status of the group. The API lists one status at a time. A
+ * cursor may start before that run: runs that did not fit on the previous page are loaded again, with their current
+ * status.
  * @typedef {{group: string, after: string | null, sources: {status?: string, cursor: string | null}[]}} Place
  */
 
@@ -32,12 +33,12 @@ export function beginningOf(group) {
     return { group, after: null, sources: GROUPS[group].map((status) => ({ status, cursor: null })) };
 }
 
-/** @returns {Promise<{items: Object[], next: Place | null}>} one page of runs, and where the next one begins */
+/** @returns {Promise<{items: Object[], next: Place | null}>} one page of runs, and the start of the next one */
 export async function loadPage(api, place, limit = PAGE) {
     const isBehind = (run) => place.after === null || run.runId < place.after;
     const fetched = await Promise.all(place.sources.map((source) => fetchBehind(api, source, isBehind, limit)));
     const all = fetched.flatMap(({ batches }) => batches.flatMap(({ runs }) => runs)).filter(isBehind).sort(newestFirst);
-    // One that went from a state to another between two answers is in both.
+    // A run that changed its status between two responses is in both.
     const items = all.filter(({ runId }, at) => runId !== all[at - 1]?.runId).slice(0, limit);
     const after = items.at(-1)?.runId ?? place.after;
     const isOver = fetched.every(({ end }) => end === null) && all.every(({ runId }) => runId >= after);
@@ -45,7 +46,7 @@ export async function loadPage(api, place, limit = PAGE) {
     return { items, next: isOver ? null : { ...place, after, sources } };
 }
 
-/** What a page needs of one state at most. `end` is where what was not fetched begins. */
+/** Loads the runs of one status that a page can need. `end` is the cursor after them. */
 async function fetchBehind(api, { status, cursor }, isBehind, limit) {
     const batches = [];
     let [end, amount] = [cursor, 0];
@@ -59,13 +60,13 @@ async function fetchBehind(api, { status, cursor }, isBehind, limit) {
     return { status, batches, end };
 }
 
-/** The last cursor that leaves out nothing behind `after`, not even a run that comes into this state only later. */
+/** Returns the last cursor that includes all runs after `after`, also runs that get this status later. */
 function cursorBehind(batches, end, after) {
     const batch = batches.find(({ runs }) => runs.at(-1)?.runId < after);
     return batch ? batch.cursor : end ?? batches.at(-1).cursor;
 }
 
-/** The ids of runs rise with the time, and the API lists by them. */
+/** Sorts runs by id, newest first. Run ids are ordered by time, and the API lists by id. */
 function newestFirst(one, other) {
     return one.runId < other.runId ? 1 : one.runId > other.runId ? -1 : 0;
 }
@@ -76,8 +77,8 @@ export function createModel({ api, group, trail = [beginningOf(group)], changed 
     let turn = 0;
 
     /**
-     * Loads the page that the trail ends in, by default the one that was wanted last. The trail changes together with the items.
-     * @returns {Promise<boolean>} whether that page is shown now
+     * Loads the last page of the trail, by default the last requested trail. The trail and the items change together.
+     * @returns {Promise<boolean>} whether the requested page is shown
      */
     async function load(wanted = state.wanted) {
         turn += 1;
@@ -95,8 +96,8 @@ export function createModel({ api, group, trail = [beginningOf(group)], changed 
         return isHere;
     }
 
-    /** Looks again: runs that are shown say how they stand now and keep their places; that others came is only told. */
-    async function look() {
+    /** Updates the shown runs in place. If the page has other runs now, only sets `isOld`. */
+    async function refresh() {
         if (state.problem) {
             await load();
             return;
@@ -117,13 +118,13 @@ export function createModel({ api, group, trail = [beginningOf(group)], changed 
         return load([beginningOf(wanted)]);
     }
 
-    /** While what is shown is still of another group there is nothing to go on from: the group comes first. */
+    /** Turns the page. If the shown runs belong to another group, loads the chosen group instead. */
     const turnTo = async (trail) => !state.isLoading && load(trail.at(-1).group === state.group ? trail : state.wanted);
 
     return {
         state,
         load,
-        look,
+        refresh,
         choose,
         next: async () => state.next !== null && turnTo([...state.trail, state.next]),
         previous: async () => state.trail.length > 1 && turnTo(state.trail.slice(0, -1)),

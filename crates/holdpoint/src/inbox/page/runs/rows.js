@@ -1,4 +1,4 @@
-//! Runs as rows: of what, how it stands, when it began. Each leads to its timeline.
+//! Describes the rows of the list of runs: workflow, status and start. Each row links to the timeline.
 
 import { h } from "../dom.js";
 import { isHold } from "../decide/model.js";
@@ -21,15 +21,18 @@ function row({ runId, workflowId, status, createdAt, errorCode, outcome, title }
     const name = visible(shortText(String(called), NAME_LENGTH));
     return h("li", { key: runId, class: "item item-run", "data-item": runId },
         h("div", { class: "item-main" },
-            // The id is part of the link: many runs are of the same workflow.
+            // The id is part of the link: several runs can have the same workflow.
             h("a", { class: "item-title", href: href(runId) }, name, " ",
                 h("span", { class: "short-id" }, h("span", { class: "visually-hidden" }, `${texts.id} `), endOfId(runId))),
-            h("div", { class: "item-meta" }, standing(status, errorCode, outcome))),
-        h("div", { class: "item-side" }, h("span", { class: "item-age" }, `${texts.began} `, time(createdAt, now))));
+            h("div", { class: "item-meta" }, statusParts(status, errorCode, outcome))),
+        h("div", { class: "item-side" }, h("span", { class: "item-age" }, `${texts.started} `, time(createdAt, now))));
 }
 
-/** How it stands, and why it failed where nobody has simply said no. The run of a hold completes whatever was decided. */
-function standing(status, code, outcome) {
+/**
+ * Describes the status, and the error code unless the run was rejected. The run of a hold completes with any
+ * decision.
+ */
+function statusParts(status, code, outcome) {
     const isTimedOut = outcome === "timed_out";
     const isNamed = code && !isTimedOut && !isRejected({ status, error: { code } });
     return [outcomeChip(status, outcome) ?? statusChip(status, code, isTimedOut), isNamed && h("span", { class: "part-text" }, shortText(String(code), CODE_LENGTH))];

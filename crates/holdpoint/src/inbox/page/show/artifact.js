@@ -1,5 +1,5 @@
-//! What somebody is asked to decide about, in the form that reads best: text, Markdown, a table, a list of named parts, a
-//! tree. All of it is somebody else's content: text, in a box of its own.
+//! Describes the content to decide on: as text, Markdown, a table, a list of named members or a tree. The content is
+//! untrusted: it is shown as text in its own box.
 
 import { folded, h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -18,7 +18,7 @@ const JSON_CHARACTERS_MAX = 1_000_000;
 
 /**
  * @param {unknown} value
- * @param {string} [type] the `artifactType`: `text/markdown` and the like are rendered, `application/json` in a text is read
+ * @param {string} [type] the `artifactType`: Markdown types are rendered, a string of type `application/json` is parsed
  * @returns {import("../dom.js").Description}
  */
 export function artifact(value, type = "") {
@@ -86,7 +86,7 @@ function structured(value, kind) {
     return h("dl", { class: "record" }, members(value, Object.keys(value), 0, kind));
 }
 
-/** The members of an object as terms and what they are: names as they stand, values in the form that suits them. */
+/** Describes the members of an object as terms and definitions. */
 function members(value, names, from, kind) {
     const end = Math.min(from + MEMBERS_AT_ONCE, names.length);
     const shown = names.slice(from, end).flatMap((name) => {

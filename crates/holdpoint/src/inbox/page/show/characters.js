@@ -1,14 +1,14 @@
-//! Characters that cannot be seen, made visible. Some change the order in which the others are shown, some hide words:
-//! with them a text could read otherwise than what is approved.
+//! Makes invisible characters visible. Some of them change the order of the displayed characters, others hide text:
+//! with them, the displayed text could differ from the approved text.
 
 import { h } from "../dom.js";
 import { show as texts } from "../texts/show.js";
 
-/** Above this many marks they become plain text: a text of nothing else must not become a million elements. */
+/** The number of marks that are elements. Further marks are plain text, to limit the number of elements. */
 const MARKS_MAX = 1000;
 
-// Control characters but for tab and line feed; marks and overrides of direction; what has no width; fillers; separators;
-// tags and variation selectors, which can carry hidden words; halves of pairs.
+// Control characters except tab and line feed; direction marks and overrides; zero-width characters; fillers;
+// separators; tags and variation selectors, which can carry hidden text; unpaired surrogates.
 const HIDDEN = new RegExp(
     "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f" +
         "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufeff\\uffa0\\ufff0-\\ufffb" +
@@ -17,7 +17,7 @@ const HIDDEN = new RegExp(
 );
 
 /**
- * The text with marks in the place of characters that cannot be seen.
+ * Describes a text with marks in place of invisible characters.
  * @param {string} text
  * @returns {import("../dom.js").Description[]}
  */
@@ -41,7 +41,7 @@ export function visible(text) {
     return pieces;
 }
 
-/** The same as one string, for where only a string can stand: attributes, options, titles of drawings. */
+/** Returns the same as a string, for attributes, options and titles of drawings. */
 export function visibleText(text) {
     let shown = "";
     let from = 0;
@@ -52,7 +52,7 @@ export function visibleText(text) {
     return shown + text.slice(from);
 }
 
-/** On one line and not longer than `length`, for labels. */
+/** Returns a text on one line with at most `length` characters, for labels. */
 export function shortText(text, length) {
     const head = text.slice(0, length * 4 + 16).replace(/\s+/g, " ").trim();
     const line = visibleText(head);
@@ -60,20 +60,20 @@ export function shortText(text, length) {
     return isWhole ? line : `${cut(line, length - 1)}…`;
 }
 
-/** The beginning of a text, not ending within a pair. */
+/** Returns the start of a text without splitting a surrogate pair. */
 export function cut(text, length) {
     const last = text.charCodeAt(length - 1);
     const splits = length < text.length && last >= 0xd800 && last <= 0xdbff;
     return text.slice(0, splits ? length - 1 : length);
 }
 
-/** The end of an id, which tells it from others: ids of runs begin with the time. */
+/** Returns the end of an id, which distinguishes runs: run ids start with the time. */
 export function endOfId(id, length = 8) {
     const text = String(id ?? "");
     return text.length <= length + 2 ? shortText(text, length + 2) : `…${shortText(text.slice(-length), length)}`;
 }
 
-/** Runs of the same hidden character. */
+/** Yields sequences of the same invisible character. */
 function* runs(text) {
     let run = null;
     for (const found of text.matchAll(HIDDEN)) {
@@ -99,8 +99,8 @@ function* runs(text) {
 }
 
 /**
- * A carriage return before a line feed is an end of a line like any other. Joiners belong to scripts that join, and to
- * emoji; among Latin letters they only hide.
+ * Returns whether an invisible character is harmless. A carriage return before a line feed is a line ending. Joiners
+ * are part of some scripts and of emoji; between Latin letters they only hide text.
  */
 function isHarmless(text, position, character) {
     if (character === "\r") {

@@ -1,15 +1,15 @@
-//! What two lists have in common, by the algorithm of Myers, with an end to its patience. Knows nothing of what is shown.
+//! Compares two lists with the algorithm of Myers, with limits on its time. Creates no elements.
 
-/** How many insertions and deletions are looked for, and how many comparisons that may take. */
+/** The maximum number of insertions and deletions, and of comparisons. */
 const CHANGES_MAX = 1_500;
 const STEPS_MAX = 8_000_000;
 
 /**
- * The shortest way from one list to another.
+ * Returns the shortest edit script between two lists.
  * @param {unknown[]} before compared with ===
  * @param {unknown[]} after
  * @returns {{kind: "same" | "removed" | "added", before: number, after: number, length: number}[] | null}
- *   stretches in their order; null when the two are too different
+ *   stretches in their order; null if the lists are too different
  */
 export function compare(before, after, { changesMax = CHANGES_MAX } = {}) {
     const shorter = Math.min(before.length, after.length);
@@ -34,7 +34,7 @@ export function compare(before, after, { changesMax = CHANGES_MAX } = {}) {
     return stretches;
 }
 
-/** Everything removed, everything added: what is left to say when two are too different. */
+/** Returns the script that removes all old items and adds all new ones, for lists that are too different. */
 export function replaced(before, after) {
     const stretches = [];
     add(stretches, "removed", 0, 0, before.length);
@@ -89,7 +89,7 @@ function isDown(reach, index, diagonal, changes) {
     return diagonal === -changes || (diagonal !== changes && reach[index - 1] < reach[index + 1]);
 }
 
-/** From the end to the beginning, over the furthest points that were kept for each number of changes. */
+/** Walks from the end to the start over the furthest points of each number of changes. */
 function walkBack(trace, beforeLength, afterLength) {
     const reversed = [];
     let x = beforeLength;
@@ -115,7 +115,7 @@ function walkBack(trace, beforeLength, afterLength) {
     return joined(reversed.reverse());
 }
 
-/** Neighbours of one kind as one; within a change, what was removed comes first. */
+/** Joins neighbours of one kind. Within a change, removed items come first. */
 function joined(pieces) {
     const stretches = [];
     let at = 0;

@@ -1,4 +1,4 @@
-//! What changed between two versions, texts or JSON.
+//! Describes the differences between two versions of a text or of JSON.
 
 import { h } from "../dom.js";
 import { diffJson } from "./diff_json.js";
@@ -7,7 +7,7 @@ import { diffText } from "./diff_text.js";
 /**
  * @param {unknown} before
  * @param {unknown} after
- * @param {{layout?: "lines" | "sides"}} [options] side by side concerns texts, also those within JSON
+ * @param {{layout?: "lines" | "sides"}} [options] `sides` applies to texts, also within JSON
  */
 export function diff(before, after, options = {}) {
     const areTexts = typeof before === "string" && typeof after === "string";

@@ -1,4 +1,4 @@
-//! Two JSON values: which members and items were changed, added or removed, each with its place.
+//! Compares two JSON values: lists the changed, added and removed members and items with their paths.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -12,7 +12,7 @@ import { wordDiff } from "./words.js";
 
 const CHANGES_AT_ONCE = 100;
 const CHANGES_MAX = 20_000;
-/** Deeper values are compared as one: each level looks at everything below it. */
+/** Values below this level are compared as a whole, because each level compares all levels below it. */
 const LEVELS_MAX = 30;
 const LONG_TEXT = 200;
 const NAME_CHARACTERS = 60;
@@ -27,7 +27,7 @@ export function changes(before, after) {
     return found;
 }
 
-/** @param {{layout?: "lines" | "sides"}} [options] for texts within */
+/** @param {{layout?: "lines" | "sides"}} [options] for texts within the values */
 export function diffJson(before, after, options = {}) {
     const found = changes(before, after);
     if (found.length === 0) {
@@ -93,7 +93,9 @@ function collectItems(before, after, path, found) {
     });
 }
 
-/** Items in the place of others: an object goes with the next object, a list with the next list. */
+/**
+ * Pairs removed items with added items of the same shape: an object with the next object, a list with the next list.
+ */
 function collectReplaced(before, after, removed, added, path, found) {
     const waiting = new Map();
     for (const at of added) {
@@ -180,7 +182,7 @@ function whole(value) {
     return isScalar(value) ? scalar(value) : jsonTree(value, { openLevels: 1 });
 }
 
-/** `items[2].price`; names that are not plain words in quotes. */
+/** Returns a path such as `items[2].price`. Names that are not plain words are quoted. */
 export function place(path) {
     if (path.length === 0) {
         return texts.whole;

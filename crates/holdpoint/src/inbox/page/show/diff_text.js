@@ -1,4 +1,4 @@
-//! Two texts, line by line: what was removed, what was added, and a little of what stayed around it.
+//! Compares two texts line by line: removed and added lines with a few unchanged lines around them.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -14,7 +14,7 @@ const LINE_CHARACTERS = 1_000;
 /**
  * @param {string} before
  * @param {string} after
- * @param {{layout?: "lines" | "sides"}} [options] one below the other, or side by side
+ * @param {{layout?: "lines" | "sides"}} [options] lines below each other, or side by side
  */
 export function diffText(before, after, { layout = "lines" } = {}) {
     if (before === after) {
@@ -44,7 +44,7 @@ function total(stretches, kind) {
     return stretches.filter((stretch) => stretch.kind === kind).reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Rows one below the other: `{kind, before?, after?, text, words?}`, numbers of lines beginning at 0. */
+/** Returns rows for the layout `lines`: `{kind, before?, after?, text, words?}`. Line numbers start at 0. */
 function lineRows(stretches, old, now) {
     const rows = [];
     forEachBlock(stretches, old, now, (block) => {
@@ -59,7 +59,7 @@ function lineRows(stretches, old, now) {
     return rows;
 }
 
-/** Rows side by side: `{kind, left?, right?}`, each half `{line, text, words?}`. */
+/** Returns rows for the layout `sides`: `{kind, left?, right?}`, each half `{line, text, words?}`. */
 function sideRows(stretches, old, now) {
     const rows = [];
     forEachBlock(stretches, old, now, (block) => {
@@ -78,7 +78,7 @@ function sideRows(stretches, old, now) {
     return rows;
 }
 
-/** Calls with each line that stayed, and with each change as a whole: its lines, and their words where they pair up. */
+/** Calls `call` with each unchanged line and with each change: its lines, and the word differences of paired lines. */
 function forEachBlock(stretches, old, now, call) {
     let wordDiffs = 0;
     for (let index = 0; index < stretches.length; index += 1) {
@@ -109,7 +109,7 @@ function lines(from, length) {
     return Array.from({ length }, (_, index) => ({ line: from + index }));
 }
 
-/** Long stretches of what stayed become one entry `{fold: rows}`, but for a few lines at their ends. */
+/** Replaces long sequences of unchanged lines with one entry `{fold: rows}`, except for a few lines at the ends. */
 function withFolds(rows) {
     const items = [];
     let start = 0;
@@ -205,7 +205,7 @@ function sign(kind) {
 }
 
 function content(text, words, kind) {
-    // What both have at the ends of their lines is no news; where only one has it, it is shown.
+    // A carriage return at the end of an unchanged line is not shown; it is shown if only one version has it.
     const shown = kind === "same" && text.endsWith("\r") ? text.slice(0, -1) : text;
     return words ?? portions(shown, LINE_CHARACTERS);
 }

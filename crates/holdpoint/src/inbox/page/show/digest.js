@@ -1,12 +1,12 @@
-//! The digest of what is shown: in a form people can compare, and worked out again from what this page has.
+//! Computes and describes the digest of the content.
 
 import { h } from "../dom.js";
 import { show as texts } from "../texts/show.js";
 import { shortText, visible } from "./characters.js";
 
 /**
- * JSON in the canonical form of RFC 8785: members sorted, no space. What JavaScript writes for numbers and strings is
- * what the RFC asks for.
+ * Returns JSON in the canonical form of RFC 8785: sorted members, no white space. The RFC uses the number and string
+ * formats of JavaScript.
  */
 export function canonical(value) {
     if (Array.isArray(value)) {
@@ -20,7 +20,8 @@ export function canonical(value) {
 }
 
 /**
- * `sha256:` and hex over the canonical form; null where the browser offers no cryptography (a page without https).
+ * Returns `sha256:` and the hex digest of the canonical form; null if the browser has no cryptography (a page without
+ * https).
  * @returns {Promise<string | null>}
  */
 export async function digestOf(value, subtle = globalThis.crypto?.subtle) {
@@ -33,7 +34,7 @@ export async function digestOf(value, subtle = globalThis.crypto?.subtle) {
 }
 
 /**
- * Whether `value` is what was recorded under `digest`.
+ * Compares `value` with a recorded digest.
  * @returns {Promise<"same" | "different" | "unknown">}
  */
 export async function compareDigest(value, digest, subtle) {
@@ -44,14 +45,14 @@ export async function compareDigest(value, digest, subtle) {
     return own === digest ? "same" : "different";
 }
 
-/** The first and last digits of a digest. */
+/** Returns the first and last digits of a digest. */
 export function shortDigest(digest) {
     const found = /^(sha256:)?([0-9a-f]{8})[0-9a-f]+([0-9a-f]{8})$/.exec(digest);
     return found ? `${found[1] ?? ""}${found[2]}…${found[3]}` : shortText(digest, 40);
 }
 
 /**
- * The short form; opened, the whole digest and what comparing it has shown.
+ * Describes the short digest; when opened, the whole digest and the result of the comparison.
  * @param {string} digest
  * @param {"same" | "different" | "unknown"} [compared]
  */

@@ -1,5 +1,5 @@
-//! JSON as a tree that opens and closes: nested `details`, so that the keyboard and readers of the screen know it already.
-//! What is closed is not described before it is opened, and long lists come in portions.
+//! Describes JSON as a tree of nested `details`, which keyboards and screen readers support. Closed parts are
+//! described only when they are opened, and long lists are shown in portions.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -7,13 +7,13 @@ import { shortText, visible } from "./characters.js";
 import { isScalar, scalar } from "./scalar.js";
 
 const ENTRIES_AT_ONCE = 100;
-/** How many entries are open at first, over all levels. */
+/** The number of entries that are open at first, over all levels. */
 const OPEN_ENTRIES_MAX = 150;
 const OPEN_LEVELS = 3;
 const NAME_CHARACTERS = 200;
 
 /**
- * @param {unknown} value anything that JSON can say
+ * @param {unknown} value any JSON value
  * @param {{label?: string, openLevels?: number}} [options]
  */
 export function jsonTree(value, { label = texts.tree, openLevels = OPEN_LEVELS } = {}) {

@@ -1,5 +1,5 @@
-//! Markdown as descriptions, from a small set of tags. There is no HTML in it: what looks like HTML is text. Images are not
-//! loaded. Headings begin at the third level, below those of the page.
+//! Converts Markdown to descriptions with a small set of tags. HTML is shown as text. Images are not loaded. Headings
+//! start at the third level, below the headings of the page.
 
 import { folded, h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -10,16 +10,16 @@ import { isTableHead, tableRows } from "./markdown_table.js";
 import { text } from "./text.js";
 
 const BLOCKS_AT_ONCE = 200;
-/** Characters of lines that are looked at before the rest waits for a button. */
+/** The characters of a portion. A button shows the next portion. */
 const CHARACTERS_AT_ONCE = 100_000;
-/** Parts of lists and quotes in one portion. */
+/** The blocks within lists and quotes of one portion. */
 const INNER_BLOCKS_MAX = 1_000;
-/** Quotes and lists within one another; what is deeper is a paragraph. */
+/** The nesting of quotes and lists. Deeper ones are paragraphs. */
 const NESTING_MAX = 10;
 
 /**
  * @param {string} source
- * @returns {import("../dom.js").Description} with the source below, folded
+ * @returns {import("../dom.js").Description} the text with its folded source
  */
 export function markdown(source) {
     const lines = source.replace(/\r\n?/g, "\n").split("\n");
@@ -31,7 +31,7 @@ export function markdown(source) {
     );
 }
 
-/** The blocks from a line on, and a button for those that follow. */
+/** Describes the blocks from a line on, with a button for the next portion. */
 function portion(lines, from) {
     const reader = { lines, at: from, level: 0, budget: { left: INNER_BLOCKS_MAX } };
     const found = [];
@@ -54,7 +54,7 @@ function portion(lines, from) {
     return found;
 }
 
-/** The blocks within a quote or an item. What is too much is shown as text. */
+/** Describes the blocks within a quote or an item. Blocks over the budget are shown as text. */
 function blocks(lines, level, budget) {
     const reader = { lines, at: 0, level, budget };
     const found = [];
@@ -69,7 +69,7 @@ function blocks(lines, level, budget) {
     return found.filter(Boolean);
 }
 
-/** Reads one block and moves on. Null for an empty line. */
+/** Reads one block and advances the reader. Returns null for an empty line. */
 function next(reader) {
     const line = reader.lines[reader.at];
     if (line.trim() === "") {
@@ -120,7 +120,7 @@ function heading(reader, line) {
     return headingOf(found[1].length, words);
 }
 
-// By hand: a pattern for it would be slow with many marks that close nothing.
+// Without a pattern: a regular expression would be slow with many marks that do not close the heading.
 function withoutClosingMarks(words) {
     const trimmed = words.trimEnd();
     let end = trimmed.length;
@@ -171,7 +171,7 @@ function list(reader, line) {
     if (!marker.isOrdered) {
         return h("ul", {}, entries);
     }
-    // A list that does not begin at one says its numbers itself: `start` is not an attribute of this page.
+    // A list that does not start at one has its numbers as text: the attribute `start` is not allowed.
     const isCounted = marker.start !== 1;
     const numbered = entries.map((entry, index) => h("li", { dir: "auto" }, `${marker.start + index}. `, entry.children));
     return isCounted ? h("ul", { class: "numbered" }, numbered) : h("ol", {}, entries);
@@ -182,7 +182,7 @@ function item(lines, reader, isLoose) {
     const content = task ? [lines[0].slice(task[0].length), ...lines.slice(1)] : lines;
     const inside = blocks(content, reader.level + 1, reader.budget);
     const mark = task && (task[1] === " " ? texts.taskOpen : texts.taskDone);
-    // In a tight list the words of an item are not a paragraph of their own.
+    // In a tight list the text of an item is not a paragraph.
     const [first, ...rest] = inside;
     const isBare = !isLoose && first?.tag === "p";
     return h("li", { dir: "auto" }, mark, isBare ? [first.children, rest] : inside);
@@ -238,7 +238,7 @@ function paragraph(reader) {
     return h("p", { dir: "auto" }, inline(words.join("\n").trimEnd()));
 }
 
-/** Whether a line ends the paragraph before it. */
+/** Returns whether a line ends the paragraph before it. */
 function beginsBlock(line) {
     if (/^ {0,3}(#{1,6}(\s|$)|>|`{3}|~{3})/.test(line)) {
         return true;
@@ -250,7 +250,7 @@ function beginsBlock(line) {
     return Boolean(marker) && (!marker.isOrdered || marker.start === 1) && !marker.isEmpty;
 }
 
-/** Three or more of the same mark, with any space between them. */
+/** Returns whether a line is a rule: three or more of the same mark, with or without spaces between them. */
 function isRule(line) {
     const mark = /^ {0,3}([-*_])/.exec(line)?.[1];
     if (!mark) {

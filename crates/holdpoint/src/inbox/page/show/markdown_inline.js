@@ -1,4 +1,4 @@
-//! Markdown within a line: emphasis, code, links. Linear in time whatever the text: every search is bounded.
+//! Inline Markdown: emphasis, code, links. Takes linear time for any text: every search is bounded.
 
 import { absoluteUrl } from "../allowed.js";
 import { h } from "../dom.js";
@@ -6,7 +6,7 @@ import { show as texts } from "../texts/show.js";
 import { visible, visibleText } from "./characters.js";
 import { portions } from "./text.js";
 
-/** Longer texts are shown as they are. */
+/** Longer texts are shown without formatting. */
 const LENGTH_MAX = 20_000;
 const PORTION = 6_000;
 const NESTING_MAX = 16;
@@ -31,7 +31,10 @@ export function inline(source) {
     return descriptions(emphasised(state.out));
 }
 
-/** A link with the host it leads to, so that its words cannot claim another one. Without an allowed address only text. */
+/**
+ * Describes a link with its host, so that the link text cannot pretend another host. A link without an allowed
+ * address is text.
+ */
 export function link(address, content, label) {
     const url = absoluteUrl(address);
     if (!url) {
@@ -204,13 +207,13 @@ function closeBracket(state) {
     } else {
         const shown = content.length === 0 ? visible(target.address) : descriptions(content, true);
         state.out.push({ part: link(target.address, shown, label), depth });
-        // No link within a link.
+        // Links cannot be nested.
         state.brackets = state.brackets.filter((other) => other.isImage);
     }
     state.at = target.end;
 }
 
-/** `address "title")`, from behind the parenthesis. The title is not shown: it could say anything about the address. */
+/** Parses `address "title")` after the parenthesis. The title is not shown: it could be misleading. */
 function destination(source, from) {
     const rest = source.slice(from, from + ADDRESS_MAX);
     const found = /^\s*(?:<([^<>\n]*)>|([^\s<>]*))/.exec(rest);
@@ -258,7 +261,10 @@ function bareLink(state) {
     state.at += address.length;
 }
 
-/** Pairs marks. What stands between a pair is the end of the list, so that each piece is moved once per level. */
+/**
+ * Pairs the emphasis marks. The pieces between a pair are the end of the list, so that each piece moves once per
+ * level.
+ */
 function emphasised(pieces) {
     const out = [];
     const openers = [];
@@ -269,7 +275,7 @@ function emphasised(pieces) {
         }
         const mark = { ...piece };
         while (mark.closes && mark.count > 0 && wrap(out, openers, mark)) {
-            // Each turn uses up one or two characters of the mark.
+            // Each iteration uses one or two characters of the mark.
         }
         if (mark.count > 0) {
             if (mark.opens) {

@@ -1,10 +1,10 @@
-//! Lists in Markdown: which lines belong to which item. What the lines say is up to the caller.
+//! Splits Markdown lists into the lines of their items. The caller parses the lines.
 
-/** A longer list is several, one after the other, so that it can come in portions. */
+/** The items of one list. A longer list is split, so that it can be shown in portions. */
 const ITEMS_MAX = 200;
 
 /**
- * The marker at the beginning of a line, or null.
+ * Returns the list marker at the start of a line, or null.
  * @returns {{indent: number, width: number, isOrdered: boolean, kind: string, start: number, isEmpty: boolean} | null}
  */
 export function listMarker(line) {
@@ -14,7 +14,7 @@ export function listMarker(line) {
     }
     const [whole, indent, bullet, start, closing, space] = found;
     const rest = line.slice(whole.length);
-    // Five spaces or more begin code within the item: the marker takes one of them.
+    // Five or more spaces start code within the item: one of them belongs to the marker.
     const isCode = space.length === 4 && rest.startsWith(" ");
     const isEmpty = rest.trim() === "";
     const width = isCode || isEmpty ? whole.length - space.length + 1 : whole.length;
@@ -22,7 +22,7 @@ export function listMarker(line) {
 }
 
 /**
- * Reads the items of a list, each as lines without their indent, and moves the reader behind it.
+ * Reads the items of a list, each as lines without their indent, and advances the reader.
  * @returns {{items: string[][], isLoose: boolean}}
  */
 export function listItems(reader, first) {
@@ -39,7 +39,7 @@ export function listItems(reader, first) {
     return { items, isLoose };
 }
 
-/** Whether an item has several parts of its own; empty lines within a list inside it do not count. */
+/** Returns whether an item has several blocks. Empty lines within a nested list do not count. */
 function hasParagraphs(lines) {
     return lines.some((line, index) => line.trim() === "" && index + 1 < lines.length && /^ ?\S/.test(lines[index + 1]));
 }

@@ -1,4 +1,4 @@
-//! Tables in Markdown, with the headers that readers of the screen need.
+//! Describes Markdown tables, with the headers that screen readers need.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -7,7 +7,7 @@ import { inline } from "./markdown_inline.js";
 const COLUMNS_MAX = 50;
 const ROWS_AT_ONCE = 100;
 
-/** How many columns a table has that begins with these two lines; 0 when none does. */
+/** Returns the number of columns of a table that starts with these two lines; 0 if they are not a table. */
 export function isTableHead(line, below) {
     if (!line.includes("|") || below === undefined || !/^[\s|:-]+$/.test(below) || !below.includes("-")) {
         return 0;
@@ -42,7 +42,7 @@ function body(rows, columns, from) {
     return shown;
 }
 
-/** The cells of a row: bars separate them unless a backslash stands before. */
+/** Returns the cells of a row. Bars separate them, except after a backslash. */
 function cells(line) {
     const found = [];
     let cell = "";

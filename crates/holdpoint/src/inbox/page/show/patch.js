@@ -1,4 +1,4 @@
-//! A patch in the unified format, as text: what it adds and removes is marked, and nothing of it is applied.
+//! Describes a patch in the unified format as text, with marked additions and removals.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -26,7 +26,7 @@ function lines(all, from) {
     return shown;
 }
 
-/** Heads of files first: they begin with the signs of lines. */
+/** Returns the kind of a line. Checks file headers first: they start with `+` or `-`, too. */
 function kindOf(line) {
     if (/^(diff |index |--- |\+\+\+ )/.test(line)) {
         return "head";

@@ -1,4 +1,4 @@
-//! Values of JSON without parts: texts in quotes, so that "1" and 1 differ; numbers that are not exact say so.
+//! Describes scalar JSON values: strings in quotes, so that "1" and 1 differ; inexact numbers with a mark.
 
 import { h } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -10,7 +10,7 @@ export function isScalar(value) {
     return value === null || typeof value !== "object";
 }
 
-/** A scalar as JSON writes it, but for what JSON escapes: line breaks are line breaks. */
+/** Describes a scalar in JSON notation, but without escapes: line breaks stay line breaks. */
 export function scalar(value) {
     if (typeof value === "string") {
         return h("span", { class: "json-string", dir: "auto" }, "\"", portions(value, STRING_CHARACTERS), "\"");
@@ -24,7 +24,7 @@ export function scalar(value) {
     return number(value);
 }
 
-/** The same without quotes where nothing is lost by it: texts that could be taken for something else keep them. */
+/** Describes a scalar without quotes, except for strings that look like another value. */
 export function cell(value) {
     if (typeof value !== "string" || isAmbiguous(value)) {
         return scalar(value);

@@ -1,4 +1,4 @@
-//! A list of flat objects as a table.
+//! Describes a list of flat objects as a table.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -11,8 +11,7 @@ const NEXT_ROWS = 200;
 const TITLE_CHARACTERS = 80;
 
 /**
- * The columns of a list of objects whose members have no parts, in the order in which they first appear; null when the
- * value is anything else.
+ * Returns the columns of a list of flat objects, in the order of their first appearance; null for any other value.
  * @returns {string[] | null}
  */
 export function columnsOf(value) {

@@ -1,4 +1,4 @@
-//! Text as it is: with its line breaks, nothing interpreted, and long ones in portions.
+//! Describes plain text with its line breaks. Long texts are shown in portions.
 
 import { h, more } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -8,9 +8,9 @@ const FIRST_CHARACTERS = 6_000;
 const NEXT_CHARACTERS = 100_000;
 
 /**
- * A text with its line breaks.
+ * Describes a text with its line breaks.
  * @param {string} value
- * @param {{label?: string, isCode?: boolean}} [options] `label` is what a reader of the screen calls it
+ * @param {{label?: string, isCode?: boolean}} [options] `label` is its name for screen readers
  */
 export function text(value, { label, isCode = false } = {}) {
     if (value === "") {
@@ -22,7 +22,7 @@ export function text(value, { label, isCode = false } = {}) {
 }
 
 /**
- * The beginning of a text, and a button for what follows.
+ * Describes the start of a text, with a button for the rest.
  * @param {string} value
  * @param {number} length of the first portion
  * @returns {import("../dom.js").Description[]}
@@ -38,7 +38,7 @@ export function portions(value, length, from = 0) {
     return [...visible(portion), more(label, later, `from ${next}`)];
 }
 
-// A bare text cannot take the focus of the button that it replaces.
+// The element takes the focus of the button that it replaces.
 function wrapped(piece) {
     return typeof piece === "string" ? h("span", {}, piece) : piece;
 }

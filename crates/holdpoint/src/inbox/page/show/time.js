@@ -1,4 +1,4 @@
-//! Instants and spans of time, for people: how long ago, when exactly, and how much is left. `now` always comes in.
+//! Formats instants, durations and deadlines. The caller passes `now`.
 
 import { h } from "../dom.js";
 import { show as texts } from "../texts/show.js";
@@ -20,12 +20,12 @@ const URGENT_MS = 5 * MINUTE;
 const SOON_MS = HOUR;
 const relativeFormat = new Intl.RelativeTimeFormat(texts.locale, { numeric: "auto" });
 
-/** Milliseconds of an instant as the API writes it, or NaN. */
+/** Returns the milliseconds of an instant of the API, or NaN. */
 export function instant(at) {
     return typeof at === "number" ? at : Date.parse(at);
 }
 
-/** “3 minutes ago”, “in 2 hours”, “now”. */
+/** Returns a relative time: “3 minutes ago”, “in 2 hours”, “just now”. */
 export function relative(at, now) {
     const distance = instant(at) - now;
     if (Number.isNaN(distance)) {
@@ -38,7 +38,7 @@ export function relative(at, now) {
     return relativeFormat.format(Math.trunc(distance / length), unit);
 }
 
-/** The instant in the reader's zone, with its name, to the second. */
+/** Returns the instant in the time zone of the user, to the second, with the name of the zone. */
 export function absolute(at, { timeZone, locale = texts.locale } = {}) {
     const time = instant(at);
     if (Number.isNaN(time)) {
@@ -50,7 +50,7 @@ export function absolute(at, { timeZone, locale = texts.locale } = {}) {
     return `${new Intl.DateTimeFormat(locale, format).format(time)} ${name}`.trim();
 }
 
-/** A `time` element: relative to read, absolute in its title. */
+/** Describes a `time` element with the relative time, and the absolute time as its title. */
 export function time(at, now, options) {
     const at_ms = instant(at);
     if (Number.isNaN(at_ms)) {
@@ -60,7 +60,7 @@ export function time(at, now, options) {
     return h("time", attributes, relative(at_ms, now));
 }
 
-/** “2 d 4 h”, “1 h 05 min”, “45 s”: two units at most, the smaller one not rounded up. */
+/** Returns a duration: “2 d 4 h”, “1 h 05 min”, “45 s”. At most two units, rounded down. */
 export function duration(ms) {
     const { day, hour, minute, second } = texts.units;
     const length = Math.max(0, Math.floor(ms / SECOND)) * SECOND;
@@ -79,9 +79,9 @@ export function duration(ms) {
 }
 
 /**
- * What is left until a deadline.
+ * Returns the time until a deadline.
  * @returns {{text: string, level: "none" | "calm" | "soon" | "urgent" | "over", changesInMs: number | null}}
- *   `changesInMs` says when it would read otherwise, so that nobody asks more often than that.
+ *   `changesInMs` is the time until the text changes; no redraw is needed before.
  */
 export function countdown(at, now) {
     const end = at === null || at === undefined ? NaN : instant(at);
@@ -99,8 +99,8 @@ export function countdown(at, now) {
 }
 
 /**
- * A deadline as an element. It is not announced as it ticks; a reader finds the exact time in it. Where its label stands beside it,
- * `isNamed`, it says only how long.
+ * Describes a deadline. Screen readers do not announce its changes; its title has the exact time. With `isNamed`, a
+ * label is next to it and the text is only the duration.
  */
 export function deadline(at, now, { isNamed = false, ...options } = {}) {
     const { text: whole, level } = countdown(at, now);

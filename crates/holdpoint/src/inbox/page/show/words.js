@@ -1,4 +1,4 @@
-//! What changed within a line, word by word.
+//! Compares two lines word by word.
 
 import { h } from "../dom.js";
 import { compare } from "./compare.js";
@@ -6,12 +6,12 @@ import { visible } from "./characters.js";
 
 const LINE_CHARACTERS_MAX = 2_000;
 const CHANGES_MAX = 200;
-/** Lines that have less than this in common are two lines, not one that was changed. */
+/** Lines with a smaller common share are different lines, not a changed line. */
 const COMMON_MIN = 0.35;
 const WORDS = /[\p{L}\p{N}\p{M}_]+|\s+|[^\p{L}\p{N}\p{M}_\s]/gu;
 
 /**
- * Both lines with their differences marked; null when they have too little in common or are too long.
+ * Describes both lines with marked differences; null if they have too little in common or are too long.
  * @param {string} before
  * @param {string} after
  * @returns {{before: import("../dom.js").Description[], after: import("../dom.js").Description[]} | null}

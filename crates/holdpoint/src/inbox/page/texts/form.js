@@ -1,4 +1,4 @@
-//! What the page says around forms. In English; a translation replaces the values.
+//! Texts of forms, in English. A translation replaces the values.
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 20 });
 const count = (amount, one, many) => `${number.format(amount)} ${amount === 1 ? one : many}`;
@@ -22,29 +22,28 @@ export const form = {
     item: (position) => `Item ${position}`,
     noItems: "No items yet.",
     notGiven: "Not given.",
-    otherMembers: "Further members",
+    otherMembers: "Other members",
 
-    json: "JSON",
-    jsonHint: "Written as JSON: texts in double quotes, no comments.",
+    jsonHint: "Enter JSON: strings in double quotes, no comments.",
     syntax: (message, line, column) => `Line ${number.format(line)}, column ${number.format(column)}: ${message}`,
-    syntaxEnd: "the text ends too early",
+    syntaxEnd: "the JSON ends too early",
     syntaxValue: "a value is expected here",
     syntaxName: "the name of a member in double quotes is expected here",
     syntaxColon: "a colon is expected here",
     syntaxComma: "a comma or the closing bracket is expected here",
-    syntaxMore: "nothing may follow the value",
-    syntaxString: "this text does not end, or has a character that must be escaped",
-    syntaxNumber: "this is not a number as JSON writes it",
-    syntaxTwice: (name) => `the member “${name}” is there twice`,
+    syntaxMore: "unexpected content after the value",
+    syntaxString: "the string is not closed, or contains a character that must be escaped",
+    syntaxNumber: "this is not a valid JSON number",
+    syntaxTwice: (name) => `duplicate member “${name}”`,
     syntaxDeep: "this is nested too deeply",
-    syntaxRounded: "this number is too long to be kept exactly: write it as a text in quotes",
+    syntaxRounded: "this number cannot be stored exactly: enter it as a string in quotes",
 
-    problems: (amount) => (amount === 1 ? "One thing needs your attention:" : `${number.format(amount)} things need your attention:`),
+    problems: (amount) => (amount === 1 ? "There is a problem:" : `There are ${number.format(amount)} problems:`),
     needed: "Please fill this in.",
     neededChoice: "Please choose one.",
     notNumber: "This must be a number, like 12 or 3.5.",
     notInteger: "This must be a whole number.",
-    inexact: "This number is too long to be kept exactly.",
+    inexact: "This number is too long to be stored exactly.",
     atLeast: (limit) => `This must be at least ${number.format(limit)}.`,
     atMost: (limit) => `This must be at most ${number.format(limit)}.`,
     moreThan: (limit) => `This must be more than ${number.format(limit)}.`,
@@ -56,10 +55,10 @@ export const form = {
     notDate: "This must be a date, like 2026-05-01.",
     notDateTime: "This must be a date and a time.",
     notEmail: "This must be an e-mail address.",
-    notUri: "This must be a whole address, like https://example.com/.",
+    notUri: "This must be a complete URL, like https://example.com/.",
     tooFewItems: (limit) => `There must be at least ${count(limit, "item", "items")}.`,
     tooManyItems: (limit) => `There may be at most ${count(limit, "item", "items")}.`,
-    sameItems: "No two items may be the same.",
+    sameItems: "All items must be different.",
 
     rangeBoth: (low, high) => `${number.format(low)} to ${number.format(high)}`,
     rangeLow: (low) => `${number.format(low)} or more`,

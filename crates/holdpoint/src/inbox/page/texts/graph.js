@@ -1,7 +1,7 @@
-//! What the page says around drawings of workflows. In English; a translation replaces the values.
+//! Texts of workflow drawings, in English. A translation replaces the values.
 
 export const graph = {
-    title: (name) => `The workflow ${name}`,
+    title: (name) => `Workflow ${name}`,
     summary: (nodes, edges) => `${nodes} ${nodes === 1 ? "step" : "steps"}, ${edges} ${edges === 1 ? "connection" : "connections"}`,
     asList: "Show the steps as a list",
     empty: "This workflow has no steps.",
@@ -10,21 +10,20 @@ export const graph = {
     disabled: "disabled",
     then: "Then: ",
     back: "Back to: ",
-    end: "The end of a way.",
+    end: "End of the path.",
     condition: "if a condition holds",
-    unknownStatus: "not begun",
     statuses: {
-        pending: "not begun",
+        pending: "not started",
         running: "running",
         suspended: "waits for an answer",
-        sleeping: "sleeps",
+        sleeping: "sleeping",
         awaiting: "waits for another run",
         completed: "done",
         failed: "failed",
         rejected: "rejected",
         skipped: "skipped",
     },
-    /** Beside the colour, so that nobody needs to see it. */
+    /** Signs shown with the colour of a status, for readers who cannot distinguish the colours. */
     signs: {
         pending: "○",
         running: "▶",
@@ -40,6 +39,6 @@ export const graph = {
         any_success: "when any succeeds",
         any_failed: "when any fails",
         all_complete: "when all have ended",
-        none_failed: "when none fails",
+        none_failed: "when none has failed",
     },
 };

@@ -1,4 +1,4 @@
-//! What the page says around things that are shown. In English; a translation replaces the values.
+//! Texts around displayed content, in English. A translation replaces the values.
 
 const number = new Intl.NumberFormat("en");
 const count = (amount, one, many) => `${number.format(amount)} ${amount === 1 ? one : many}`;
@@ -8,7 +8,7 @@ export const show = {
 
     emptyText: "(empty text)",
     nothing: "(nothing)",
-    hiddenCharacter: (name) => `A character that cannot be seen: ${name}`,
+    hiddenCharacter: (name) => `Invisible character: ${name}`,
     showMoreCharacters: (left) => `Show more (${count(left, "character", "characters")} left)`,
 
     markdownSource: "Show the source of this text",
@@ -27,8 +27,7 @@ export const show = {
     showMoreEntries: (next, left) => `Show ${number.format(next)} more (${number.format(left)} left)`,
     tree: "Content as a tree",
     asJson: "Show it as JSON",
-    roundedNumber: "Too large for exact arithmetic: other numbers may look the same",
-    tooDeep: "Too deeply nested to show here",
+    roundedNumber: "Too large to be exact: different numbers may look the same",
 
     table: "Table",
     tableCaption: (rows, columns) => `${count(rows, "row", "rows")}, ${count(columns, "column", "columns")}`,
@@ -36,12 +35,12 @@ export const show = {
     absent: "—",
     absentLong: "not given",
 
-    diffSame: "Nothing has changed.",
+    diffSame: "No changes.",
     diffLabel: "Changes",
     diffSummary: (added, removed) => `${count(added, "line", "lines")} added, ${number.format(removed)} removed`,
     diffChanges: (changed, added, removed) =>
         `${number.format(changed)} changed, ${number.format(added)} added, ${number.format(removed)} removed`,
-    diffTooDifferent: "The two are too different to compare line by line. First all that was, then all that is now.",
+    diffTooDifferent: "The versions are too different to compare line by line: first the old version, then the new one.",
     diffTooLarge: "The two lists are too different to compare item by item.",
     diffUnchanged: (lines) => `Show ${count(lines, "unchanged line", "unchanged lines")}`,
     diffMoreRows: (left) => `Show more (${count(left, "line", "lines")} left)`,
@@ -52,8 +51,7 @@ export const show = {
     added: "added",
     removed: "removed",
     changed: "changed",
-    unchanged: "unchanged",
-    whole: "the whole",
+    whole: "the whole value",
 
     now: "just now",
     left: (duration) => `due in ${duration}`,
@@ -64,8 +62,8 @@ export const show = {
     unknownTime: "unknown time",
 
     digest: "Digest",
-    digestOf: "Digest of what is shown",
-    digestSame: "This page has worked out the digest itself: what you see is what is recorded.",
-    digestDifferent: "The digest does not fit what this page shows. Do not decide; reload, and tell your operator if it stays.",
-    digestUnknown: "This browser cannot work out the digest here (it needs https or this very machine).",
+    digestOf: "Digest of the content",
+    digestSame: "This page has computed the digest: the content shown is the content recorded.",
+    digestDifferent: "The digest does not match the content of this page. Do not decide. Reload the page, and tell the operator if this message remains.",
+    digestUnknown: "This browser cannot compute the digest here (it requires https or localhost).",
 };

@@ -1,4 +1,4 @@
-//! What an operator may do with a run: pause, resume and cancel it, and fork it at an event. Each asks before it acts.
+//! The controls of a run: pause, resume, cancel, and fork at an event. Each requires a confirmation.
 
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
@@ -7,13 +7,13 @@ import { run as texts } from "../texts/run.js";
 import { isFinished } from "./model.js";
 
 /** @param {{run: Object, api: Object, scopes: string[], keyFor: Function, redraw: () => void, done: (label: string) => void, turn: number}} facts
- *   `turn` differs whenever the same request would mean something else: to pause again is not to pause once */
+ *   `turn` changes with the status of the run, so that a second pause gets another idempotency key than the first */
 export function controlPanel({ run, api, scopes, keyFor, redraw, done, turn }) {
     if (isFinished(run.status) || (scopes && !scopes.includes("runs:cancel"))) {
         return null;
     }
     const base = `/v1/runs/${encodeURIComponent(run.runId)}`;
-    // A pause that waits for the nodes at work can be taken back, too.
+    // A pause that still waits for running nodes can be resumed, too.
     const isPaused = run.status === "paused" || Boolean(run.pauseRequestedAt);
     const ways = [
         isPaused
@@ -35,7 +35,7 @@ export function controlPanel({ run, api, scopes, keyFor, redraw, done, turn }) {
 }
 
 function simpleWay(id, label, about, look) {
-    return { id, label, look, asksFirst: true, review: () => h("p", {}, about), build: () => ({}) };
+    return { id, label, look, confirmsFirst: true, review: () => h("p", {}, about), build: () => ({}) };
 }
 
 function reasonWay(id, label, about, look, redraw) {
@@ -52,7 +52,7 @@ function reasonWay(id, label, about, look, redraw) {
     };
 }
 
-/** Makes a new run from what came before an event. */
+/** Creates the panel that forks the run before an event. */
 export function forkPanel({ run, sequence, api, scopes, keyFor, redraw, forked }) {
     const isAllowed = !scopes || (scopes.includes("runs:create") && scopes.includes("runs:read"));
     if (!isAllowed || sequence === 0) {

@@ -1,11 +1,11 @@
-//! One event in full: what it says, what it changed, and the state of the run after it.
+//! Describes one event: its content, its changes, and the state of the run after it.
 
 import { h } from "../dom.js";
 import { artifact } from "../show/artifact.js";
 import { diff } from "../show/diff.js";
 import { jsonTree } from "../show/json_tree.js";
 import { run as texts } from "../texts/run.js";
-import { isSame, nameOf, ofTable } from "../decide/model.js";
+import { isSame, nameOf, entryOf } from "../decide/model.js";
 import { nodeStatus } from "./head.js";
 import { changesIn } from "./model.js";
 
@@ -38,7 +38,7 @@ function stateOf(event, log, state) {
         h(
             "p",
             {},
-            h("span", { class: "chip" }, ofTable(texts.statuses, at.status) ?? nameOf(at.status)),
+            h("span", { class: "chip" }, entryOf(texts.statuses, at.status) ?? nameOf(at.status)),
             at.currentNodeId ? ` ${nameOf(at.currentNodeId)}` : "",
         ),
         isExact ? changed(before?.variables ?? {}, at.variables ?? {}) : null,

@@ -1,11 +1,11 @@
-//! The events of a run as a list, page by page: what, where, when and how long after the one before.
+//! Describes the pages of the event list of a run.
 
 import { h } from "../dom.js";
 import { absolute, instant } from "../show/time.js";
 import { run as texts } from "../texts/run.js";
 import { nameOf } from "../decide/model.js";
-import { chosen, PAGE, pageOf, sortOf, titleOf, wordsOf } from "./model.js";
-import { took } from "./steps.js";
+import { filterEvents, PAGE, pageOf, categoryOf, titleOf, eventSummary } from "./model.js";
+import { durationText } from "./steps.js";
 
 /**
  * @param {Object[]} log
@@ -13,7 +13,7 @@ import { took } from "./steps.js";
  *   set: (change: Object) => void, detail: unknown}} view
  */
 export function events(log, view) {
-    const list = chosen(log, view);
+    const list = filterEvents(log, view);
     const { pages, page, entries } = pageOf(list, view.page);
     return h(
         "section",
@@ -57,11 +57,11 @@ function item(event, previous, view) {
     const { sequence, type, nodeId, timestamp } = event;
     const isSelected = view.selected === sequence;
     const gap = previous ? instant(timestamp) - instant(previous.timestamp) : 0;
-    const words = wordsOf(event);
+    const words = eventSummary(event);
     const toggle = () => view.set({ selected: isSelected ? null : sequence });
     return h(
         "li",
-        { class: `event event-${sortOf(type)}`, key: `event ${sequence}` },
+        { class: `event event-${categoryOf(type)}`, key: `event ${sequence}` },
         h(
             "button",
             { type: "button", class: "event-line", "aria-expanded": isSelected, on: { click: toggle } },
@@ -77,7 +77,7 @@ function item(event, previous, view) {
                 "time",
                 { class: "event-at", datetime: timestamp, title: absolute(timestamp) },
                 clock(timestamp),
-                gap > 0 ? h("span", { class: "event-gap" }, texts.later(took(gap))) : null,
+                gap > 0 ? h("span", { class: "event-gap" }, texts.later(durationText(gap))) : null,
             ),
         ),
         isSelected ? view.detail(event) : null,

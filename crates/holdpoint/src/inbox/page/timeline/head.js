@@ -1,4 +1,4 @@
-//! What a run is and how it stands: the facts above its timeline.
+//! Describes the head of a timeline: the status and the facts of the run.
 
 import { h } from "../dom.js";
 import { shortText, visible } from "../show/characters.js";
@@ -6,7 +6,7 @@ import { artifact } from "../show/artifact.js";
 import { duration, instant, time } from "../show/time.js";
 import { graph as graphTexts } from "../texts/graph.js";
 import { run as texts } from "../texts/run.js";
-import { decisionOf, headline, isHold, nameOf, ofTable } from "../decide/model.js";
+import { decisionOf, headline, isHold, nameOf, entryOf } from "../decide/model.js";
 import { isFinished } from "./model.js";
 
 const LEVELS = {
@@ -19,31 +19,34 @@ const LEVELS = {
     "waiting-external": "chip-warn",
 };
 
-/** @param {{now: number, link: (runId: string) => string, names?: Map<string, string>, pauses?: Object[]}} facts */
-export function head(run, { now, link, names = new Map(), pauses = [] }) {
+/** @param {{now: number, link: (runId: string) => string, names?: Map<string, string>, interrupts?: Object[]}} facts */
+export function head(run, { now, link, names = new Map(), interrupts = [] }) {
     return h(
         "header",
         { class: "run-head" },
-        h("p", { class: "pause-kind" }, statusChip(run.status, run.error?.code, isTimedOut(run))),
-        h("h1", { dir: "auto" }, runTitle(run, pauses)),
+        h("p", { class: "interrupt-kind" }, statusChip(run.status, run.error?.code, isTimedOut(run))),
+        h("h1", { dir: "auto" }, runTitle(run, interrupts)),
         h(
             "dl",
             { class: "fact-line" },
             factsOf(run, now, link).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
         ),
-        isRejected(run) ? rejection(run, { now, names, pauses }) : failure(run),
+        isRejected(run) ? rejection(run, { now, names, interrupts }) : failure(run),
     );
 }
 
-/** What a run is called: by its workflow, or by what was asked where there is none. */
-export function runTitle({ workflowId }, pauses) {
+/** Returns the title of a run: its workflow, or the headline of the hold. */
+export function runTitle({ workflowId }, interrupts) {
     if (!isHold(workflowId)) {
         return texts.title(nameOf(workflowId));
     }
-    return pauses.length > 0 ? texts.holdTitled(headline(pauses[0])) : texts.hold;
+    return interrupts.length > 0 ? texts.holdTitled(headline(interrupts[0])) : texts.hold;
 }
 
-/** The status of a run. A run that failed because of a rejection or a timeout is shown as rejected or timed out. */
+/**
+ * Describes the status of a run. A run that failed because of a rejection or a timeout is shown as rejected or timed
+ * out.
+ */
 export function statusChip(status, code, isTimedOut = false) {
     if (isTimedOut) {
         return h("span", { class: "chip" }, texts.timedOut);
@@ -51,13 +54,13 @@ export function statusChip(status, code, isTimedOut = false) {
     if (isRejected({ status, error: { code } })) {
         return h("span", { class: "chip" }, texts.rejected);
     }
-    const level = ofTable(LEVELS, status) ?? "";
-    return h("span", { class: `chip ${level}`.trim() }, ofTable(texts.statuses, status) ?? nameOf(status));
+    const level = entryOf(LEVELS, status) ?? "";
+    return h("span", { class: `chip ${level}`.trim() }, entryOf(texts.statuses, status) ?? nameOf(status));
 }
 
-/** The outcome of a hold that has completed; null for everything else. */
+/** Describes the outcome of a completed hold; null for other runs. */
 export function outcomeChip(status, outcome) {
-    const text = status === "completed" ? ofTable(texts.holdOutcomes, outcome) : undefined;
+    const text = status === "completed" ? entryOf(texts.holdOutcomes, outcome) : undefined;
     return text ? h("span", { class: outcome === "approved" ? "chip chip-good" : "chip" }, text) : null;
 }
 
@@ -84,7 +87,7 @@ export function runLink(runId, link) {
     return h("a", { href: link(runId) }, nameOf(runId));
 }
 
-/** A run that ended because somebody said no: nothing broke. */
+/** Returns whether a run ended because of a rejection, which is not an error. */
 export function isRejected({ status, error }) {
     return status === "failed" && error?.code === "approval_rejected";
 }
@@ -94,16 +97,16 @@ function isTimedOut({ status, error }) {
     return status === "failed" && error?.details?.reason === "timeout";
 }
 
-/** The step at which somebody said no to a run, which ended it; undefined where a run ended otherwise. */
+/** Returns the step at which a run was rejected; undefined for other runs. */
 export function rejectedStep(run) {
     return isRejected(run) ? run.error.details?.failedNodeId : undefined;
 }
 
-/** Where, by whom and why; where nobody decided, what the server says of it. */
-function rejection({ error }, { now, names, pauses }) {
+/** Describes the step, the principal and the reason of a rejection; without a decision, the message of the server. */
+function rejection({ error }, { now, names, interrupts }) {
     const nodeId = error.details?.failedNodeId;
-    const pause = pauses.findLast((one) => one.nodeId === nodeId && one.status !== "open");
-    const decision = pause && decisionOf(pause);
+    const interrupt = interrupts.findLast((one) => one.nodeId === nodeId && one.status !== "open");
+    const decision = interrupt && decisionOf(interrupt);
     const isLate = error.details?.reason === "timeout";
     const [at, somewhere] = isLate
         ? [texts.timedOutAt, texts.timedOutSomewhere]
@@ -148,7 +151,7 @@ export function children(run, link) {
                 "li",
                 { key: child.runId },
                 runLink(child.runId, link),
-                ` ${isHold(child.workflowId) ? texts.hold : nameOf(child.workflowId)}: ${ofTable(texts.statuses, child.status) ?? nameOf(child.status)}`,
+                ` ${isHold(child.workflowId) ? texts.hold : nameOf(child.workflowId)}: ${entryOf(texts.statuses, child.status) ?? nameOf(child.status)}`,
             ),
         );
     return h("section", { class: "card" }, h("h2", {}, texts.children), h("ul", {}, items));

@@ -1,5 +1,5 @@
-//! The log of a run in the order in which people look at it: events with words and distances, and what each step took.
-//! No elements here.
+//! The model of a timeline: titles and summaries of events, pages of the log, and the visits of the nodes. No elements
+//! here.
 
 import { shortText } from "../show/characters.js";
 import { instant } from "../show/time.js";
@@ -8,8 +8,8 @@ import { run as texts } from "../texts/run.js";
 const WORDS = 160;
 export const PAGE = 50;
 
-/** What sort of thing an event tells of. */
-export function sortOf(type) {
+/** Returns the category of an event type. */
+export function categoryOf(type) {
     if (/^run\./.test(type) || type === "cap.breached" || type === "replay.diverged") {
         return "run";
     }
@@ -26,8 +26,8 @@ export function titleOf(type) {
     return Object.hasOwn(texts.types, type) ? texts.types[type] : shortText(String(type), WORDS);
 }
 
-/** What an event says, in a line: who, what, how long. Everything else is in its content. */
-export function wordsOf({ type, payload = {} }) {
+/** Returns a one-line summary of an event. */
+export function eventSummary({ type, payload = {} }) {
     const said = {
         "run.started": () => [payload.owner?.principal],
         "run.failed": () => [payload.error?.code, payload.error?.message],
@@ -73,14 +73,14 @@ export function wordsOf({ type, payload = {} }) {
     return shortText(parts.filter((part) => typeof part === "string" && part !== "").join(": "), WORDS);
 }
 
-/** Those that are asked for: of a sort, of a node. */
-export function chosen(events, { filter = "all", nodeId = null }) {
+/** Returns the events of a category and of a node. */
+export function filterEvents(events, { filter = "all", nodeId = null }) {
     return events.filter(
-        (event) => (filter === "all" || sortOf(event.type) === filter) && (nodeId === null || event.nodeId === nodeId),
+        (event) => (filter === "all" || categoryOf(event.type) === filter) && (nodeId === null || event.nodeId === nodeId),
     );
 }
 
-/** One page of a list, the last where none is named. */
+/** Returns one page of a list, by default the last. */
 export function pageOf(list, page) {
     const pages = Math.max(1, Math.ceil(list.length / PAGE));
     const number = Math.min(pages, Math.max(1, page ?? pages));
@@ -88,7 +88,7 @@ export function pageOf(list, page) {
 }
 
 /**
- * Visits of nodes: each from its beginning to its end, and how long it waited meanwhile.
+ * Returns the visits of nodes, each with its start, its end and the time it waited.
  * @returns {{nodeId: string, visit: number, start: number, end: number | null, status: string, waited_ms: number}[]}
  */
 export function visitsOf(events) {
@@ -139,7 +139,7 @@ function stopWaiting(visit, at, status) {
     visit.status = status;
 }
 
-/** What a stretch of the log changed in the variables, as it tells itself. */
+/** Returns the changes of variables and channels in a part of the log. */
 export function changesIn(events) {
     const changes = [];
     for (const { type, payload = {}, sequence } of events) {

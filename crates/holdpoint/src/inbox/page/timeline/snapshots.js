@@ -1,8 +1,8 @@
-//! The state of a run at an event: the server's own snapshots, read from its stream up to that event.
+//! Reads the state of a run at an event from the snapshots in the stream of the server.
 
 /** @typedef {import("../../api-types.js").RunSnapshot} RunSnapshot */
 
-/** An event that changes nothing people follow has no snapshot; in a run that still goes on nothing more comes then. */
+/** The wait for the next snapshot. Some events have no snapshot, and the stream of an active run stays open. */
 const QUIET_MS = 1_500;
 const FIRST_MS = 8_000;
 
@@ -39,7 +39,7 @@ export function snapshotAt(url, sequence, world = globalThis) {
                 end();
             }
         });
-        // The stream of a run that has ended ends; the browser calls that an error.
+        // The stream of a finished run ends, which the browser reports as an error.
         source.addEventListener("error", end);
     });
     const close = () => {

@@ -1,4 +1,4 @@
-//! What each step took: a line for each visit, with a bar for when.
+//! Describes the steps of a run: a row for each visit, with a bar for its time.
 
 import { h } from "../dom.js";
 import { duration, instant, time } from "../show/time.js";
@@ -73,15 +73,15 @@ function stepRow(visit, { start, end, now, nodeId, select, names }) {
         h(
             "td",
             {},
-            took(length),
-            waited > 0 && length > 0 ? h("span", { class: "muted" }, `, ${texts.waited(took(waited))}`) : null,
+            durationText(length),
+            waited > 0 && length > 0 ? h("span", { class: "muted" }, `, ${texts.waited(durationText(waited))}`) : null,
         ),
         h("td", {}, bar(visit, start, end, last)),
     );
 }
 
-/** Short ones to the millisecond: most steps take less than a second. */
-export function took(ms) {
+/** Returns a duration, below one second in milliseconds: most steps take less than a second. */
+export function durationText(ms) {
     return ms < 1000 ? `${Math.max(0, Math.round(ms))} ms` : duration(ms);
 }
 

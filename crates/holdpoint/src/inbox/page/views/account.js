@@ -1,4 +1,4 @@
-//! Where somebody is signed in, and how to end that.
+//! The dialog with the sessions of the key.
 
 import { h } from "../dom.js";
 import { relative, time } from "../show/time.js";

@@ -1,19 +1,20 @@
-//! One pause over a signed link, without an account. Opening it decides nothing, and nothing is sent without a last look.
+//! The view of an interrupt over a signed link, without an account. An answer is sent only
+//! after a confirmation or a form.
 
 import { h } from "../dom.js";
 import { kindFor } from "../decide/kinds.js";
-import { fromLink, nameOf, ofTable } from "../decide/model.js";
-import { didText, outcome } from "../decide/outcome.js";
-import { pausePage } from "../decide/page.js";
+import { fromLink, nameOf, entryOf } from "../decide/model.js";
+import { confirmationText, outcome } from "../decide/outcome.js";
+import { interruptPage } from "../decide/page.js";
 import { afterChange, panel } from "../decide/panel.js";
-import { deedText } from "../decide/people.js";
-import { saidBy } from "../decide/refusals.js";
-import { keyring, withDigest } from "../decide/sending.js";
+import { pastActionText } from "../decide/people.js";
+import { problemText } from "../decide/refusals.js";
+import { createIdempotencyKeys, withDigest } from "../decide/requests.js";
 import { shortText } from "../show/characters.js";
 import { compareDigest } from "../show/digest.js";
 import { absolute, countdown, duration, instant, time } from "../show/time.js";
 import { link as texts } from "../texts/link.js";
-import { pause as pauseTexts } from "../texts/pause.js";
+import { interrupt as interruptTexts } from "../texts/interrupt.js";
 
 const MESSAGE_CHARACTERS = 300;
 const LAST_MS = 5 * 60_000;
@@ -24,8 +25,8 @@ const TICK_MAX_MS = 30_000;
 export async function open(context) {
     const view = {
         context,
-        keyFor: keyring(),
-        pause: null,
+        keyFor: createIdempotencyKeys(),
+        interrupt: null,
         link: null,
         state: null,
         problem: null,
@@ -41,7 +42,7 @@ export async function open(context) {
     tick(view);
     return {
         describe: () => describe(view),
-        keys: () => (view.pause && !view.done ? (view.panel?.keys() ?? []) : []),
+        keys: () => (view.interrupt && !view.done ? (view.panel?.keys() ?? []) : []),
         close() {
             view.isClosed = true;
             clearTimeout(view.timer);
@@ -49,7 +50,7 @@ export async function open(context) {
     };
 }
 
-/** Which page an error of the API stands for. */
+/** Returns the state of the link for an error of the API. */
 export function stateOf({ status, code, details }) {
     const said = { answered: "answered", cancelled: "cancelled", expired: "expired" };
     const known = {
@@ -61,7 +62,7 @@ export function stateOf({ status, code, details }) {
         rate_limited: "busy",
     };
     return (
-        ofTable(said, details?.state) ?? ofTable(known, code) ?? (status === 404 ? "unknown" : status === 410 ? "expired" : status === 401 ? "signIn" : "failed")
+        entryOf(said, details?.state) ?? entryOf(known, code) ?? (status === 404 ? "unknown" : status === 410 ? "expired" : status === 401 ? "signIn" : "failed")
     );
 }
 
@@ -70,9 +71,9 @@ async function load(view) {
     try {
         /** @type {import("../../api-types.js").LinkedInterrupt} */
         const answer = await api.get(`/v1/interrupts/${params.token}`);
-        Object.assign(view, { link: answer, pause: fromLink(answer), state: null, problem: null });
+        Object.assign(view, { link: answer, interrupt: fromLink(answer), state: null, problem: null });
         prepare(view);
-        compareDigest(view.pause.data, view.pause.digest).then((compared) => {
+        compareDigest(view.interrupt.data, view.interrupt.digest).then((compared) => {
             view.compared = compared;
             redraw();
         });
@@ -80,16 +81,16 @@ async function load(view) {
         if (typeof error?.status !== "number") {
             throw error;
         }
-        Object.assign(view, { state: stateOf(error), problem: error, pause: null });
+        Object.assign(view, { state: stateOf(error), problem: error, interrupt: null });
     }
 }
 
 function prepare(view) {
-    const { pause, link, context } = view;
+    const { interrupt, link, context } = view;
     const { redraw } = context;
     const tools = { id: "link", redraw, change: afterChange(redraw) };
-    view.kind = kindFor(pause);
-    view.content = view.kind.content({ pauses: [], now: context.now() });
+    view.kind = kindFor(interrupt);
+    view.content = view.kind.content({ interrupts: [], now: context.now() });
     const ways = link.intent === "inspect" ? [] : view.kind.ways(tools);
     view.panel =
         ways.length === 0
@@ -101,21 +102,21 @@ function prepare(view) {
                   redraw,
                   send: (value) => send(view, value),
                   sent: (result, way) => sent(view, result, way),
-                  over: (told) => over(view, told),
+                  over: (refusal) => over(view, refusal),
               });
 }
 
 function send(view, value) {
     const { api, params } = view.context;
-    const body = withDigest(value, view.pause);
+    const body = withDigest(value, view.interrupt);
     return api.post(`/v1/interrupts/${params.token}`, body, { idempotencyKey: view.keyFor(body) });
 }
 
 async function sent(view, result, way) {
     const { announce, redraw } = view.context;
-    announce(didText(way));
+    announce(confirmationText(way));
     if (result?.outcome === "asked") {
-        view.notice = pauseTexts.outcomes.asked;
+        view.notice = interruptTexts.outcomes.asked;
         await load(view);
     } else {
         view.done = { result, way };
@@ -123,16 +124,16 @@ async function sent(view, result, way) {
     redraw();
 }
 
-/** What the server says now is what the page says: somebody was faster, or the time is over. */
-async function over(view, told) {
-    view.notice = told.words;
+/** Loads the interrupt again after a refusal: it was answered by another principal, or has expired. */
+async function over(view, refusal) {
+    view.notice = refusal.words;
     await load(view);
-    view.context.announce(told.words);
+    view.context.announce(refusal.words);
     view.context.redraw();
 }
 
 function tick(view) {
-    const ends = [view.pause?.expiresAt, view.link?.expiresAt].map((at) => countdown(at, view.context.now()).changesInMs ?? TICK_MAX_MS);
+    const ends = [view.interrupt?.expiresAt, view.link?.expiresAt].map((at) => countdown(at, view.context.now()).changesInMs ?? TICK_MAX_MS);
     view.timer = setTimeout(
         () => {
             if (!view.isClosed) {
@@ -145,15 +146,15 @@ function tick(view) {
 }
 
 function describe(view) {
-    if (!view.pause) {
-        return standstill(view);
+    if (!view.interrupt) {
+        return unavailable(view);
     }
-    const { pause, link, context } = view;
+    const { interrupt, link, context } = view;
     const now = context.now();
-    const facts = { now, me: link.for, standing: "may", compared: view.compared };
+    const facts = { now, me: link.for, eligibility: "may", compared: view.compared };
     const done = view.done ? [outcome(view.done.result, { way: view.done.way }), h("p", {}, texts.doneText)] : null;
     const parts = {
-        pause,
+        interrupt,
         kind: view.kind,
         content: view.content,
         decision: view.panel?.describe() ?? null,
@@ -161,7 +162,7 @@ function describe(view) {
         notice: notices(view),
         side: [linkFacts(link, now, view.done !== null)],
     };
-    return pausePage(parts, facts);
+    return interruptPage(parts, facts);
 }
 
 function notices(view) {
@@ -173,30 +174,30 @@ function notices(view) {
     ];
 }
 
-/** How long it works matters as long as it has something to do, and alarms only at the end. */
+/** Describes the link: its principal, and its expiry until the answer is sent. The last minutes are highlighted. */
 function linkFacts(link, now, isDone) {
     const left_ms = instant(link.expiresAt) - now;
     const attributes = { class: left_ms <= LAST_MS ? "deadline-soon" : undefined, datetime: link.expiresAt, title: absolute(link.expiresAt) };
     return h(
         "section",
         { class: "side-part" },
-        h("p", {}, texts.asWho(nameOf(link.for))),
-        isDone || !(left_ms > 0) ? null : h("p", {}, h("time", attributes, texts.worksFor(duration(left_ms).replaceAll(" ", NO_BREAK)))),
+        h("p", {}, texts.onBehalfOf(nameOf(link.for))),
+        isDone || !(left_ms > 0) ? null : h("p", {}, h("time", attributes, texts.expiresIn(duration(left_ms).replaceAll(" ", NO_BREAK)))),
     );
 }
 
-/** What the question was, and who has decided it where the server says so. */
+/** Describes the title and the decision of the interrupt, if the error of the server has them. */
 function about({ problem, context }) {
     const { title, answeredBy, answeredAt, action } = problem?.details ?? {};
     const when = answeredAt ? [" ", time(answeredAt, context.now())] : null;
     return [
         typeof title === "string" ? h("p", { class: "untrusted" }, shortText(title, MESSAGE_CHARACTERS)) : null,
-        answeredBy ? h("p", {}, `${nameOf(answeredBy)} ${deedText(action ?? "answered")}`, when, ".") : null,
+        answeredBy ? h("p", {}, `${nameOf(answeredBy)} ${pastActionText(action ?? "answered")}`, when, ".") : null,
     ];
 }
 
-/** A link that leads to nothing one could decide, and why. */
-function standstill(view) {
+/** Describes a link without an open interrupt, with the reason. */
+function unavailable(view) {
     const { title, text } = texts.states[view.state ?? "failed"];
     const retry = async () => {
         await load(view);
@@ -205,7 +206,7 @@ function standstill(view) {
     const mayRetry = view.state === "failed" || view.state === "busy";
     const detail =
         view.problem?.message && ["failed", "busy"].includes(view.state)
-            ? saidBy(view.problem)
+            ? problemText(view.problem)
             : null;
     return h(
         "div",

@@ -1,45 +1,48 @@
-//! The list of what waits: the heart of the inbox. Joins the model of the list, what is heard from the server, and keys.
+//! The view of the list of pending interrupts. Connects the model, the stream of changes and the shortcuts.
 
 import { h } from "../dom.js";
 import { watch } from "../live.js";
 import { askAndDecide } from "../list/bulk_dialog.js";
 import { empty } from "../list/empty.js";
 import { createModel } from "../list/model.js";
-import { createMover } from "../list/moving.js";
+import { createMover } from "../list/mover.js";
 import { pager } from "../list/pager.js";
 import { countsQuery, filtersFrom, searchOf } from "../list/query.js";
 import { rows } from "../list/rows.js";
 import { head, selectionBar, toolbar } from "../list/toolbar.js";
 import { paths } from "../router.js";
 import { countdown } from "../show/time.js";
-import { mayReadRuns, personOf } from "./top.js";
+import { mayReadRuns, principalKey } from "./top.js";
 import { welcome } from "./welcome.js";
 
 const SEARCH_MS = 250;
-/** Between two looks at what has changed: a burst of changes is one change. */
-const LOOK_MS = 1000;
+/** The wait before a refresh: a burst of changes causes one refresh. */
+const REFRESH_MS = 1000;
 const TICK_MAX_MS = 30_000;
-/** A page that nobody looks at asks this rarely. */
-const REST_MS = 60_000;
+/** The polling interval of a hidden page. */
+const HIDDEN_POLL_MS = 60_000;
 
-/** Where somebody was when they left the list: back from an item they are there again. It is theirs: whoever signs in next begins anew. */
-let left = null;
+/**
+ * The position in the list when the view was closed, to return to it. It belongs to a principal: another principal
+ * starts at the first page.
+ */
+let lastPosition = null;
 
 export function open(context) {
     const { api, params, texts, redraw, announce, document } = context;
     const filters = filtersFrom(params);
-    const person = personOf(context.session);
-    const before = left?.person === person && left.search === searchOf(filters) ? left : null;
+    const person = principalKey(context.session);
+    const before = lastPosition?.person === person && lastPosition.search === searchOf(filters) ? lastPosition : null;
     const mover = createMover(document);
     const model = createModel({
-        api, filters, trail: before?.trail, selection: before?.selection, changed: redraw, came: (amount) => announce(texts.list.newAnnounced(amount)),
+        api, filters, trail: before?.trail, selection: before?.selection, changed: redraw, itemsAdded: (amount) => announce(texts.list.newAnnounced(amount)),
     });
-    const view = { context, model, mover, heardBy: "live", workflows: [], live: null, timers: {} };
+    const view = { context, model, mover, connection: "live", workflows: [], live: null, timers: {} };
     view.welcome = welcome({ ...context, started: () => model.load() });
     mover.remember(before?.item ?? null);
 
-    view.seen = () => (document.hidden ? rest(view) : listen(view));
-    document.addEventListener("visibilitychange", view.seen);
+    view.visibilityChanged = () => (document.hidden ? pollWhileHidden(view) : listen(view));
+    document.addEventListener("visibilitychange", view.visibilityChanged);
     begin(view, before?.item);
     return {
         title: () => titleOf(model.state, texts.list),
@@ -47,11 +50,11 @@ export function open(context) {
         keys: () => keysOf(view),
         close() {
             const { filters: last, wanted: trail, selection } = model.state;
-            left = { person, search: searchOf(last), trail, selection, item: mover.current() ?? mover.last() };
+            lastPosition = { person, search: searchOf(last), trail, selection, item: mover.current() ?? mover.last() };
             view.isClosed = true;
             view.live?.close();
             Object.values(view.timers).forEach(clearTimeout);
-            document.removeEventListener("visibilitychange", view.seen);
+            document.removeEventListener("visibilitychange", view.visibilityChanged);
         },
     };
 }
@@ -71,50 +74,50 @@ function titleOf(state, texts) {
     return total > 0 ? `(${texts.number(total, state.counts.isComplete)}) ${name}` : name;
 }
 
-/** Hears of changes for the filters that are set. Others need another stream. */
+/** Opens the stream of changes for the current filters. */
 function listen(view) {
     const { api } = view.context;
     const query = countsQuery(view.model.state.filters);
-    clearTimeout(view.timers.rest);
+    clearTimeout(view.timers.hidden);
     view.live?.close();
     view.live = watch({
         url: api.address("/v1/interrupts/stream", query),
         poll: () => api.get("/v1/interrupts:counts", { query }),
-        heard: (counts) => soon(view, counts),
+        received: (counts) => scheduleRefresh(view, counts),
         changed: (how) => {
-            if (how === "away" && view.heardBy !== "away") {
+            if (how === "away" && view.connection !== "away") {
                 view.context.announce(view.context.texts.list.away);
             }
-            view.heardBy = how;
+            view.connection = how;
             view.context.redraw();
         },
     });
 }
 
-/** Browsers have six connections for all pages of a server: those that nobody looks at give theirs to the others. */
-function rest(view) {
+/** Closes the stream of a hidden page and polls instead: browsers have six connections for all pages of a server. */
+function pollWhileHidden(view) {
     const { api } = view.context;
     view.live?.close();
-    view.timers.rest = setTimeout(async () => {
+    view.timers.hidden = setTimeout(async () => {
         const counts = await api.get("/v1/interrupts:counts", { query: countsQuery(view.model.state.filters) }).catch(() => null);
         if (counts && !view.isClosed) {
-            soon(view, counts);
+            scheduleRefresh(view, counts);
         }
         if (view.context.document.hidden && !view.isClosed) {
-            rest(view);
+            pollWhileHidden(view);
         }
-    }, REST_MS);
+    }, HIDDEN_POLL_MS);
 }
 
-function soon(view, counts) {
-    view.heard = counts;
-    view.timers.look ??= setTimeout(() => {
-        view.timers.look = undefined;
-        view.model.look(view.heard);
-    }, LOOK_MS);
+function scheduleRefresh(view, counts) {
+    view.received = counts;
+    view.timers.refresh ??= setTimeout(() => {
+        view.timers.refresh = undefined;
+        view.model.refresh(view.received);
+    }, REFRESH_MS);
 }
 
-/** Draws again when a time reads otherwise. */
+/** Redraws when a displayed time changes. */
 function tick(view) {
     if (view.isClosed) {
         return;
@@ -141,7 +144,7 @@ function describe(view) {
     return h("div", { class: "list", key: "list" },
         head(state, around),
         toolbar(state, around),
-        view.heardBy === "away" && !state.problem && h("p", { key: "away", class: "notice notice-warn" }, texts.away),
+        view.connection === "away" && !state.problem && h("p", { key: "away", class: "notice notice-warn" }, texts.away),
         state.problem && h("div", { key: "problem", class: "notice notice-bad", role: "alert" },
             state.problem.status === 403 ? texts.mayNot : texts.failed(state.problem.message), " ",
             h("button", { type: "button", class: "link", on: { click: () => model.load() } }, context.texts.shell.tryAgain)),
@@ -156,14 +159,14 @@ function describe(view) {
 function aroundOf(view, texts) {
     const { model, context } = view;
     return {
-        texts, shell: context.texts.shell, heardBy: view.heardBy, now: context.now(), workflows: view.workflows,
+        texts, shell: context.texts.shell, connection: view.connection, now: context.now(), workflows: view.workflows,
         href: (item) => context.href(context.paths.item(item)),
         runs: mayReadRuns(context.session) ? context.href(paths.runs()) : null,
         filter: (change) => filter(view, change),
         search: (event) => search(view, event.target.value),
         opened: (event) => event.target.open && loadWorkflows(view),
         select: model.select, selectPage: model.selectPage, clear: model.clearSelection,
-        approve: () => decide(view, "accept"),
+        accept: () => decide(view, "accept"),
         reject: () => decide(view, "reject"),
         showNew: () => showNew(view),
         refresh: () => model.load(),
@@ -217,7 +220,7 @@ async function showNew(view) {
     }
 }
 
-/** Moves a page on, and the focus with it: it was on a button that may be gone, or on an item that is. */
+/** Turns the page and moves the focus: the focused button or item may be gone. */
 async function turnPage(view, turn, where) {
     if (view.model.isTurning()) {
         view.context.announce(view.context.texts.shell.loading);
@@ -242,7 +245,7 @@ function currentItem(view) {
     return view.model.state.items.find((item) => item.interruptId === id);
 }
 
-/** The selected ones; without a selection the one that has the focus. */
+/** Decides the selected items, or the focused item if there is no selection. */
 function decide(view, action) {
     const { model, context } = view;
     const current = currentItem(view);
@@ -258,7 +261,7 @@ function decide(view, action) {
     });
 }
 
-/** The list without what was decided; the focus on what has come into the place of the current one. */
+/** Reloads the list after a decision. The focus moves to the item that is now at the same position. */
 async function afterDeciding(view, items) {
     const { model, mover } = view;
     const at = model.state.items.findIndex((item) => item.interruptId === mover.last() || item.interruptId === items[0].interruptId);
@@ -296,7 +299,7 @@ function keysOf(view) {
         { key: "k", text: texts.keyUp, act: () => move(view, -1) },
         { key: "o", text: texts.keyOpen, act: () => openItem() },
         { key: "x", text: texts.keySelect, act: toggle },
-        { key: "a", text: texts.keyApprove, act: () => decide(view, "accept") },
+        { key: "a", text: texts.keyAccept, act: () => decide(view, "accept") },
         { key: "r", text: texts.keyReject, act: () => decide(view, "reject") },
         { key: "e", text: texts.keyEdit, act: () => openItem("?do=edit") },
         { key: "/", text: texts.keySearch, act: () => context.document.getElementById("search")?.focus() },

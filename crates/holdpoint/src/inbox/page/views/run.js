@@ -1,12 +1,11 @@
-//! The timeline of a run, for operators: how it stands, what it did and when, its state at each event, and what can be
-//! done about it. Follows the run as it goes on.
+//! The view of the timeline of a run: status, events, state at each event, and controls. Follows an active run.
 
 import { h } from "../dom.js";
 import { outcomeLine } from "../decide/history.js";
 import { headline, isHold } from "../decide/model.js";
-import { saidBy } from "../decide/refusals.js";
-import { keyring } from "../decide/sending.js";
-import { definitionOf, pausesOf } from "../decide/store.js";
+import { problemText } from "../decide/refusals.js";
+import { createIdempotencyKeys } from "../decide/requests.js";
+import { definitionOf, interruptsOf } from "../decide/store.js";
 import { draw } from "../graph/draw.js";
 import { run as texts } from "../texts/run.js";
 import { controlPanel, forkPanel } from "../timeline/control.js";
@@ -24,12 +23,12 @@ const TICK_MS = 10_000;
 export async function open(context) {
     const view = {
         context,
-        keyFor: keyring(),
+        keyFor: createIdempotencyKeys(),
         abort: new AbortController(),
         run: null,
         log: [],
         visits: [],
-        pauses: [],
+        interrupts: [],
         workflow: null,
         why: null,
         problem: null,
@@ -50,7 +49,7 @@ export async function open(context) {
         tick(view);
     }
     return {
-        title: () => (view.run ? runTitle(view.run, view.pauses) : undefined),
+        title: () => (view.run ? runTitle(view.run, view.interrupts) : undefined),
         describe: () => describe(view),
         keys: () => [],
         close() {
@@ -73,8 +72,8 @@ async function load(view) {
             api.get(`${base(view)}/events`, { query: { streamMode: "debug" } }),
         ]);
         view.problem = null;
-        takeRun(view, run);
-        takeEvents(view, log.events);
+        setRun(view, run);
+        addEvents(view, log.events);
     } catch (error) {
         if (typeof error?.status !== "number") {
             throw error;
@@ -82,22 +81,22 @@ async function load(view) {
         view.problem = error;
         return;
     }
-    const [pauses, definition] = await Promise.all([
-        pausesOf(api, view.run.runId).catch(() => []),
+    const [interrupts, definition] = await Promise.all([
+        interruptsOf(api, view.run.runId).catch(() => []),
         isHold(view.run.workflowId) ? { workflow: null, why: null } : definitionOf(api, view.run.workflowId, session?.scopes),
     ]);
-    Object.assign(view, { pauses, ...definition });
+    Object.assign(view, { interrupts, ...definition });
 }
 
 /** @param {import("../../api-types.js").RunSnapshot} run */
-function takeRun(view, run) {
+function setRun(view, run) {
     const { api, session, redraw } = view.context;
     const before = view.run?.status;
     view.run = run;
     if (before !== run.status) {
         const done = async (label) => {
             view.notice = label ? texts.did(label) : null;
-            await freshen(view);
+            await refresh(view);
         };
         view.turn += 1;
         view.control = controlPanel({ run, api, scopes: session?.scopes, keyFor: view.keyFor, redraw, done, turn: view.turn });
@@ -105,7 +104,7 @@ function takeRun(view, run) {
 }
 
 /** @param {import("../../api-types.js").Event[]} added */
-function takeEvents(view, added) {
+function addEvents(view, added) {
     const last = view.log.at(-1)?.sequence ?? -1;
     const fresh = added.filter(({ sequence }) => sequence > last);
     if (fresh.length > 0) {
@@ -115,15 +114,15 @@ function takeEvents(view, added) {
     return fresh.length;
 }
 
-async function freshen(view) {
+async function refresh(view) {
     const { api, redraw } = view.context;
-    const [run, pauses] = await Promise.all([api.get(base(view)), pausesOf(api, view.run.runId).catch(() => view.pauses)]);
-    takeRun(view, run);
-    view.pauses = pauses;
+    const [run, interrupts] = await Promise.all([api.get(base(view)), interruptsOf(api, view.run.runId).catch(() => view.interrupts)]);
+    setRun(view, run);
+    view.interrupts = interrupts;
     redraw();
 }
 
-/** Hears of what comes: each question waits until there is something to say. */
+/** Follows the events of the run by long polling. */
 async function follow(view) {
     const { api, redraw } = view.context;
     const { signal } = view.abort;
@@ -136,8 +135,8 @@ async function follow(view) {
                 signal,
             });
             view.isLive = true;
-            if (takeEvents(view, answer.events) > 0) {
-                await freshen(view);
+            if (addEvents(view, answer.events) > 0) {
+                await refresh(view);
             }
         } catch {
             if (signal.aborted) {
@@ -166,7 +165,7 @@ function set(view, change) {
     view.context.redraw();
 }
 
-/** Asks for the state at an event, and no longer for that of the one before. */
+/** Loads the state at an event, and cancels the previous load. */
 function select(view, sequence) {
     const { api, redraw, session } = view.context;
     view.reading?.close();
@@ -203,11 +202,11 @@ function describe(view) {
     return h(
         "article",
         { class: "run", key: run.runId },
-        head(run, { now, link, names, pauses: view.pauses }),
+        head(run, { now, link, names, interrupts: view.interrupts }),
         notice(view, link),
         view.control?.describe() ?? null,
         drawing(view, choose),
-        asked(view, now),
+        interruptList(view, now),
         steps(visitsShown(view), { run, now, names, nodeId: view.shown.nodeId, select: choose }),
         events(view.log, {
             ...view.shown,
@@ -235,7 +234,7 @@ function notice(view, link) {
     return h("p", { class: "notice notice-good", role: "status" }, words);
 }
 
-/** The workflow as it stands, or as it stood after the event that is looked at. */
+/** Describes the workflow with the current state, or with the state after the selected event. */
 function drawing(view, choose) {
     const { workflow, run, state } = view;
     if (!workflow) {
@@ -243,7 +242,7 @@ function drawing(view, choose) {
     }
     const then = state?.found?.at;
     const shown = then ?? run;
-    const states = told(shown.nodeStates ?? {}, rejectedStep(run));
+    const states = markRejected(shown.nodeStates ?? {}, rejectedStep(run));
     const isOther = workflow.version !== run.workflowVersion;
     return h(
         "section",
@@ -254,32 +253,32 @@ function drawing(view, choose) {
     );
 }
 
-/** The step that somebody said no at is called that: it did what it is for. */
-function told(states, step) {
+/** Marks the step at which the run was rejected as rejected instead of failed. */
+function markRejected(states, step) {
     const isIt = step !== undefined && states[step]?.status === "failed";
     return isIt ? { ...states, [step]: { ...states[step], status: "rejected" } } : states;
 }
 
-function asked(view, now) {
-    const { context, pauses } = view;
-    const shown = pauses.filter(({ kind }) => kind !== "conversation.start" && kind !== "conversation.close").slice(-50);
+function interruptList(view, now) {
+    const { context, interrupts } = view;
+    const shown = interrupts.filter(({ kind }) => kind !== "conversation.start" && kind !== "conversation.close").slice(-50);
     const href = ({ runId, nodeId, interruptId }) =>
-        context.href(`${context.paths.pause(runId, nodeId)}?interrupt=${encodeURIComponent(interruptId)}`);
+        context.href(`${context.paths.interrupt(runId, nodeId)}?interrupt=${encodeURIComponent(interruptId)}`);
     return h(
         "section",
         { class: "card asked", "aria-labelledby": "asked-heading" },
-        h("h2", { id: "asked-heading" }, texts.asked),
+        h("h2", { id: "asked-heading" }, texts.interrupts),
         shown.length === 0
-            ? h("p", { class: "nothing" }, texts.nothingAsked)
+            ? h("p", { class: "nothing" }, texts.noInterrupts)
             : h(
                   "ul",
                   {},
-                  shown.map((pause) =>
+                  shown.map((interrupt) =>
                       h(
                           "li",
-                          { key: pause.interruptId },
-                          h("a", { href: href(pause) }, headline(pause)),
-                          outcomeLine(pause, now),
+                          { key: interrupt.interruptId },
+                          h("a", { href: href(interrupt) }, headline(interrupt)),
+                          outcomeLine(interrupt, now),
                       ),
                   ),
               ),
@@ -293,7 +292,7 @@ function failed(view) {
             ? texts.gone
             : problem.status === 403
               ? texts.noScope
-              : saidBy(problem);
+              : problemText(problem);
     const retry = async () => {
         await load(view);
         context.redraw();

@@ -1,24 +1,27 @@
-//! The list of runs: what was decided is found here again. Joins its model, the keys and what is looked at now and then.
+//! The view of the list of runs. Connects the model, the shortcuts and the periodic refresh.
 
 import { h } from "../dom.js";
-import { createMover } from "../list/moving.js";
+import { createMover } from "../list/mover.js";
 import { pager } from "../list/pager.js";
 import { paths } from "../router.js";
 import { createModel, GROUPS, groupFrom, searchOf } from "../runs/model.js";
 import { rows } from "../runs/rows.js";
 import { runs as texts } from "../texts/runs.js";
-import { personOf } from "./top.js";
+import { principalKey } from "./top.js";
 
-const LOOK_MS = 10_000;
+const REFRESH_MS = 10_000;
 
-/** Where somebody was when they left: back from a timeline they are there again. It is theirs: whoever signs in next begins anew. */
-let left = null;
+/**
+ * The position in the list when the view was closed, to return to it. It belongs to a principal: another principal
+ * starts at the first page.
+ */
+let lastPosition = null;
 
 export async function open(context) {
     const { api, params, redraw, document } = context;
     const group = groupFrom(params);
-    const person = personOf(context.session);
-    const before = left?.person === person && left.group === group ? left : null;
+    const person = principalKey(context.session);
+    const before = lastPosition?.person === person && lastPosition.group === group ? lastPosition : null;
     const mover = createMover(document);
     const model = createModel({ api, group, trail: before?.trail, changed: redraw });
     const view = { context, model, mover, timer: null };
@@ -29,7 +32,7 @@ export async function open(context) {
         describe: () => describe(view),
         keys: () => keysOf(view),
         close() {
-            left = { person, group: model.state.group, trail: model.state.wanted, run: mover.current() ?? mover.last() };
+            lastPosition = { person, group: model.state.group, trail: model.state.wanted, run: mover.current() ?? mover.last() };
             clearTimeout(view.timer);
             view.isClosed = true;
         },
@@ -44,17 +47,17 @@ async function begin(view, run) {
     tick(view);
 }
 
-/** Looks how the runs stand now. While nobody looks at the page nothing is asked. */
+/** Refreshes the runs periodically, unless the page is hidden. */
 function tick(view) {
     if (view.isClosed) {
         return;
     }
     view.timer = setTimeout(async () => {
         if (!view.context.document.hidden) {
-            await view.model.look();
+            await view.model.refresh();
         }
         tick(view);
-    }, LOOK_MS);
+    }, REFRESH_MS);
 }
 
 function describe(view) {
@@ -106,7 +109,7 @@ async function choose(view, group) {
     }
 }
 
-/** The focus goes along: it was on a button that may be gone, or on a run that is. */
+/** Turns the page and moves the focus: the focused button or run may be gone. */
 async function turnPage(view, turn, where) {
     if (await turn()) {
         view.mover[where]();

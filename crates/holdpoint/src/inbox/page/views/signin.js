@@ -1,4 +1,4 @@
-//! Signing in with a key. The key is sent once and kept nowhere.
+//! The view to sign in with a key. The key is sent once and not stored.
 
 import { h } from "../dom.js";
 import { program } from "./welcome.js";

@@ -1,11 +1,11 @@
-//! The bar above every view: where the list and the runs are, and who is signed in.
+//! The bar above every view: links to the list and the runs, and the account menu.
 
 import { h } from "../dom.js";
 import { shortText } from "../show/characters.js";
 import { absolute } from "../show/time.js";
 import { paths } from "../router.js";
 
-/** @param {{session: Object, shown: string, list: string}} around `shown` is the view, `list` the address of the list as it was left */
+/** @param {{session: Object, shown: string, list: string}} around `shown` is the name of the view, `list` the last address of the list */
 export function topBar({ session, shown, texts, href, list, showKeys, signOut, showSessions }) {
     const { shell } = texts;
     const principal = shortText(session.principal, 60);
@@ -27,12 +27,12 @@ export function topBar({ session, shown, texts, href, list, showKeys, signOut, s
     ];
 }
 
-/** Who is signed in. Somebody who signs in again is the same, in whichever session. */
-export function personOf(session) {
+/** Returns a key for the principal of a session. Several sessions of a principal have the same key. */
+export function principalKey(session) {
     return JSON.stringify([session?.tenant, session?.principal]);
 }
 
-/** Where a session does not say what it may, the server judges. */
+/** Returns whether a session may read runs. If the session does not list its scopes, the server checks it. */
 export function mayReadRuns(session) {
     return !session?.scopes || session.scopes.includes("runs:read");
 }

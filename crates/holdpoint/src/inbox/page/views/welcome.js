@@ -1,14 +1,14 @@
-//! The first screen of a new installation: what this is for, and one button so that there is something to decide.
+//! The first screen of a new installation: an introduction, and a button that starts a sample run.
 
 import { h } from "../dom.js";
-import { pausePath } from "../api.js";
+import { interruptPath } from "../api.js";
 
 const SAMPLE = "sample-approval";
-/** The gate is reached within moments; after this many looks the list shows it when it comes. */
-const LOOKS_MAX = 20;
-const LOOK_MS = 250;
+/** The number of attempts to find the open interrupt of the sample. After that, the list shows it. */
+const ATTEMPTS_MAX = 20;
+const ATTEMPT_MS = 250;
 
-/** Whether nothing has ever run here, as far as the caller may see. */
+/** Returns whether there are no runs that the caller may read. */
 export async function isNew(api) {
     try {
         return (await api.get("/v1/runs", { query: { limit: 1 } })).runs.length === 0;
@@ -19,7 +19,7 @@ export async function isNew(api) {
 
 /**
  * @param {{api: Object, texts: Object, redraw: () => void, navigate: (path: string) => void, paths: Object, started: () => void}} context
- *   `started` is called when something runs but nothing to open was found.
+ *   `started` is called if the run has started, but its interrupt was not found.
  */
 export function welcome({ api, texts, redraw, navigate, paths, started }) {
     const { shell } = texts;
@@ -34,7 +34,7 @@ export function welcome({ api, texts, redraw, navigate, paths, started }) {
         try {
             const { runId, nodeId } = await startSample(api, shell.sampleHold);
             if (nodeId) {
-                navigate(paths.pause(runId, nodeId));
+                navigate(paths.interrupt(runId, nodeId));
             } else {
                 started();
             }
@@ -58,12 +58,12 @@ export function welcome({ api, texts, redraw, navigate, paths, started }) {
         program(shell));
 }
 
-/** What the commands that this page names are, for people who have never typed them. */
+/** Describes the program of the commands on this page. */
 export function program({ program: [name, words] }) {
     return h("p", { class: "hint" }, h("code", {}, name), words);
 }
 
-/** Starts the sample, or asks something without a workflow where the sample is not there. */
+/** Starts the sample workflow, or creates a hold if the server does not have it. */
 export async function startSample(api, hold, wait = (ms) => new Promise((done) => setTimeout(done, ms))) {
     const run = await api.post("/v1/runs", { workflowId: SAMPLE }).catch((problem) => {
         if (!isMissing(problem)) {
@@ -72,18 +72,18 @@ export async function startSample(api, hold, wait = (ms) => new Promise((done) =
         return api.post("/v1/holds", hold);
     });
     const runId = run.runId ?? run.holdId;
-    for (let look = 0; look < LOOKS_MAX; look += 1) {
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
         const nodeId = await openNode(api, runId);
         if (nodeId) {
             return { runId, nodeId };
         }
-        await wait(LOOK_MS);
+        await wait(ATTEMPT_MS);
     }
     return { runId, nodeId: null };
 }
 
 async function openNode(api, runId) {
-    const path = pausePath(runId, "").replace(/\/$/, "");
+    const path = interruptPath(runId, "").replace(/\/$/, "");
     const { interrupts } = await api.get(path).catch(() => ({ interrupts: [] }));
     return interrupts.find(({ status }) => status === "open")?.nodeId ?? null;
 }

@@ -1,18 +1,18 @@
-//! A thousand who watch cost what one costs, and leave nothing behind.
+//! Tests of shared counts: many subscribers of a filter cost one query and leave no task behind.
 
 use std::sync::Arc;
 
-use holdpoint_core::{Owner, Start, TenantId, WorkflowId};
+use holdpoint_core::{Owner, StartRequest, TenantId, WorkflowId};
 use holdpoint_engine::{Engine, Location, Options};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::app::Shared;
+use crate::app::AppState;
 use crate::auth::stored_key;
 
 const WATCHERS: usize = 1000;
 
-struct House {
+struct PendingFixture {
     app: App,
     caller: Caller,
     tenant: TenantId,
@@ -20,7 +20,7 @@ struct House {
     _folder: tempfile::TempDir,
 }
 
-async fn house() -> House {
+async fn fixture() -> PendingFixture {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
     let engine = Engine::open(Options::new(location)).await.unwrap();
@@ -33,25 +33,29 @@ async fn house() -> House {
     engine.register(&tenant, definition).await.unwrap();
     let key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
     let (stop, stopping) = watch::channel(false);
-    let app = Arc::new(Shared::new(engine, stopping));
-    House { app, caller: Caller(Arc::new(key), None), tenant, _stop: stop, _folder: folder }
+    let app = Arc::new(AppState::new(engine, stopping));
+    PendingFixture { app, caller: Caller(Arc::new(key), None), tenant, _stop: stop, _folder: folder }
 }
 
-impl House {
-    async fn begin(&self) {
+impl PendingFixture {
+    async fn start_run(&self) {
         let owner = Owner { tenant: self.tenant.clone(), principal: "ann".to_owned() };
         let workflow = WorkflowId::parse("gated").unwrap();
-        self.app.engine.start(&workflow, Start::new(owner)).await.unwrap();
+        self.app.engine.start(&workflow, StartRequest::new(owner)).await.unwrap();
     }
 
-    fn watch(&self) -> Frames {
-        let counts = join(&self.app, self.caller.clone(), ListPending::default());
-        Frames { counts, stopping: self.app.stopping.clone(), ends: Instant::now() + Duration::from_secs(60) }
+    fn watch(&self) -> CountFrames {
+        let counts = subscribe(&self.app, self.caller.clone(), ListPending::default());
+        CountFrames {
+            counts,
+            stopping: self.app.stopping.clone(),
+            ends: Instant::now() + Duration::from_secs(60),
+        }
     }
 }
 
-/// The next total that is told.
-async fn total(frames: &mut Frames) -> u64 {
+/// Returns the total of the next frame.
+async fn next_total(frames: &mut CountFrames) -> u64 {
     let frame = frames.next().await.unwrap();
     let text = std::str::from_utf8(&frame).unwrap();
     let data = text.strip_prefix("event: counts\ndata: ").unwrap();
@@ -59,31 +63,31 @@ async fn total(frames: &mut Frames) -> u64 {
 }
 
 #[tokio::test]
-async fn a_thousand_who_watch_the_same_cost_one_count() {
-    let house = house().await;
-    let mut watchers: Vec<Frames> = (0..WATCHERS).map(|_| house.watch()).collect();
+async fn a_thousand_subscribers_of_one_filter_cost_one_count() {
+    let fixture = fixture().await;
+    let mut watchers: Vec<CountFrames> = (0..WATCHERS).map(|_| fixture.watch()).collect();
     for frames in &mut watchers {
-        assert_eq!(total(frames).await, 0);
+        assert_eq!(next_total(frames).await, 0);
     }
-    house.begin().await;
+    fixture.start_run().await;
     for frames in &mut watchers {
-        assert_eq!(total(frames).await, 1);
+        assert_eq!(next_total(frames).await, 1);
     }
-    let counted = house.app.watches.counted.load(Ordering::Relaxed);
+    let counted = fixture.app.watches.counted.load(Ordering::Relaxed);
     assert!(counted <= 3, "{counted} counts for one change");
-    let mut late = house.watch();
-    assert_eq!(total(&mut late).await, 1, "what is known is told at once");
+    let mut late = fixture.watch();
+    assert_eq!(next_total(&mut late).await, 1, "a late subscriber gets the last counts at once");
 }
 
 #[tokio::test]
-async fn those_who_have_gone_leave_nothing_behind() {
-    let house = house().await;
-    let mut frames = house.watch();
-    total(&mut frames).await;
-    let known = || house.app.watches.by_key.lock().unwrap().values().cloned().collect::<Vec<_>>();
+async fn counting_ends_when_the_last_subscriber_leaves() {
+    let fixture = fixture().await;
+    let mut frames = fixture.watch();
+    next_total(&mut frames).await;
+    let known = || fixture.app.watches.by_key.lock().unwrap().values().cloned().collect::<Vec<_>>();
     let sender = Arc::downgrade(&known()[0]);
     drop(frames);
-    // The task that counts has the last one.
+    // The task that counts holds the last reference.
     while sender.strong_count() > 0 {
         tokio::task::yield_now().await;
     }

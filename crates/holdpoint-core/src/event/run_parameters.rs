@@ -1,0 +1,109 @@
+//! The parameters with which a run started.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ForkMode, Owner};
+use crate::{NodeId, RunId, Timestamp, WorkflowId};
+
+/// The parameters with which a run started. They never change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunParameters {
+    /// The workflow of the run.
+    pub workflow: WorkflowId,
+    /// The revision of the workflow.
+    pub revision: u64,
+    /// The owner of the run.
+    pub owner: Owner,
+    /// The input values of the workflow.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub inputs: Map<String, Value>,
+    /// Options that override settings of the workflow.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub configurable: Map<String, Value>,
+    /// Tags for filters and subscriptions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Metadata from the client.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    /// The thread of the run, if it is shared with other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// The exclusive scope of the run. A caller can require that only one run of a scope is active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// The address that receives the result of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+    /// The caller's `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The caller's `tracestate`, passed on unchanged. Set only together with `trace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_state: Option<String>,
+    /// The version of the engine that started the run. Absent in runs of versions that did not record it: in these, an
+    /// `audience` restricts who may approve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_version: Option<u64>,
+    /// The run and the node that started this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// The source of a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+    /// The principals that forked this run, its sources or its parents, in the order of the forks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forked_by: Vec<String>,
+    /// The ids of the grants that permitted the parent run to start this one. A copy keeps them and cannot use them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+    /// Requesters that a child run inherits from its parent, besides owner and forkers: the principals that had sent
+    /// messages to an agent above it when it was started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_by: Vec<String>,
+    /// Lineages of the keys that started and forked this run or its parent. Links that the host mints for the run need
+    /// the rights of all of them. Empty if a key is unknown: in runs of earlier versions and in copies of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<String>,
+    /// The secret that callbacks are signed with, sealed by the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_secret: Option<String>,
+}
+
+/// The run and the node that started this run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The parent run.
+    pub run: RunId,
+    /// The workflow of the parent run.
+    pub workflow: WorkflowId,
+    /// The node of the parent run.
+    pub node: NodeId,
+    /// The number of ancestors of this run.
+    pub depth: u32,
+}
+
+/// The source of a forked run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    /// The run that was copied.
+    pub source: RunId,
+    /// The first run of a chain of forks. Keys of interrupts contain its id, so that they are equal in all forks.
+    pub origin: RunId,
+    /// The number of events of the source that were copied or replayed.
+    pub from_seq: u64,
+    /// Replay or branch.
+    pub mode: ForkMode,
+    /// The time of the fork. Deadlines of open interrupts in the copy are counted from it. Earlier versions did not
+    /// store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The run whose id the artifacts of a replay contain, if it is not `origin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<RunId>,
+    /// The number of events of the source that the copy may contain. Copies made before grants were introduced do not
+    /// store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<u64>,
+}

@@ -1,0 +1,96 @@
+//! Recovery after a lost connection during a commit: finds out whether the jobs of the batch are stored.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::commit_loop::CommitLoop;
+use super::work::{CommitReply, Job, MailboxAction, Work};
+use crate::store::{self, Error, Param, Query, Tx};
+
+/// Lookups for a batch before the outcome stays unknown, in all about half a minute.
+const TRIES: usize = 60;
+const WAIT: Duration = Duration::from_millis(500);
+
+impl<T: Tx> CommitLoop<T> {
+    /// Replies to the jobs whose events are in the log and returns the jobs to commit again: those whose events are
+    /// not, and those that can be repeated. All other jobs fail with an unknown outcome.
+    pub(super) async fn resolve_unknown_outcomes(&self, jobs: Vec<Job>, why: &str) -> Vec<Job> {
+        let (mut changes, others): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| first_append(job).is_some() || is_repeatable(job));
+        self.fail(others, &Error::Unknown(why.to_owned()));
+        let mut tries = 0;
+        let found = loop {
+            tries += 1;
+            match self.find_committed(&changes).await {
+                Ok(found) => break found,
+                Err(error) if tries >= TRIES => {
+                    self.fail(changes, &Error::Unknown(error.to_string()));
+                    return Vec::new();
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot find out yet whether a commit is stored; trying again");
+                    tokio::time::sleep(WAIT).await;
+                }
+            }
+        };
+        changes.iter_mut().for_each(|job| job.outcome_unknown = true);
+        let (committed, again): (Vec<Job>, Vec<Job>) = changes
+            .into_iter()
+            .partition(|job| first_append(job).is_some_and(|values| found.contains(&key(values))));
+        let replies = committed.iter().map(|_| CommitReply::Done).collect();
+        self.publish(committed, replies);
+        again
+    }
+
+    /// Corrects conflicts of jobs that were committed before with an unknown outcome: such a job may conflict with
+    /// its own first commit, which arrived late.
+    pub(super) async fn recheck_conflicts(&self, jobs: &[Job], replies: &mut [CommitReply]) {
+        for (job, reply) in jobs.iter().zip(replies) {
+            if job.outcome_unknown
+                && matches!(
+                    reply,
+                    CommitReply::Conflict(_) | CommitReply::Duplicate(_) | CommitReply::ScopeBusy(_)
+                )
+            {
+                match self.find_committed(std::slice::from_ref(job)).await {
+                    Ok(found) if found.is_empty() => {}
+                    Ok(_) => *reply = CommitReply::Done,
+                    Err(error) => *reply = CommitReply::OutcomeUnknown(error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// Returns the keys of the jobs whose events are in the log.
+    async fn find_committed(&self, jobs: &[Job]) -> Result<HashSet<String>, Error> {
+        let sets = jobs.iter().filter_map(first_append).map(<[Param]>::to_vec).collect();
+        let found = self.tx.begin(&[Query::each(store::events::COMMITTED, sets)]).await;
+        self.tx.rollback().await;
+        let rows = found?.into_iter().flat_map(|answer| answer.rows);
+        Ok(rows.map(|row| key(&row.0)).collect())
+    }
+}
+
+/// Returns the values of the first row of events that a job appends. If it is stored, the whole job is.
+fn first_append(job: &Job) -> Option<&[Param]> {
+    let statement = job.writes.iter().find(|statement| statement.sql == store::events::INSERT);
+    statement.map(|statement| &statement.params[..])
+}
+
+/// Returns true if the job can be committed twice. A change of a dispatch can if it has no events and requires the
+/// state before the first commit, by its token or its lease: the second commit either does it or is rejected.
+fn is_repeatable(job: &Job) -> bool {
+    let Work::Changes(changes) = &job.work else { return matches!(job.work, Work::Rows(_)) };
+    changes.iter().all(|change| {
+        !change.has_events()
+            && matches!(
+                change.mail,
+                MailboxAction::ClaimAction { .. } | MailboxAction::Reclaim(_) | MailboxAction::Reconcile(_)
+            )
+    })
+}
+
+/// Returns tenant, run and sequence number as a key. They are the first values of both statements.
+fn key(values: &[Param]) -> String {
+    format!("{:?}", &values[..values.len().min(3)])
+}

@@ -1,0 +1,303 @@
+//! The delivery worker: sends best-effort events from the lanes, claims due durable deliveries from the store, and
+//! limits the number of concurrent attempts. All processes of a cluster share the deliveries in the store.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use holdpoint_core::Timestamp;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::attempt::DeliverySender;
+use super::{DeliveryLane, Render};
+use crate::committer::{CommitReply, Work};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::store::deliveries::{self, Delivery, attempts};
+use crate::store::{Statement, params};
+
+/// The maximum number of claimed durable deliveries per subscription. Claims beyond the running attempts save
+/// statements.
+const CLAIMS_AHEAD_MAX: usize = 16;
+/// The maximum number of claimed durable deliveries of this worker.
+const CLAIMED_MAX: usize = 256;
+/// Wait after a failure of the store.
+const ERROR_DELAY: Duration = Duration::from_secs(1);
+/// Interval at which skipped events are recorded.
+const MISSED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sends webhook deliveries.
+pub struct DeliveryWorker {
+    sender: Arc<DeliverySender>,
+    engine: Engine,
+    name: String,
+    /// Attempts in flight. Each returns whether its delivery was durable.
+    in_flight: JoinSet<bool>,
+    overall: Arc<Semaphore>,
+    /// Time of the last claim. Deliveries that became due later may be unclaimed.
+    checked_at: Timestamp,
+    /// The stop signal of `run`.
+    stop: Option<watch::Receiver<bool>>,
+}
+
+impl fmt::Debug for DeliveryWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeliveryWorker").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl DeliveryWorker {
+    pub(crate) fn new(engine: Engine, render: Arc<dyn Render>) -> Self {
+        engine.hooks().workers.fetch_add(1, Ordering::SeqCst);
+        let overall = engine.hooks().settings.overall.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            sender: Arc::new(DeliverySender { engine: engine.clone(), render }),
+            name: format!("{}-{}", engine.name(), Uuid::now_v7().simple()),
+            checked_at: engine.now(),
+            engine,
+            in_flight: JoinSet::new(),
+            overall: Arc::new(Semaphore::new(overall)),
+            stop: None,
+        }
+    }
+
+    /// Sends all deliveries that are due now and returns their number.
+    pub async fn drain(&mut self) -> Result<usize, Error> {
+        let mut done = 0;
+        loop {
+            let started = self.start_due(true).await?;
+            self.join_all().await;
+            self.record_missed().await?;
+            done += started;
+            if started == 0 {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Sends deliveries until `stop` is true. Then waits for running attempts and releases claims that have not
+    /// started.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        self.stop = Some(stop.clone());
+        let engine = self.engine.clone();
+        let hooks = engine.hooks();
+        let (mut recorded_at, mut claimed_at) = (Instant::now(), None::<Instant>);
+        let mut wait = engine.backstop();
+        while !*stop.borrow() {
+            let woken = hooks.durable_due.swap(false, Ordering::SeqCst);
+            let durable = woken || claimed_at.is_none_or(|at| at.elapsed() >= wait);
+            if durable {
+                claimed_at = Some(Instant::now());
+            }
+            let started = self.start_due(durable).await;
+            if recorded_at.elapsed() >= MISSED_INTERVAL {
+                recorded_at = Instant::now();
+                self.record_missed().await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "cannot record skipped events");
+                });
+            }
+            wait = match started {
+                Ok(0) => self.time_to_next_check().await,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "the delivery worker failed; retrying");
+                    ERROR_DELAY
+                }
+            };
+            hooks.asleep.store(true, Ordering::SeqCst);
+            tokio::select! {
+                () = hooks.wakeup.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+                _ = stop.changed() => {}
+                Some(ended) = self.in_flight.join_next() => self.record_end(ended),
+            }
+            hooks.asleep.store(false, Ordering::SeqCst);
+        }
+        self.join_all().await;
+        self.engine.bus().outbox.note_deliveries();
+        if let Err(error) = self.record_missed().await {
+            tracing::warn!(%error, "cannot record skipped events");
+        }
+    }
+
+    async fn join_all(&mut self) {
+        while let Some(ended) = self.in_flight.join_next().await {
+            self.record_end(ended);
+        }
+    }
+
+    /// Handles the end of an attempt. The next delivery of an ordered subscription may be due now.
+    fn record_end(&self, ended: Result<bool, JoinError>) {
+        if let Err(error) = &ended
+            && error.is_panic()
+        {
+            tracing::error!(%error, "an attempt panicked; a durable delivery is retried");
+        }
+        if ended.unwrap_or(true) {
+            self.engine.hooks().durable_due.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Starts due deliveries and returns their number.
+    async fn start_due(&mut self, durable: bool) -> Result<usize, Error> {
+        while let Some(ended) = self.in_flight.try_join_next() {
+            self.record_end(ended);
+        }
+        let mut started = self.start_best_effort();
+        if durable {
+            started += self.claim_due().await?;
+        }
+        Ok(started)
+    }
+
+    /// Starts one best-effort event per lane in turn while there are free slots. Returns the number of started
+    /// attempts.
+    fn start_best_effort(&mut self) -> usize {
+        let (lanes, mut started) = (self.engine.hooks().lanes(), 0);
+        loop {
+            let before = started;
+            for lane in &lanes {
+                if !lane.has_waiting() {
+                    continue;
+                }
+                let Ok(turn) = lane.permits.clone().try_acquire_owned() else { continue };
+                let Ok(place) = self.overall.clone().try_acquire_owned() else { return started };
+                let Some(notice) = lane.pop() else { continue };
+                let (sender, own) = (self.sender.clone(), lane.clone());
+                let task = self.in_flight.spawn(async move {
+                    let _holds = (turn, place);
+                    if let Err(error) = sender.deliver_best_effort(&own, notice).await {
+                        tracing::warn!(%error, webhook = own.webhook, "cannot process a best-effort event");
+                    }
+                    false
+                });
+                lane.add_running(task);
+                started += 1;
+            }
+            if started == before {
+                return started;
+            }
+        }
+    }
+
+    async fn claim_due(&mut self) -> Result<usize, Error> {
+        let (db, now) = (self.engine.db(), self.engine.now());
+        self.checked_at = now;
+        if deliveries::any_lapsed(db, now).await? {
+            tracing::warn!("taking over deliveries of a process whose leases expired");
+            self.engine.write(vec![Statement::new(deliveries::TAKE_BACK, params![now])]).await?;
+        }
+        let mut room = CLAIMED_MAX.saturating_sub(self.in_flight.len());
+        let mut due_ids = Vec::new();
+        for (webhook, due) in deliveries::ready(db).await? {
+            let limit = self.engine.hooks().durable_room(&webhook, CLAIMS_AHEAD_MAX, now).min(room);
+            if due <= now && limit > 0 {
+                let found = deliveries::candidates(db, &webhook, now, limit as u64).await?;
+                room -= found.len();
+                due_ids.extend(found);
+            }
+        }
+        if due_ids.is_empty() {
+            return Ok(0);
+        }
+        // All processes claim in the same order, which avoids deadlocks.
+        due_ids.sort();
+        let lease = now.plus_ms(self.engine.hooks().settings.lease_ms());
+        // Unique per claim, so that an attempt cannot settle a delivery that was claimed again.
+        let holder = format!("{}/{}", self.name, Uuid::now_v7().simple());
+        let set = |id: &String| params![holder.as_str(), lease, id.as_str()];
+        let claim = Work::Each(deliveries::CLAIM, due_ids.iter().map(set).collect());
+        let CommitReply::Table(rows) = self.engine.submit_work(claim).await? else { return Ok(0) };
+        let mut claimed = rows.iter().map(deliveries::read).collect::<Result<Vec<_>, _>>()?;
+        claimed.sort_by_key(|delivery| delivery.seq);
+        let count = claimed.len();
+        claimed.into_iter().for_each(|delivery| self.start_delivery(delivery));
+        Ok(count)
+    }
+
+    fn start_delivery(&mut self, delivery: Delivery) {
+        let lane = self.engine.hooks().lane(&delivery.of.tenant, &delivery.webhook);
+        let count = ClaimCount::new(lane.clone());
+        let (sender, overall, stop) = (self.sender.clone(), self.overall.clone(), self.stop.clone());
+        let task = self.in_flight.spawn(async move {
+            let lane = count.0.clone();
+            // The semaphores are never closed.
+            let (Ok(_turn), Ok(_place)) = (lane.permits.acquire().await, overall.acquire().await) else { return true };
+            let id = delivery.id.clone();
+            let stopped = stop.is_some_and(|stop| *stop.borrow());
+            // Releases a claim whose lease would expire during the attempt. Otherwise two processes could send it.
+            let engine = &sender.engine;
+            let done_by = engine.now().plus_ms(engine.hooks().settings.attempt_timeout_ms());
+            let result = if stopped || delivery.lease.is_none_or(|lease| lease < done_by) {
+                sender.engine.write_rows(vec![delivery.give_back()]).await.map(|()| None)
+            } else {
+                sender.deliver(delivery).await
+            };
+            match result {
+                Ok(Some(taken)) => lane.record_durable(taken, sender.engine.now()),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, delivery = id, "a delivery failed; it is claimed again after its lease expires");
+                }
+            }
+            true
+        });
+        lane.add_running(task);
+    }
+
+    async fn time_to_next_check(&self) -> Duration {
+        let (now, since) = (self.engine.now(), self.checked_at);
+        let next = deliveries::next(self.engine.db(), since).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot read the time of the next delivery");
+            None
+        });
+        let until = |at: Timestamp| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
+        let lanes = self.engine.hooks().lanes();
+        let has_missed = lanes.iter().any(|lane| lane.has_missed());
+        let backstop = self.engine.backstop();
+        let backstop = if has_missed { backstop.min(MISSED_INTERVAL) } else { backstop };
+        let backoff = lanes.iter().filter_map(|lane| lane.backoff_until(since)).min();
+        let next = next.into_iter().chain(backoff).min();
+        next.map_or(backstop, |at| Duration::from_millis(until(at)).min(backstop))
+    }
+
+    /// Records the number of events that were not sent.
+    async fn record_missed(&self) -> Result<(), Error> {
+        let now = self.engine.now();
+        let mut rows = Vec::new();
+        for lane in self.engine.hooks().lanes() {
+            let (overflowed, skipped) = lane.take_missed();
+            let counts = [(overflowed, "too many events were waiting"), (skipped, "the circuit was open")];
+            for (times, why) in counts.into_iter().filter(|(times, _)| *times > 0) {
+                rows.push(attempts::insert_dropped(&lane.tenant, &lane.webhook, now, times, why));
+            }
+        }
+        if rows.is_empty() { Ok(()) } else { self.engine.write_rows(rows).await }
+    }
+}
+
+impl Drop for DeliveryWorker {
+    fn drop(&mut self) {
+        self.engine.hooks().workers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Counts a claimed delivery of a lane until drop, so that aborted tasks are covered.
+struct ClaimCount(Arc<DeliveryLane>);
+
+impl ClaimCount {
+    fn new(lane: Arc<DeliveryLane>) -> Self {
+        lane.claimed.fetch_add(1, Ordering::SeqCst);
+        Self(lane)
+    }
+}
+
+impl Drop for ClaimCount {
+    fn drop(&mut self) {
+        self.0.claimed.fetch_sub(1, Ordering::SeqCst);
+    }
+}

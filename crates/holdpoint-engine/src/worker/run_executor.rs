@@ -1,0 +1,390 @@
+//! Executes a run under a claimed dispatch. All writes are fenced with the token of the claim.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use holdpoint_core::agent::AgentAction;
+use holdpoint_core::mailbox::ClaimAction;
+use holdpoint_core::{Command, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, RunError, RunRef, Timestamp};
+
+use super::Lease;
+use crate::committer::{Claim, MailboxAction, Precondition, dispatch_result};
+use crate::context::{Context, EffectContext, Stop};
+use crate::draft::RunDraft;
+use crate::engine::{Engine, PriorState};
+use crate::error::Error;
+use crate::nodes::NodeType;
+
+#[derive(Clone, Debug)]
+pub(crate) struct RunExecutor {
+    engine: Engine,
+    claim: Arc<Claim>,
+    lease: Arc<Lease>,
+    local: Arc<Mutex<LocalState>>,
+    /// Set without a claim: then the executor performs no effects and no writes.
+    claimless: Option<Arc<ClaimlessMode>>,
+}
+
+/// State of the executor that is newer than the store, or equal to it.
+#[derive(Debug, Default)]
+struct LocalState {
+    /// Decided events that are not yet written. They are committed with the first write of the node, or with its end.
+    deferred: Option<DeferredWrite>,
+    /// The run after the last commit. The next write detects a concurrent change.
+    written: Option<Arc<Run>>,
+}
+
+#[derive(Debug)]
+struct DeferredWrite {
+    before: PriorState,
+    draft: RunDraft,
+    what: ClaimAction,
+}
+
+#[derive(Debug)]
+struct ClaimlessMode {
+    at: Timestamp,
+    /// Only recorded steps are replayed.
+    replays: bool,
+    /// The node attempted an effect that is not recorded.
+    stopped: AtomicBool,
+}
+
+impl RunExecutor {
+    pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
+        Self { engine, claim, lease, local: Arc::default(), claimless: None }
+    }
+
+    /// Returns an executor for a replay at the time `at`. It has no claim and performs no effects.
+    pub(crate) fn for_replay(engine: Engine, at: Timestamp) -> Self {
+        Self::without_claim(engine, Claim::placeholder(), at, true)
+    }
+
+    /// Returns an executor without a claim, for the nodes that are executed in the change that activates the run.
+    pub(crate) fn for_activation(engine: Engine, of: RunRef, at: Timestamp) -> Self {
+        Self::without_claim(engine, Claim { run: of, ..Claim::placeholder() }, at, false)
+    }
+
+    fn without_claim(engine: Engine, claim: Claim, at: Timestamp, replays: bool) -> Self {
+        let claimless = Some(Arc::new(ClaimlessMode { at, replays, stopped: AtomicBool::new(false) }));
+        let lease = Arc::new(Lease::new(Timestamp(i64::MIN)));
+        Self { engine, claim: Arc::new(claim), lease, local: Arc::default(), claimless }
+    }
+
+    /// Enters a node with its recorded steps. Returns the acts of an agent and the outcome, or None if the node needs
+    /// an effect that is not recorded.
+    pub(crate) async fn enter_node(
+        &self,
+        run: Arc<Run>,
+        position: usize,
+    ) -> Option<(Vec<AgentAction>, NodeOutcome)> {
+        let NodeResult { acts, outcome } =
+            self.execute_node(run, NodeWork::Enter(position), self.now()).await.ok()?;
+        let stopped = self.claimless.as_ref().is_some_and(|none| none.stopped.load(Ordering::SeqCst));
+        (!stopped).then_some((acts, outcome))
+    }
+
+    /// Returns whether the executor only replays recorded steps.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.claimless.as_ref().is_some_and(|claimless| claimless.replays)
+    }
+
+    /// Stops a node that attempts an effect or a write without a claim.
+    fn check_claimed(&self) -> Result<(), Stop> {
+        let Some(claimless) = &self.claimless else { return Ok(()) };
+        claimless.stopped.store(true, Ordering::SeqCst);
+        Err(Stop::Lost)
+    }
+
+    /// Executes the nodes of the run until it waits, ends, or the claim is lost. A run that was handed over is not
+    /// read.
+    pub(super) async fn execute_run(self, handoff: Option<Arc<Run>>) -> Result<(), Error> {
+        let mut finished: Option<(usize, NodeResult)> = None;
+        // The start of a handoff was recorded in the change that created it.
+        let (mut started, mut first) = (handoff.is_some(), true);
+        self.local().written = handoff;
+        loop {
+            let deferred = self.local().deferred.take();
+            let (before, mut draft) = match deferred {
+                Some(DeferredWrite { before, draft, .. }) => (before, draft),
+                None => self.load_draft(std::mem::take(&mut first)).await?,
+            };
+            if let Some((position, done)) = finished.clone() {
+                // A refusal means that the run has ended, or that the node must be entered again.
+                let _ = draft
+                    .record_actions(position, done.acts)
+                    .and_then(|()| draft.finish(position, done.outcome));
+            }
+            self.engine.advance_draft(&mut draft).await?;
+            // Commits finished work before the next node executes.
+            let settled = draft.events.is_empty();
+            let work = draft.begin_next()?;
+            let what = match work {
+                Some(_) if started => ClaimAction::Touch,
+                Some(_) => ClaimAction::RecordStart { instance_id: self.claim.instance.clone() },
+                None => ClaimAction::Complete(dispatch_result(&draft.run, Some(&self.claim.instance))),
+            };
+            let (run, now) = (draft.run.clone(), draft.now);
+            if let Some(work) = work.filter(|work| settled && self.writes_first(&run, *work)) {
+                self.local().deferred = Some(DeferredWrite { before, draft, what });
+                finished = Some((work.position(), self.execute_node(run, work, now).await?));
+                started |= self.local().deferred.is_none();
+                continue;
+            }
+            match self.settle(before, draft, what).await? {
+                Some(Precondition::Claim) => return Ok(()),
+                Some(
+                    Precondition::Sequence
+                    | Precondition::Revision
+                    | Precondition::Receipt
+                    | Precondition::Arrival,
+                ) => continue,
+                None => started = true,
+            }
+            self.local().written = Some(run.clone());
+            let Some(work) = work else { return Ok(()) };
+            finished = Some((work.position(), self.execute_node(run, work, now).await?));
+        }
+    }
+
+    /// Loads the run into a draft. Cancels it if its parent has ended.
+    async fn load_draft(&self, first: bool) -> Result<(PriorState, RunDraft), Error> {
+        let run = self.current_run().await?;
+        let before = PriorState::of(&run);
+        let mut draft = RunDraft::new(run, self.engine.now());
+        // Further commands of this change are then refused or have no effect.
+        if self.engine.must_end_with_parent(&self.claim.run, &draft.run, first).await? {
+            draft.decide(&Command::CancelWithParent)?;
+        }
+        Ok((before, draft))
+    }
+
+    fn writes_first(&self, run: &Run, work: NodeWork) -> bool {
+        let node = &run.workflow.nodes[work.position()];
+        match self.engine.nodes().get(&node.type_id) {
+            Some(NodeType::Effect(effect)) => effect.commits_before_effects(),
+            Some(NodeType::Pure(_)) | None => false,
+        }
+    }
+
+    fn local(&self) -> MutexGuard<'_, LocalState> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the run after the last commit, once, and reads the store otherwise: the cache may not yet have the
+    /// commit that caused the claim.
+    async fn current_run(&self) -> Result<Arc<Run>, Error> {
+        let written = self.local().written.take();
+        match written {
+            Some(run) => Ok(run),
+            None => self.engine.load(&self.claim.run).await,
+        }
+    }
+
+    async fn settle(
+        &self,
+        before: PriorState,
+        draft: RunDraft,
+        what: ClaimAction,
+    ) -> Result<Option<Precondition>, Error> {
+        let mail = MailboxAction::ClaimAction { claim: self.claim.clone(), what };
+        self.engine.commit_draft(&self.claim.run, before, draft, mail, None).await
+    }
+
+    /// Enters one node with effects.
+    async fn execute_node(&self, run: Arc<Run>, work: NodeWork, now: Timestamp) -> Result<NodeResult, Error> {
+        let node = &run.workflow.nodes[work.position()];
+        let Some(NodeType::Effect(effect)) = self.engine.nodes().get(&node.type_id).cloned() else {
+            let message = format!("this engine has no node type {:?}", node.type_id);
+            return Ok(NodeOutcome::Failed(RunError::new("unknown_node_type", message)).into());
+        };
+        // Also checks nodes whose start was copied from another run.
+        if !self.is_replay()
+            && let Err(grant) = self.engine.check_grants(&self.claim.run, &run, node).await?
+        {
+            return Ok(NodeOutcome::Failed(grant.error()).into());
+        }
+        let mut context = match Context::new(run.clone(), work.position(), now) {
+            Ok(context) => EffectContext::new(context, self.clone()),
+            Err(stop) => return Ok(stop.outcome(&node.id)?.into()),
+        };
+        let ended = effect.run(&mut context).await;
+        let acts = context.take_actions();
+        let outcome = match ended {
+            Ok(outputs) => context.complete(outputs),
+            // Recorded effects were permitted at the time.
+            Err(stop) if self.is_replay() => stop.outcome(&node.id)?,
+            Err(stop) => self.engine.nodes().restrict_outcome(stop.outcome(&node.id)?),
+        };
+        Ok(NodeResult { acts, outcome })
+    }
+
+    /// Checks before an effect that the claim is still valid. Reads the store only if the lease may have expired, for
+    /// example after the process was suspended.
+    pub(crate) async fn check_lease(&self) -> Result<(), Stop> {
+        self.check_claimed()?;
+        let now = self.engine.now();
+        if self.lease.holds(now) {
+            return Ok(());
+        }
+        let until = now.plus_ms(self.engine.lease_ms());
+        let claim = (self.claim.dispatch_id.clone(), self.claim.token.clone());
+        match self.engine.extend_leases(None, vec![claim], until, now).await {
+            Ok(kept) if kept == [true] => {
+                self.lease.renew(until);
+                Ok(())
+            }
+            Ok(_) => Err(Stop::Lost),
+            Err(error) => Err(Stop::Broken(error.to_string())),
+        }
+    }
+
+    /// Commits a recorded step and returns the resulting run. Waits if the store is busy, because the effect is done
+    /// and must not be repeated.
+    pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
+        self.check_claimed()?;
+        let _recording = self.lease.begin_recording();
+        self.record_with_retries(command).await
+    }
+
+    async fn record_with_retries(&self, command: Command) -> Result<Arc<Run>, Stop> {
+        let mut waits = RECORD_WAITS.iter();
+        loop {
+            match self.try_record(&command).await {
+                Ok(Some(run)) => return Ok(run),
+                Ok(None) => {}
+                Err(RecordError::Stop(stop)) => return Err(stop),
+                Err(RecordError::Failed(Error::Store(error @ crate::store::Error::Closed))) => {
+                    return Err(Stop::Broken(error.to_string()));
+                }
+                Err(RecordError::Failed(error)) => match waits.next() {
+                    Some(wait) => tokio::time::sleep(*wait).await,
+                    None => return Err(Stop::Broken(error.to_string())),
+                },
+            }
+        }
+    }
+
+    pub(crate) fn of(&self) -> RunRef {
+        self.claim.run.clone()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.claimless.as_ref().map_or_else(|| self.engine.now(), |claimless| claimless.at)
+    }
+
+    /// Records a step. Returns None if the run was changed concurrently.
+    async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, RecordError> {
+        let deferred = self.local().deferred.take();
+        if let Some(DeferredWrite { before, mut draft, what }) = deferred {
+            decide_step(&mut draft, command)?;
+            return self.write(before, draft, what).await;
+        }
+        let run = self.current_run().await?;
+        if let Command::Record { node, name, result, .. } = command
+            && let Some(recorded) = run.node_state(node).and_then(|state| state.steps.get(name))
+        {
+            // An earlier commit with an unknown outcome was successful, or another process has recorded the step.
+            return if recorded == result { Ok(Some(run)) } else { Err(RecordError::Stop(Stop::Lost)) };
+        }
+        let before = PriorState::of(&run);
+        let mut draft = RunDraft::new(run, self.engine.now());
+        decide_step(&mut draft, command)?;
+        self.write(before, draft, ClaimAction::Touch).await
+    }
+
+    /// Commits the entry of the node if it is not yet written.
+    pub(crate) async fn write_entry(&self, position: usize) -> Result<(), Stop> {
+        let deferred = self.local().deferred.take();
+        let Some(DeferredWrite { before, draft, what }) = deferred else { return Ok(()) };
+        match self.write(before, draft, what).await {
+            Ok(Some(_)) => Ok(()),
+            // The run was changed concurrently. An entry in the store is kept; otherwise the node is entered again.
+            Ok(None) => match self.current_run().await {
+                Ok(run) if run.nodes.get(position).is_some_and(|node| node.status == NodeStatus::Running) => {
+                    Ok(())
+                }
+                Ok(_) => Err(Stop::Lost),
+                Err(error) => Err(Stop::Broken(error.to_string())),
+            },
+            Err(RecordError::Stop(stop)) => Err(stop),
+            Err(RecordError::Failed(error)) => Err(Stop::Broken(error.to_string())),
+        }
+    }
+
+    async fn write(
+        &self,
+        before: PriorState,
+        mut draft: RunDraft,
+        what: ClaimAction,
+    ) -> Result<Option<Arc<Run>>, RecordError> {
+        self.engine.report_failed_child_starts(&mut draft, &mut 0).await?;
+        let after = draft.run.clone();
+        match self.settle(before, draft, what).await? {
+            None => {
+                self.local().written = Some(after.clone());
+                Ok(Some(after))
+            }
+            Some(Precondition::Claim) => Err(RecordError::Stop(Stop::Lost)),
+            Some(
+                Precondition::Sequence
+                | Precondition::Revision
+                | Precondition::Receipt
+                | Precondition::Arrival,
+            ) => Ok(None),
+        }
+    }
+}
+
+fn decide_step(draft: &mut RunDraft, command: &Command) -> Result<(), RecordError> {
+    draft.decide(command).map_err(|refusal| {
+        RecordError::Stop(match refusal {
+            Refusal::RunFinished(_) | Refusal::NodeNotRunning => Stop::Lost,
+            // An earlier commit with an unknown outcome was successful. The stored run determines the next step.
+            Refusal::BadCall(_) => Stop::Broken(refusal.to_string()),
+            refusal => Stop::failed(refusal.code().as_str(), refusal.to_string()),
+        })
+    })
+}
+
+/// The outcome of a node, and the last acts of an agent in it.
+#[derive(Clone)]
+struct NodeResult {
+    acts: Vec<AgentAction>,
+    outcome: NodeOutcome,
+}
+
+impl From<NodeOutcome> for NodeResult {
+    fn from(outcome: NodeOutcome) -> Self {
+        Self { acts: Vec::new(), outcome }
+    }
+}
+
+/// Waits between the attempts to record a finished effect: about a minute in total.
+const RECORD_WAITS: [Duration; 16] = {
+    let mut waits = [Duration::from_secs(6); 16];
+    let short = [50, 100, 200, 400, 800, 1600, 3200];
+    let mut at = 0;
+    while at < short.len() {
+        waits[at] = Duration::from_millis(short[at]);
+        at += 1;
+    }
+    waits
+};
+
+/// The reason why a step was not recorded.
+enum RecordError {
+    Stop(Stop),
+    Failed(Error),
+}
+
+impl From<Error> for RecordError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,60 @@
+//! Follows the log of one run and folds its events. Keeps only the folded run.
+
+use std::time::Duration;
+
+use holdpoint_core::{Run, RunRef};
+use holdpoint_engine::{Engine, RecordedEvent, Subscription};
+use tokio::sync::watch;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// Time after which the follower checks the log without a notification.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct RunFollower {
+    engine: Engine,
+    of: RunRef,
+    /// The run right before the next event.
+    run: Run,
+    subscription: Subscription,
+    stopping: watch::Receiver<bool>,
+}
+
+impl RunFollower {
+    pub(super) fn new(app: &App, of: RunRef, run: Run) -> Self {
+        let subscription = app.engine.subscribe(&of);
+        Self { engine: app.engine.clone(), of, run, subscription, stopping: app.stopping.clone() }
+    }
+
+    pub(super) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(super) fn apply(&mut self, one: &RecordedEvent) -> &Run {
+        self.run.apply(&one.event, one.at);
+        &self.run
+    }
+
+    /// Waits for the next events of whole commits. The caller must apply them. Returns None if the server shuts down.
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<RecordedEvent>>, ApiError> {
+        loop {
+            if self.engine.event_count(&self.of).await? > self.run.seq {
+                let found = self.engine.follow(&self.of, self.run.seq).await?;
+                if !found.is_empty() {
+                    return Ok(Some(found));
+                }
+            }
+            if *self.stopping.borrow() {
+                return Ok(None);
+            }
+            tokio::select! {
+                () = self.subscription.changed() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                _ = self.stopping.changed() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Handlers that start, resume, show and cancel graphs.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use holdpoint_api::chat::{Chat, ChatStanding};
+use holdpoint_core::Owner;
+use holdpoint_engine::{GraphHandle, GraphResume, GraphStart, GraphStatus};
+use tokio::time::{Duration, Instant};
+
+use super::stream;
+use super::translate::{self, ChatCommand};
+use crate::app::App;
+use crate::auth::{Caller, CanAnswer, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
+use crate::body::{IgnoredBody, InPath, JsonBody};
+use crate::error::ApiError;
+use crate::idempotency::KeyedBody;
+use crate::sse::accept_weight;
+use crate::streams::StreamPermit;
+
+pub(crate) async fn chat(
+    State(app): State<App>,
+    CanCreateRuns(caller): CanCreateRuns,
+    headers: HeaderMap,
+    KeyedBody(_, JsonBody(chat)): KeyedBody<JsonBody<Chat>>,
+) -> Result<Response, ApiError> {
+    let wants_stream =
+        accept_weight(&headers, "text/event-stream") > accept_weight(&headers, "application/json");
+    let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
+    let permit = caller.open_stream(&app)?;
+    let execution = start_or_resume(&app, &caller, translate::parse_command(chat)?).await?;
+    if wants_stream {
+        return Ok(stream::response(&app, permit, execution));
+    }
+    let ChatExecution { handle, after, .. } = execution;
+    let mut stopping = app.stopping.clone();
+    let wait = async {
+        tokio::select! {
+            settled = app.engine.wait_for_graph(&handle.of, after.as_deref(), Instant::now() + within) => Ok(settled?),
+            // A server that shuts down responds at once; the graph continues after the restart.
+            _ = stopping.wait_for(|stopping| *stopping) => Ok(GraphStatus::Running),
+        }
+    };
+    let StreamPermit { guard, slot: _slot } = permit;
+    let settled = guard.during(wait).await?;
+    let (status, outcome) = translate::with_status(translate::outcome(handle.state_key, settled))?;
+    Ok((status, Json(outcome)).into_response())
+}
+
+/// A start or a resume that the engine accepted.
+#[derive(Debug)]
+pub(super) struct ChatExecution {
+    pub handle: GraphHandle,
+    /// The id of the answer in the log, for a resume.
+    pub after: Option<String>,
+    /// The length of the log before the request.
+    pub from: u64,
+}
+
+async fn start_or_resume(
+    app: &App,
+    caller: &Caller,
+    command: ChatCommand,
+) -> Result<ChatExecution, ApiError> {
+    let engine = &app.engine;
+    match command {
+        ChatCommand::Start { graph, state_key, input } => {
+            let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
+            let start = GraphStart { owner, graph, state_key, input };
+            let (handle, _) = engine.start_graph(start).await.map_err(translate::to_api_error)?;
+            Ok(ChatExecution { handle, after: None, from: 0 })
+        }
+        ChatCommand::Resume { state_key, id, value, graph, to } => {
+            caller.clone().require(CanAnswer::ACCESS)?;
+            let handle =
+                engine.graph_handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
+            if graph.is_some_and(|graph| graph != handle.graph) {
+                let message =
+                    format!("this stateKey belongs to {}; leave graph out of a resume", handle.graph);
+                return Err(ApiError::invalid("graph", message));
+            }
+            let from = engine.event_count(&handle.of).await?;
+            let resume = GraphResume { id, answer: caller.answer(value, None), to };
+            let resumed = engine.resume_graph(caller.tenant(), &state_key, resume).await;
+            let (handle, after) = resumed.map_err(translate::to_api_error)?;
+            Ok(ChatExecution { handle, after: Some(after), from })
+        }
+    }
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath(state_key): InPath<String>,
+) -> Result<Json<ChatStanding>, ApiError> {
+    let handle =
+        app.engine.graph_handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
+    let standing = app.engine.graph_status(&handle.of).await?;
+    Ok(Json(translate::standing(handle, standing)))
+}
+
+/// Cancels a graph, also at its provider. A graph that has ended does not change.
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    InPath(state_key): InPath<String>,
+    KeyedBody(_, IgnoredBody): KeyedBody<IgnoredBody>,
+) -> Result<Json<ChatStanding>, ApiError> {
+    let handle =
+        app.engine.graph_handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
+    app.engine.cancel(&handle.of, None, caller.principal()).await?;
+    let standing = app.engine.graph_status(&handle.of).await?;
+    Ok(Json(translate::standing(handle, standing)))
+}

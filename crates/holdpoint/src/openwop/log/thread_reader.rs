@@ -1,0 +1,111 @@
+//! Reads the events of a thread, run after run. A thread has at most one open run, so the reader follows one log at a
+//! time and continues with the next run when that log ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_core::{RunId, RunRef, TenantId};
+use holdpoint_engine::Subscription;
+use tokio::sync::watch;
+
+use super::{FrameContent, LogCache, LogReader, UnreadFrames};
+use crate::error::ApiError;
+use crate::thread_cursor::ThreadPosition;
+
+/// Time after which the reader looks for a new run without a notification.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A position in the events of a thread.
+#[derive(Debug)]
+pub(crate) struct ThreadReader {
+    log: Arc<LogCache>,
+    tenant: TenantId,
+    thread: String,
+    /// The current run, or the last one that was read to its end.
+    at: RunId,
+    /// None between two runs.
+    reader: Option<LogReader>,
+    run_starts: Subscription,
+    stopping: watch::Receiver<bool>,
+}
+
+impl ThreadReader {
+    /// Opens a reader after a place, or at the first event of the thread. Rejects an unknown thread. Returns None if
+    /// the place is not in the thread.
+    pub(crate) async fn open(
+        log: &Arc<LogCache>,
+        tenant: &TenantId,
+        thread: &str,
+        after: Option<ThreadPosition>,
+    ) -> Result<Option<Self>, ApiError> {
+        // Subscribes before the query, so that no new run is missed.
+        let run_starts = log.engine.subscribe_thread(tenant, thread);
+        let first = log.engine.next_thread_run(tenant, thread, None).await?;
+        let first = first.ok_or_else(|| ApiError::not_found("thread"))?;
+        let (at, next) = match after {
+            None => (first, 0),
+            Some((run, seq)) => match log.engine.thread_run_length(tenant, thread, &run).await? {
+                Some(length) if seq < length => (run, seq + 1),
+                _ => return Ok(None),
+            },
+        };
+        let of = RunRef { tenant: tenant.clone(), run: at.clone() };
+        let reader = Some(LogReader::open(log, of, FrameContent::Documents, next).await?);
+        let (tenant, thread, stopping) = (tenant.clone(), thread.to_owned(), log.stopping.clone());
+        Ok(Some(Self { log: log.clone(), tenant, thread, at, reader, run_starts, stopping }))
+    }
+
+    /// Waits for the next events. Returns None if the server shuts down. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<UnreadFrames>, ApiError> {
+        loop {
+            if let Some(reader) = &mut self.reader {
+                if let Some(rest) = reader.next().await? {
+                    return Ok(Some(rest));
+                }
+                if !reader.ended() {
+                    return Ok(None);
+                }
+                self.reader = None;
+            }
+            if self.open_next_run().await? {
+                continue;
+            }
+            if *self.stopping.borrow() {
+                return Ok(None);
+            }
+            tokio::select! {
+                () = self.run_starts.changed() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                _ = self.stopping.changed() => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns the next events that exist now, or None.
+    pub(crate) async fn read(&mut self) -> Result<Option<UnreadFrames>, ApiError> {
+        loop {
+            if let Some(reader) = &mut self.reader {
+                if let Some(rest) = reader.read().await? {
+                    return Ok(Some(rest));
+                }
+                if !reader.ended() {
+                    return Ok(None);
+                }
+                self.reader = None;
+            }
+            if !self.open_next_run().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Opens the log of the next run. Returns false if there is none.
+    async fn open_next_run(&mut self) -> Result<bool, ApiError> {
+        let next = self.log.engine.next_thread_run(&self.tenant, &self.thread, Some(&self.at)).await?;
+        let Some(run) = next else { return Ok(false) };
+        let of = RunRef { tenant: self.tenant.clone(), run: run.clone() };
+        self.reader = Some(LogReader::open(&self.log, of, FrameContent::Documents, 0).await?);
+        self.at = run;
+        Ok(true)
+    }
+}

@@ -1,0 +1,140 @@
+//! Child runs: the view of the parent, results of children, and cancellation.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Server, accept, gated, linear};
+
+/// Returns a workflow with a node that starts another workflow.
+fn calling(id: &str, config: Value) -> Value {
+    linear(id, &[("begin", "core.noop", json!({})), ("call", "core.subWorkflow", config)])
+}
+
+/// Starts a run and waits until it shows that its child waits. Returns parent and child.
+fn start_parent_and_child(client: &Client, workflow: &str) -> (String, String) {
+    let parent = client.start_run(workflow);
+    client.wait_for_event(&parent, |event| {
+        event["type"] == "holdpoint.child.changed" && event["payload"]["status"] == "waiting-approval"
+    });
+    let shown = client.get(&format!("/v1/runs/{parent}")).body;
+    (parent, shown["childRuns"][0]["runId"].as_str().unwrap().to_owned())
+}
+
+fn last(log: &[Value]) -> (&str, &Value) {
+    let event = log.last().unwrap();
+    (event["type"].as_str().unwrap(), &event["payload"])
+}
+
+#[test]
+fn a_parent_shows_that_its_child_waits_and_continues_with_its_result() {
+    let server = Server::start();
+    let client = &server.client;
+    let gate = json!({"title": "Go on?", "actions": ["accept", "reject"]});
+    let child = linear("child", &[("gate", "core.approvalGate", gate), ("say", "core.identity", json!({}))]);
+    let mut child = child;
+    child["nodes"][1]["inputs"] = json!({"word": {"type": "variable", "variableName": "given"}});
+    assert_eq!(client.put("/v1/workflows/child", &child).status, 201);
+    let config = json!({
+        "workflowId": "child", "inputMapping": {"given": "word"}, "outputMapping": {"heard": "word"},
+    });
+    assert_eq!(client.put("/v1/workflows/parent", &calling("parent", config)).status, 201);
+    let made = client.post("/v1/runs", &json!({"workflowId": "parent", "inputs": {"word": "hello"}}));
+    let parent = made.body["runId"].as_str().unwrap();
+    client.wait_for_event(parent, |event| event["payload"]["status"] == "waiting-approval");
+    let above = client.get(&format!("/v1/runs/{parent}")).body;
+    assert_eq!((&above["status"], &above["currentNodeId"]), (&json!("waiting-approval"), &json!("call")));
+    let below = &above["childRuns"][0];
+    assert_eq!((&below["status"], &below["workflowId"]), (&json!("waiting-approval"), &json!("child")));
+    let child = below["runId"].as_str().unwrap();
+    let shown = client.get(&format!("/v1/runs/{child}")).body;
+    assert_eq!((&shown["parentRunId"], &shown["parentNodeId"]), (&json!(parent), &json!("call")));
+    assert_eq!(shown["inputs"], json!({"given": "hello"}));
+    client.answer(parent, "call", &accept()).assert_envelope(404, "interrupt_not_found");
+    assert_eq!(client.answer(child, "gate", &accept()).status, 200);
+    assert_eq!(last(&client.wait_for_end(parent)).0, "run.completed");
+    let above = client.get(&format!("/v1/runs/{parent}")).body;
+    assert_eq!(
+        (&above["variables"]["heard"], &above["childRuns"][0]["status"]),
+        (&json!("hello"), &json!("completed"))
+    );
+}
+
+#[test]
+fn cancelling_a_run_cancels_all_descendants_in_one_commit() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    client.put("/v1/workflows/middle", &calling("middle", json!({"workflowId": "gated"})));
+    client.put("/v1/workflows/top", &calling("top", json!({"workflowId": "middle"})));
+    let (top, middle) = start_parent_and_child(client, "top");
+    let shown = client.get(&format!("/v1/runs/{middle}")).body;
+    let bottom = shown["childRuns"][0]["runId"].as_str().unwrap().to_owned();
+    let cancelled = client.post(&format!("/v1/runs/{top}/cancel"), &json!({"reason": "enough"}));
+    assert_eq!(cancelled.body, json!({"runId": top, "status": "cancelled"}));
+    // No wait is needed: the cancellation is one commit.
+    for (run, parent) in [(&middle, &top), (&bottom, &middle)] {
+        assert_eq!(client.status(run), "cancelled");
+        let log = client.events(run);
+        let (kind, payload) = last(&log);
+        assert_eq!((kind, &payload["reason"]), ("run.cancelled", &json!("parent-cancelled")));
+        assert_eq!(payload["parentRunId"], **parent, "{payload}");
+    }
+    let log = client.events(&top);
+    let (_, payload) = last(&log);
+    assert_eq!((&payload["reason"], payload.get("parentRunId")), (&json!("enough"), None));
+    client.answer(&bottom, "gate", &accept()).assert_envelope(410, "interrupt_gone");
+    assert_eq!(client.get("/v1/interrupts").body["interrupts"], json!([]));
+    let alone = client.start_run("gated");
+    client.post(&format!("/v1/runs/{alone}/cancel"), &json!({}));
+    client.answer(&alone, "gate", &accept()).assert_envelope(422, "interrupt_cancelled");
+}
+
+#[test]
+fn a_child_without_cancellation_propagation_survives_its_parent() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let config = json!({"workflowId": "gated", "propagateCancellation": false});
+    client.put("/v1/workflows/top", &calling("top", config));
+    let (top, child) = start_parent_and_child(client, "top");
+    client.post(&format!("/v1/runs/{top}/cancel"), &json!({}));
+    assert_eq!(client.status(&child), "waiting-approval");
+    assert_eq!(client.answer(&child, "gate", &accept()).body["status"], "completed");
+    assert_eq!(client.status(&top), "cancelled");
+}
+
+#[test]
+fn a_failed_child_fails_its_parent_unless_configured_otherwise() {
+    let server = Server::start();
+    let client = &server.client;
+    client
+        .put("/v1/workflows/broken", &linear("broken", &[("only", "core.fail", json!({"code": "no_luck"}))]));
+    client.put("/v1/workflows/strict", &calling("strict", json!({"workflowId": "broken"})));
+    let calm = json!({"workflowId": "broken", "onChildFailure": "continue"});
+    client.put("/v1/workflows/calm", &calling("calm", calm));
+    client.put("/v1/workflows/lost", &calling("lost", json!({"workflowId": "nowhere"})));
+    for (workflow, status, words) in
+        [("strict", "failed", "no_luck"), ("calm", "completed", ""), ("lost", "failed", "workflow_not_found")]
+    {
+        let run = client.start_run(workflow);
+        client.wait_for_end(&run);
+        let shown = client.get(&format!("/v1/runs/{run}")).body;
+        assert_eq!(shown["status"], status, "{workflow}");
+        if status == "failed" {
+            assert_eq!(shown["error"]["code"], "child_failed", "{workflow}");
+            assert!(shown["error"]["message"].as_str().unwrap().contains(words), "{shown}");
+        }
+        assert_eq!(shown["childRuns"][0]["status"], "failed", "{workflow}");
+    }
+}
+
+#[test]
+fn a_cancelled_child_fails_its_parent() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    client.put("/v1/workflows/top", &calling("top", json!({"workflowId": "gated"})));
+    let (top, child) = start_parent_and_child(client, "top");
+    assert_eq!(client.post(&format!("/v1/runs/{child}/cancel"), &json!({})).status, 200);
+    assert_eq!(last(&client.wait_for_end(&top)).1["error"]["code"], "child_failed");
+    client.answer(&child, "gate", &accept()).assert_envelope(422, "interrupt_cancelled");
+}
