@@ -9,10 +9,10 @@ use super::{Agent, Behaviour, CallStatus, ResumePolicy, ToolCall};
 pub enum AgentStep {
     /// Call the model.
     Model,
-    /// Process these calls: the permission rules decide new ones, decisions are applied, and a call that began and has
-    /// no result is repeated or asked about.
+    /// Process these calls: new ones as the permission rules decided, suspended ones as the approver decided. A call
+    /// that began and has no result is repeated, or an approver is asked.
     Calls(Vec<Arc<ToolCall>>),
-    /// Discard the last reply, because an approver replaced it, and tell the agent.
+    /// Discard the last reply, because it was not ratified, and tell the agent.
     Overruled,
     /// Wait for a decision or for the end of a child run that performs a call.
     Wait,
