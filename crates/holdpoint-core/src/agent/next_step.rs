@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Behaviour, CallStatus, ResumePolicy, ToolCall};
+use super::{Agent, CallStatus, ResumePolicy, ToolCall};
 
 /// The next step of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,10 +51,5 @@ impl ToolCall {
     /// Returns true if the call began, has no recorded result and must not be repeated without approval.
     pub fn has_unknown_outcome(&self) -> bool {
         self.status == CallStatus::Running && !self.idempotent && self.run.is_none()
-    }
-
-    /// Returns true if the call is new and the rules allow it.
-    pub fn may_run_unasked(&self) -> bool {
-        self.status == CallStatus::New && self.behaviour == Behaviour::Allow
     }
 }

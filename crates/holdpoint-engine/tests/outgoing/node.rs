@@ -98,7 +98,7 @@ async fn an_unusable_response_fails_the_node(database: TestDatabase) {
     for (reply, config, retryable, text) in [
         (PeerReply::json(200, "{"), json!({}), false, "JSON that cannot be read"),
         (PeerReply::json(200, &large), json!({"maxResponseBytes": 300}), false, "exceeds 300 bytes"),
-        (hang, json!({"timeoutMs": 100}), true, "within 100 ms"),
+        (hang, json!({"timeoutMs": 100}), true, "after 100 ms"),
         (PeerReply::Say(String::new()), json!({}), true, "broke"),
     ] {
         let peer = Peer::with_replies([reply]).await;
