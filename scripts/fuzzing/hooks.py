@@ -14,6 +14,8 @@ from checks import operation_id
 
 FOLDER = pathlib.Path(os.environ["FUZZ_FOLDER"])
 WORLD = json.loads((FOLDER / "world.json").read_text())
+# Operations that were called with a prepared request. Each one is, even if a slow machine generates few requests.
+PREPARED_OPERATIONS = set()
 
 
 @schemathesis.hook
@@ -28,12 +30,17 @@ def before_call(ctx, case, kwargs):
 
 
 def use_prepared_request(case):
-    """Replaces half of the valid requests with requests for objects that only this operation uses, so that answers,
-    cancellations and revocations of other operations do not affect them. Returns True if it replaced the request."""
+    """Replaces the first valid request of an operation, and half of the others, with requests for objects that only
+    this operation uses, so that answers, cancellations and revocations of other operations do not affect them. Returns
+    True if it replaced the request."""
     rng = case_random(case, "spend")
     prepared = WORLD["preparedRequests"].get(operation_id(case))
-    if prepared is None or rng is None or rng.random() > 0.5:
+    if prepared is None or rng is None:
         return False
+    is_first = operation_id(case) not in PREPARED_OPERATIONS
+    if not is_first and rng.random() > 0.5:
+        return False
+    PREPARED_OPERATIONS.add(operation_id(case))
     one = rng.choice(prepared)
     case.path_parameters.update(one["path"])
     if one["body"] is not None:
