@@ -197,7 +197,7 @@ impl Engine {
             let aside = key.keep_or_ignore(kept, &outcome);
             matches!(self.write(vec![aside]).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
-            self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_none()
+            self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_written()
         };
         Ok(happened.then_some(received))
     }
