@@ -4,7 +4,7 @@ import { HttpAgent, runHttpRequest, transformHttpEventStream } from "@ag-ui/clie
 import { AgentRunner, CopilotRuntime } from "@copilotkit/runtime/v2";
 import { createCopilotNodeListener } from "@copilotkit/runtime/v2/node";
 
-/** Runs agents and joins threads of Holdpoint. It has no state, so that a restart loses no data. */
+/** Runs agents and joins threads of Holdpoint. It has no state, so a restart loses no data. */
 class HoldpointRunner extends AgentRunner {
     constructor(url) {
         super();

@@ -21,29 +21,29 @@ export function showInterrupts(place, interrupts, answer) {
 }
 
 function controls(interrupt, resolve, cancel) {
-    const schema = objectOf(interrupt.responseSchema ?? { type: "boolean" });
-    const giveUp = button("Cancel", "", cancel);
+    const schema = chooseObjectSchema(interrupt.responseSchema ?? { type: "boolean" });
+    const cancelButton = button("Cancel", "", cancel);
     if (schema.type === "boolean") {
-        return [row(button("Yes", "yes", () => resolve(true)), button("No", "no", () => resolve(false)), giveUp)];
+        return [row(button("Yes", "yes", () => resolve(true)), button("No", "no", () => resolve(false)), cancelButton)];
     }
-    if (schema.properties?.approved) return approval(interrupt, schema, resolve, giveUp);
-    return form(schema, {}, "Submit", resolve, giveUp);
+    if (schema.properties?.approved) return approval(interrupt, schema, resolve, cancelButton);
+    return form(schema, {}, "Submit", resolve, cancelButton);
 }
 
 /** Returns the controls of an approval. If changes are allowed, all arguments are sent back with their new values. */
-function approval(interrupt, schema, resolve, giveUp) {
+function approval(interrupt, schema, resolve, cancelButton) {
     const proposed = interrupt.metadata?.holdpoint?.toolCall?.arguments ?? {};
     const deny = button("Deny", "no", () => resolve({ approved: false }));
     if (!schema.properties.editedArgs) {
         const shown = element("pre", {}, JSON.stringify(proposed, null, 2));
-        return [shown, row(button("Approve", "yes", () => resolve({ approved: true })), deny, giveUp)];
+        return [shown, row(button("Approve", "yes", () => resolve({ approved: true })), deny, cancelButton)];
     }
-    const wanted = schema.properties.editedArgs.properties ?? guessed(proposed);
+    const wanted = schema.properties.editedArgs.properties ?? guessProperties(proposed);
     const send = (editedArgs) => {
-        const changed = JSON.stringify(editedArgs) !== JSON.stringify(ordered(proposed, editedArgs));
+        const changed = JSON.stringify(editedArgs) !== JSON.stringify(pickInOrder(proposed, editedArgs));
         resolve(changed ? { approved: true, editedArgs } : { approved: true });
     };
-    return form({ properties: wanted, required: Object.keys(wanted) }, proposed, "Approve", send, deny, giveUp);
+    return form({ properties: wanted, required: Object.keys(wanted) }, proposed, "Approve", send, deny, cancelButton);
 }
 
 function form(schema, values, label, submit, ...others) {
@@ -81,13 +81,13 @@ function valueOf(input, property) {
 }
 
 /** Returns the alternative that is an object, or else the first one. */
-function objectOf(schema) {
+function chooseObjectSchema(schema) {
     const choices = schema.anyOf ?? schema.oneOf;
     return choices?.find(({ type }) => type === "object") ?? choices?.[0] ?? schema;
 }
 
-const guessed = (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: typeof value }]));
-const ordered = (values, like) => Object.fromEntries(Object.keys(like).map((name) => [name, values[name]]));
+const guessProperties = (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: typeof value }]));
+const pickInOrder = (values, like) => Object.fromEntries(Object.keys(like).map((name) => [name, values[name]]));
 const row = (...buttons) => element("form", {}, ...buttons);
 
 function button(text, className, act) {

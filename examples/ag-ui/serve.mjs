@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 const page = dirname(fileURLToPath(import.meta.url));
 const packages = resolve(page, "../../clients/ag-ui/node_modules");
-const kinds = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".json": "application/json" };
+const mediaTypes = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".json": "application/json" };
 
 /** Returns the import map: the URLs of the modules that the client imports by name. */
 function importMap() {
@@ -31,14 +31,14 @@ function importMap() {
 function entry(folder, path) {
     const { exports = {}, module, main } = JSON.parse(readFileSync(join(packages, folder, "package.json"), "utf8"));
     const listed = exports[`.${path}`] ?? (path === "" ? exports : undefined);
-    const found = chosen(listed) ?? (path === "" ? (module ?? main) : path.slice(1));
+    const found = chooseExport(listed) ?? (path === "" ? (module ?? main) : path.slice(1));
     return `/packages/${folder.split(sep).join("/")}/${normalize(found).split(sep).join("/")}`;
 }
 
-function chosen(value) {
+function chooseExport(value) {
     if (typeof value !== "object" || value === null) return typeof value === "string" ? value : undefined;
     for (const condition of ["browser", "es2015", "import", "module", "default"]) {
-        const found = condition in value ? chosen(value[condition]) : undefined;
+        const found = condition in value ? chooseExport(value[condition]) : undefined;
         if (found) return found;
     }
     return undefined;
@@ -47,16 +47,16 @@ function chosen(value) {
 async function load(path) {
     if (path === "/" || path === "/index.html") {
         const text = await readFile(join(page, "index.html"), "utf8");
-        return { kind: "text/html", body: text.replace("/* import map */", importMap()) };
+        return { mediaType: "text/html", body: text.replace("/* import map */", importMap()) };
     }
     const inPackages = path.startsWith("/packages/");
     const root = inPackages ? packages : page;
     const wanted = normalize(join(root, inPackages ? path.slice("/packages".length) : path));
     // Some packages omit the file extension when they import their own files.
     const file = [wanted, `${wanted}.js`, join(wanted, "index.js")].find((one) => existsSync(one) && statSync(one).isFile());
-    const kind = file && kinds[extname(file)];
-    if (!kind || !realpathSync(file).startsWith(realpathSync(root) + sep)) return undefined;
-    return { kind, body: await readFile(file) };
+    const mediaType = file && mediaTypes[extname(file)];
+    if (!mediaType || !realpathSync(file).startsWith(realpathSync(root) + sep)) return undefined;
+    return { mediaType, body: await readFile(file) };
 }
 
 /** Listens on the loopback address. Resolves to the URL and a function that closes the server. */
@@ -64,7 +64,7 @@ export function serve(port) {
     if (!existsSync(packages)) throw new Error("the client is not installed; run scripts/ag-ui-clients --install");
     const server = createServer(async (request, response) => {
         const found = await load(decodeURIComponent(new URL(request.url, "http://page").pathname)).catch(() => undefined);
-        response.writeHead(found ? 200 : 404, { "Content-Type": `${found?.kind ?? "text/plain"}; charset=utf-8`, "Cache-Control": "no-store" });
+        response.writeHead(found ? 200 : 404, { "Content-Type": `${found?.mediaType ?? "text/plain"}; charset=utf-8`, "Cache-Control": "no-store" });
         response.end(found?.body ?? "not found\n");
     });
     return new Promise((resolve, reject) => {

@@ -182,7 +182,7 @@ def choose_interrupt_for_link(case):
 
 
 def keep_old_links(case):
-    """Prevents that a rotation revokes the links in WORLD. Invalid values stay."""
+    """Prevents a rotation from revoking the links in WORLD. Invalid values stay."""
     if isinstance(case.body, dict) and case.body.get("revokeOld") is True:
         case.body["revokeOld"] = False
 

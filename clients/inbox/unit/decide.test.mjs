@@ -303,7 +303,7 @@ test("the decision of another principal is shown in a sentence with its time", (
     assert.match(words(closed(asked("approval", {}, { status: "timed-out" }), NOW)), /expired without an answer/);
 });
 
-test("a refusal has a message, and tells whether to reload and whether to repeat", () => {
+test("a refusal has a message, and states whether the page must reload and whether the request can be repeated", () => {
     assert.match(refusal({ status: 409, code: "interrupt_already_resolved" }).words, /already decided/);
     assert.equal(refusal({ status: 409, code: "interrupt_already_resolved" }).isOver, true);
     assert.equal(refusal({ status: 403, code: "forbidden", message: "no" }).isOver, false);

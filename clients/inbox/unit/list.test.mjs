@@ -352,7 +352,7 @@ test("every result has a text", () => {
     }
 });
 
-test("a stopped item is not sent, and its result tells so", async () => {
+test("a stopped item is not sent, and its result is stopped", async () => {
     let sent = 0;
     const bulk = bulkOf(items(0, 20), async () => {
         sent += 1;

@@ -204,7 +204,7 @@ test("the page polls without a stream, and stops when the stream is open", async
     assert.deepEqual([...new Set(log.live)], ["polling", "live"]);
 });
 
-test("a server that does not respond is away, a server without a stream is not", async () => {
+test("a server that does not respond is reported as unreachable, a server without a stream is not", async () => {
     const refused = new Problem(429, "rate_limited", "slowly", undefined);
     const proxied = new Problem(502, "http_502", "The server answered 502.", undefined);
     for (const [problem, how] of [[new Problem(0, "unreachable", "", undefined), "away"], [proxied, "away"], [refused, "polling"]]) {

@@ -11,11 +11,11 @@ use crate::Instant;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotateSecrets {
-    /// End every link that was signed before, at once.
+    /// True to end every link that was signed before, at once.
     pub revoke_old: Option<bool>,
 }
 
-/// The name and the times of a secret that signs links. The secret itself is never shown.
+/// The id and the times of a secret that signs links. The secret itself is never shown.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +49,7 @@ pub struct Usage {
     pub deliveries: Quota,
     /// Streams and long polls that are open at this node.
     pub streams: Quota,
-    /// Runs that one run starts, directly or through others.
+    /// Runs that one run starts, directly or through its child runs.
     pub family_runs: UsageLimit,
     /// Bytes of the events of a run that is forked.
     pub fork_bytes: UsageLimit,
@@ -60,7 +60,7 @@ pub struct Usage {
 pub struct Quota {
     /// The current use.
     pub used: u64,
-    /// Null if there is no limit.
+    /// The limit. Null if there is none.
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
 }
@@ -68,7 +68,7 @@ pub struct Quota {
 /// A limit of a single run or request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageLimit {
-    /// Null if there is no limit.
+    /// The limit. Null if there is none.
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
 }

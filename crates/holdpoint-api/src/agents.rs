@@ -165,7 +165,7 @@ pub struct StartAgent {
     example = json!({"message": "Hello"})
 )]
 pub struct SayInThread {
-    /// The agent that gets the messages. By default it is the last one of the thread.
+    /// The agent that receives the messages. The default is the agent of the latest run of the thread.
     pub agent_id: Option<String>,
     /// The text of a user message. Not together with messages.
     #[serde(default, deserialize_with = "not_null")]
@@ -175,7 +175,7 @@ pub struct SayInThread {
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
     pub messages: Option<Vec<MessageInput>>,
-    /// interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is another word for
+    /// interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is an alias of
     /// live_then_queue.
     #[schemars(with = "Option<String>", extend("enum" = [
         "queue", "live_then_queue", "steer", "interrupt_then_queue", "resume_open_run", null
@@ -217,7 +217,7 @@ pub struct MessageInput {
     pub id: Option<String>,
     /// The author of the message. The default is user.
     pub role: Option<InputRole>,
-    /// A text, or parts.
+    /// A text or a list of parts.
     #[schemars(extend("anyOf" = [
         {"type": "string", "minLength": 1},
         {"type": "array", "items": {"type": "object"}, "minItems": 1},
@@ -233,7 +233,7 @@ pub enum InputRole {
     /// A user of the agent.
     #[default]
     User,
-    /// The application around the agent.
+    /// The application that uses the agent.
     System,
 }
 
@@ -260,7 +260,7 @@ pub struct MessageList {
     pub next_cursor: Option<String>,
 }
 
-/// A message and its place in its thread.
+/// A message and its position in its thread.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -269,7 +269,7 @@ pub struct Message {
     pub id: String,
     /// The author of the message.
     pub role: Role,
-    /// A text, or parts. Of a tool, its result.
+    /// A text or a list of parts. In a message of a tool: the result of the call.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub content: Value,
     /// The tool calls of a message of the model.

@@ -1,5 +1,5 @@
-//! AG-UI: the input of a run, messages, interrupts and outcomes, and what front ends read of a thread. Unknown members of
-//! an input are ignored, as the protocol requires.
+//! AG-UI: the input of a run, messages, interrupts and outcomes, and the state of a thread. Unknown members of an input
+//! are ignored, as the protocol requires.
 
 mod capabilities;
 mod events;
@@ -38,7 +38,7 @@ pub struct RunAgentInput {
     /// The id of this run, chosen by the client.
     #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub run_id: String,
-    /// Absent in the input of clients before 1.0.
+    /// The version of AG-UI. Absent in the input of clients before 1.0.
     pub protocol_version: Option<String>,
     /// The first state of a run. Ignored with resume.
     pub state: Option<StrictValue>,
@@ -54,7 +54,7 @@ pub struct RunAgentInput {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<StrictValue>>")]
     pub context: Vec<StrictValue>,
-    /// The member inputs has the inputs of a workflow.
+    /// Data that the front end forwards. Its member inputs has the inputs of a workflow.
     pub forwarded_props: Option<StrictValue>,
     /// Answers to open interrupts.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +81,7 @@ pub struct InputMessage {
     pub id: Option<String>,
     /// The author of the message.
     pub role: String,
-    /// A text, or parts.
+    /// A text or a list of parts.
     pub content: Option<StrictValue>,
     /// The call whose result this message of the role tool is.
     pub tool_call_id: Option<String>,
@@ -101,7 +101,8 @@ pub struct ResumeEntry {
     pub status: ResumeStatus,
     /// The answer, as the responseSchema of the interrupt describes it.
     pub payload: Option<StrictValue>,
-    /// The member digest is compared with the digest that was shown.
+    /// Metadata of the answer. If it has a digest, the answer is rejected unless the payload that was shown has this
+    /// digest.
     pub metadata: Option<StrictValue>,
 }
 
@@ -132,7 +133,7 @@ pub enum Outcome {
         /// The open interrupts.
         interrupts: Vec<Interrupt>,
     },
-    /// Clients before 1.0 do not know this outcome.
+    /// The run was cancelled. Clients before 1.0 do not know this outcome.
     Cancelled,
 }
 
@@ -150,7 +151,7 @@ pub struct Interrupt {
     pub message: Option<String>,
     /// The tool call that the interrupt is about.
     pub tool_call_id: Option<String>,
-    /// Always an object, because clients do not accept `true` as a schema.
+    /// The JSON Schema of the payload. Always an object, because clients do not accept `true` as a schema.
     #[schemars(with = "Option<Object>")]
     pub response_schema: Option<Value>,
     /// The deadline of the interrupt.
@@ -224,7 +225,7 @@ pub enum Message {
         /// The content of the message.
         content: String,
     },
-    /// A message of the application around the agent.
+    /// A message of the application that uses the agent.
     System {
         /// The id of the message.
         id: String,
@@ -278,7 +279,7 @@ impl Message {
 pub struct ToolCall {
     /// The id of the call.
     pub id: String,
-    /// Always `function`.
+    /// The type of the call; always `function`.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
     /// The tool and its arguments.
@@ -291,7 +292,7 @@ pub struct ToolCall {
 pub struct Function {
     /// The name of the tool.
     pub name: String,
-    /// JSON as text.
+    /// The arguments as JSON text.
     pub arguments: String,
 }
 

@@ -23,7 +23,8 @@ pub struct SendEvent {
     #[schemars(with = "String", length(min = 1, max = limits::EVENT_ID_CHARS_MAX))]
     #[schemars(regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub event_id: Option<StrictValue>,
-    /// Members that the correlation of an interrupt must have with equal values.
+    /// The correlation of the event. It matches interrupts whose correlation has all these members with equal values;
+    /// without members it matches interrupts without a correlation.
     #[schemars(with = "Option<Object>", extend("maxProperties" = limits::CORRELATION_MEMBERS_MAX))]
     pub correlation: Option<StrictValue>,
     /// The data that the interrupt receives.
@@ -41,11 +42,11 @@ pub struct EventReceived {
     pub status: EventReception,
     /// The interrupts that the event resolved.
     pub matched: Vec<EventTarget>,
-    /// The interrupts that wait for such an event and rejected this one.
+    /// The interrupts that wait for such an event and rejected this event.
     pub refused: Vec<EventRefused>,
     /// The instant until which the server keeps an event that no interrupt waits for.
     pub kept_until: Option<Instant>,
-    /// More interrupts wait for such an event than one event can resolve.
+    /// True if more interrupts wait for such an event than one event can resolve.
     pub more: Option<bool>,
 }
 

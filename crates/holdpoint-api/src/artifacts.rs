@@ -44,8 +44,8 @@ pub struct ShowDebugBundle {
     pub max_events: Option<i64>,
 }
 
-/// Everything about one run in one document. Only ids, types, codes, states, times, numbers and shapes are shown, so
-/// that it can be passed on.
+/// The snapshot, the events and the spans of a run in one document. It shows only ids, types, codes, states, times,
+/// numbers and the shape of values, so that it can be given to third parties.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -88,7 +88,7 @@ pub struct BundleSpan {
     pub trace_id: String,
     /// The id of the span, as 16 hexadecimal digits.
     pub span_id: String,
-    /// Null for the first span of a trace.
+    /// The id of the parent span. Null for the first span of a trace.
     pub parent_span_id: Option<String>,
     /// The beginning of the span.
     pub started_at: Instant,

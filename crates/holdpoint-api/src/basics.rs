@@ -1,4 +1,4 @@
-//! Shapes that several resources share.
+//! Types that several resources share.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +54,7 @@ impl JsonSchema for Instant {
     }
 }
 
-/// Texts without control characters.
+/// The pattern of a text without control characters.
 pub(crate) const NO_CONTROL: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
 /// Reads null as the default.
@@ -66,7 +66,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a member for which null is a value, or an error, and not the same as no member.
+/// Reads null with the type of the member, instead of as an absent member: null is a value of that type, or an error.
 pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -92,7 +92,7 @@ pub struct Page {
     /// The largest number of entries in a page.
     #[schemars(range(min = 1, max = Page::LIMIT_MAX), extend("default" = Page::LIMIT_DEFAULT))]
     pub limit: Option<u64>,
-    /// The nextCursor of the page before.
+    /// The nextCursor of the previous page.
     pub cursor: Option<String>,
 }
 

@@ -19,7 +19,8 @@ pub const WAIT_MS_MAX: u64 = 300_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Chat {
-    /// native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or claude:PROFILE.
+    /// The graph to start: native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or
+    /// claude:PROFILE.
     #[serde(default)]
     #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub graph: Option<String>,
@@ -33,11 +34,11 @@ pub struct Chat {
     pub resume_id: Option<String>,
     /// The input of the graph.
     pub input: Option<StrictValue>,
-    /// The same as input `{messages}`.
+    /// The messages for the graph. The same as input `{messages}`.
     #[serde(default)]
     #[schemars(with = "Vec<Value>")]
     pub messages: Option<Vec<StrictValue>>,
-    /// At most 65536 bytes of compact JSON. Null is an answer, too.
+    /// The answer: at most 65536 bytes of compact JSON. Null is an answer, too.
     #[serde(default, deserialize_with = "not_null")]
     pub resume_value: Option<StrictValue>,
     /// The interrupt that is answered, as it was shown. The answer is rejected if the graph waits for another interrupt.
@@ -99,11 +100,11 @@ pub struct ChatError {
     pub code: String,
     /// The error message.
     pub message: String,
-    /// The same answer with a new resumeId may be accepted.
+    /// True if the same answer with a new resumeId may be accepted.
     pub retryable: bool,
 }
 
-/// The state of a graph.
+/// A graph with its current outcome.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -124,7 +125,7 @@ pub struct ChatStanding {
     pub last_error: Option<Value>,
 }
 
-/// A server-sent event: `progress` with a ChatProgress as data, and at last one `outcome` with a ChatOutcome.
+/// A server-sent event: `progress` events with a ChatProgress as data, then one `outcome` event with a ChatOutcome.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChatStream {
@@ -134,7 +135,7 @@ pub struct ChatStream {
     pub data: Option<String>,
 }
 
-/// The name of an event of a graph, and of its node.
+/// An event of a graph: its type, its time and its node.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

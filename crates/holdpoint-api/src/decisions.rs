@@ -12,7 +12,7 @@ use crate::Instant;
 use crate::basics::{NO_CONTROL, not_null};
 use crate::interrupts::AnswerOutcome;
 
-/// The largest number of characters in the id of a decision. An idempotency key may be one.
+/// The largest number of characters in the id of a decision. An idempotency key can be such an id.
 pub const DECISION_ID_CHARS_MAX: usize = 255;
 
 /// The body of `POST /v1/runs/{runId}/decision` and of `POST /v1/threads/{threadId}/decision`.
@@ -29,11 +29,11 @@ pub const DECISION_ID_CHARS_MAX: usize = 255;
     example = json!({"toolCallId": "call-1-0", "action": "resume"})
 )]
 pub struct DecideCall {
-    /// The call. Not together with ticketId.
+    /// The id of the tool call. Not together with ticketId.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String")]
     pub tool_call_id: Option<String>,
-    /// The ticket of the call. Not together with toolCallId.
+    /// The id of the ticket. Not together with toolCallId.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String")]
     pub ticket_id: Option<String>,
@@ -44,11 +44,12 @@ pub struct DecideCall {
     pub result: Option<StrictValue>,
     /// The reason, which the agent receives with cancel.
     pub reason: Option<String>,
-    /// A second request with the same id is the same decision. The default is the Idempotency-Key.
+    /// The id of the decision. A second request with the same id is the same decision. The default is the
+    /// Idempotency-Key.
     #[schemars(length(min = 1, max = DECISION_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub decision_id: Option<String>,
-    /// The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other
-    /// data is rejected.
+    /// The digest of the data that the approver was shown, as the list of pending interrupts has it. A decision with
+    /// another digest is rejected.
     pub digest: Option<String>,
     /// Unknown members, which the server rejects by name.
     #[serde(flatten)]
@@ -56,10 +57,10 @@ pub struct DecideCall {
     pub unknown: BTreeMap<String, StrictValue>,
 }
 
-/// Adds the other name of `result`.
+/// Adds `payload`, an alias of `result`.
 fn add_payload(schema: &mut Schema) {
     if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        members.insert("payload".to_owned(), json!({"description": "Another name of result."}));
+        members.insert("payload".to_owned(), json!({"description": "An alias of result."}));
     }
 }
 

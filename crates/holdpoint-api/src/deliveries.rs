@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 
 use crate::Instant;
 
-/// The query of `GET /v1/webhooks/{webhookId}/deliveries`, beside that of a page.
+/// The query of `GET /v1/webhooks/{webhookId}/deliveries`, in addition to that of a page.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListDeliveries {

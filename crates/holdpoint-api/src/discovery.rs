@@ -11,7 +11,7 @@ use serde_with::skip_serializing_none;
 use crate::basics::Supported;
 use crate::webhooks::RetryPolicy;
 
-/// The features of this server. A feature that is not named does not exist.
+/// The features of this server. A feature that is not listed does not exist.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -85,7 +85,7 @@ pub struct TestingFeatures {
 pub struct AuthorizationFeatures {
     /// True if gates can require roles.
     pub supported: bool,
-    /// A gate that requires a role rejects a principal without any role.
+    /// True if a gate that requires a role rejects a principal without any role.
     pub fail_closed: bool,
 }
 

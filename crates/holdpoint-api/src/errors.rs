@@ -42,7 +42,7 @@ pub struct ErrorDetails {
     pub known: Option<Vec<Cow<'static, str>>>,
     /// The supported values.
     pub supported: Option<Vec<Cow<'static, str>>>,
-    /// The latest end that the new key may have.
+    /// The latest expiry that the new key may have.
     pub expires_at_max: Option<Instant>,
     /// Every flaw of the workflow.
     pub flaws: Option<Vec<WorkflowFlaw>>,
@@ -88,7 +88,7 @@ pub struct ErrorDetails {
     pub expected: Option<u64>,
     /// The version that is stored.
     pub actual: Option<u64>,
-    /// The state of a webhook. Of a link: answered, cancelled, expired or revoked.
+    /// The state of a webhook, or of a link: answered, cancelled, expired or revoked.
     pub state: Option<Cow<'static, str>>,
     /// The kind of the interrupt of the link.
     pub kind: Option<Kind>,

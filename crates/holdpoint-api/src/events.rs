@@ -54,7 +54,7 @@ pub struct EventList {
 pub struct EventPage {
     /// The events in the order of the log.
     pub events: Vec<Event>,
-    /// The run has ended and these are its last events.
+    /// True if the run has ended and these are its last events.
     pub is_complete: bool,
 }
 
@@ -78,7 +78,8 @@ pub struct StreamEvents {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastEventId {
-    /// The last event that the reader has seen. Beyond the end of the log the stream continues at the end.
+    /// The sequence of the last event that the reader has seen. If it is beyond the end of the log, the stream
+    /// continues at the end.
     #[serde(rename = "Last-Event-ID")]
     #[schemars(range(min = 0, max = i64::MAX))]
     pub last_event_id: Option<i64>,
@@ -95,7 +96,7 @@ pub struct PollEvents {
         pattern = r"^\s*(values|(updates|messages|debug)(\s*,\s*(updates|messages|debug))*)\s*$"
     ))]
     pub stream_mode: Option<String>,
-    /// The last event that the reader has seen.
+    /// The sequence of the last event that the reader has seen.
     #[schemars(range(min = i64::MIN, max = i64::MAX))]
     pub last_sequence: Option<i64>,
     /// Seconds to wait for new events.
@@ -106,7 +107,7 @@ pub struct PollEvents {
 /// A server-sent event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamedEvent {
-    /// For Last-Event-ID.
+    /// The sequence of the event or of the last event of a batch, for Last-Event-ID.
     #[schemars(regex(pattern = "^[0-9]+$"))]
     pub id: String,
     /// The type of the event; state.snapshot in the mode values; batch with bufferMs.
@@ -123,7 +124,7 @@ pub struct StreamedEvent {
     pub data: String,
 }
 
-/// The query of the messages and the events of a thread, beside that of a page.
+/// The query of the messages and the events of a thread, in addition to that of a page.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct After {
@@ -135,15 +136,15 @@ pub struct After {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastCursor {
-    /// The cursor of the last event that a reader that reconnects has seen. It takes precedence over after.
+    /// The cursor of the last event that a reconnecting reader has seen. It takes precedence over after.
     #[serde(rename = "Last-Event-ID")]
     pub last_event_id: Option<String>,
 }
 
-/// An event of a run with its place in the thread.
+/// An event of a run with its position in the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadEvent {
-    /// The place of the event, for the parameter after.
+    /// The position of the event, for the parameter after.
     pub cursor: String,
     /// The event.
     #[serde(flatten)]

@@ -43,9 +43,9 @@ pub struct Grant {
     pub digest: String,
     /// The digest of all data that the approver was shown.
     pub shown_digest: Option<String>,
-    /// The nodes that the gate covers. Without it, the gate covers every effect that it leads to.
+    /// The nodes that the gate covers. Absent if the gate covers every effect that it leads to.
     pub covers: Option<Value>,
-    /// The run is a copy and its source received the decision: the copy cannot use the grant.
+    /// True if the run is a fork and its source received the decision: the fork cannot use the grant.
     pub transferred: bool,
     /// The uses by nodes of the run.
     pub uses: Vec<GrantUse>,

@@ -43,13 +43,13 @@ pub struct CreateHold {
     /// The principals that may answer: names, role:x or group:y. By default every principal with approvals:respond.
     #[schemars(length(min = 1, max = APPROVERS_MAX), inner(regex(pattern = r"\S")))]
     pub approvers: Option<Vec<String>>,
-    /// If true, the principal that makes the hold may not answer it.
+    /// If true, the principal that creates the hold may not answer it.
     #[schemars(extend("default" = true))]
     pub requester_may_not_approve: Option<bool>,
     /// The number of principals that must approve. More than 1 is accepted only without choices and schema.
     #[schemars(range(min = 1, max = limits::REQUIRED_APPROVALS_MAX), extend("default" = 1))]
     pub required_approvals: Option<u64>,
-    /// Answers require a key; links are not accepted.
+    /// If set, answers require a key; links are not accepted.
     #[schemars(extend("enum" = ["openwop-interrupt-auth-required", null]))]
     pub profile: Option<String>,
     /// Milliseconds until the hold times out. Without it, the hold does not time out.
@@ -65,9 +65,9 @@ pub struct CreateHold {
 pub struct HoldApproval<'a> {
     /// The title of the hold.
     pub title: Cow<'a, str>,
-    /// Always hold.
+    /// The id of the artifact; always `hold`.
     pub artifact_id: Cow<'a, str>,
-    /// The media type of artifactData; hold without it.
+    /// The media type of artifactData, or `hold` if there is none.
     pub artifact_type: Cow<'a, str>,
     /// The actions that an answer may have.
     pub actions: Vec<Cow<'a, str>>,
@@ -94,7 +94,7 @@ pub struct HoldQuestions<'a> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HoldQuestion<'a> {
-    /// Always answer.
+    /// The id of the question; always `answer`.
     pub id: Cow<'a, str>,
     /// The title of the hold.
     pub question: Cow<'a, str>,
@@ -111,7 +111,7 @@ pub struct HoldQuestion<'a> {
 pub struct HoldTerms<'a> {
     /// The principals that may answer: names, role:x or group:y.
     pub approvers_list: Option<Cow<'a, [String]>>,
-    /// If true, the principal that made the hold may not answer it.
+    /// If true, the principal that created the hold may not answer it.
     pub requester_may_not_approve: bool,
     /// The number of principals that must approve.
     pub required_approvals: Option<u64>,
@@ -137,7 +137,7 @@ pub struct ShowHold {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// Also the id of a run.
+    /// The id of the hold, which is also the id of its run.
     pub hold_id: RunId,
     /// The title of the hold.
     pub title: String,
@@ -149,8 +149,8 @@ pub struct Hold {
     pub expires_at: Option<Instant>,
     /// The instant of the answer.
     pub answered_at: Option<Instant>,
-    /// The choice, or the value that fits the schema. Of an approval, an object with action, feedback, decidedBy and
-    /// decidedAt.
+    /// The choice, or the value that matches the schema. The answer to an approval is an object with action, feedback,
+    /// decidedBy and decidedAt.
     pub answer: Option<Value>,
     /// The principal that answered.
     pub answered_by: Option<String>,

@@ -106,7 +106,7 @@ pub struct ApprovalAnswer<'a> {
     pub action: Cow<'a, str>,
     /// The reason of the approver.
     pub feedback: Option<Cow<'a, str>>,
-    /// The artifact that replaces the one that was shown. Of a tool call, an EditedCall.
+    /// The artifact that replaces the one that was shown. For a tool call: an EditedCall.
     pub edited_artifact_data: Option<Cow<'a, Value>>,
     /// The change that the action refine requests.
     pub refine_feedback: Option<RefineFeedback>,
@@ -155,15 +155,15 @@ pub struct SideQuestion<'a> {
     pub workflow_id: WorkflowId,
     /// The node that waits.
     pub node_id: NodeId,
-    /// The interrupt that the question is about.
+    /// The interrupt that the side question is about.
     pub interrupt_id: Cow<'a, str>,
-    /// The number of the question.
+    /// The number of the side question, from 1.
     pub ask_id: u32,
-    /// The question of the approver.
+    /// The side question.
     pub question: Cow<'a, str>,
     /// The approver.
     pub asked_by: Cow<'a, str>,
-    /// The instant of the question.
+    /// The instant of the side question.
     pub asked_at: Instant,
     /// The data of the interrupt.
     pub data: Cow<'a, Value>,
@@ -184,7 +184,7 @@ pub struct InterruptResolved {
     pub status: Status,
     /// The effect of the answer.
     pub outcome: AnswerOutcome,
-    /// The number of the question that the approver asked.
+    /// The number of the side question that the answer asked.
     #[schemars(range(min = 1))]
     pub ask_id: Option<u32>,
     /// The number of required approvals.
@@ -206,7 +206,7 @@ pub enum AnswerOutcome {
     Voted,
     /// The same principal gave the same answer again.
     Repeated,
-    /// The answer is a question of the approver.
+    /// The answer is a side question.
     Asked,
 }
 
@@ -225,7 +225,7 @@ pub struct Vote {
     pub at: Instant,
     /// The credential of the vote.
     pub via: Option<Via>,
-    /// The vote was cast in the run that this one was copied from and does not count.
+    /// True if the vote was cast in the source of this fork; it does not count.
     pub copied: Option<bool>,
 }
 
@@ -242,7 +242,7 @@ pub struct InterruptHistory<'a> {
     pub next_cursor: Option<String>,
 }
 
-/// An interrupt with its votes, questions and decision.
+/// An interrupt with its votes, side questions and decision.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

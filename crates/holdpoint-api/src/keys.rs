@@ -36,14 +36,14 @@ pub const SCOPES_DEFAULT: [&str; 8] = [
     "webhooks:manage",
 ];
 
-/// The longest life of a key in seconds: 100 years.
+/// The longest lifetime of a key in seconds: 100 years.
 pub const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
-/// The default time for which a key stays valid beside its successor, in seconds.
+/// The default time for which a key stays valid in parallel with its successor, in seconds.
 pub const OVERLAP_SECONDS_DEFAULT: u64 = 24 * 3600;
-/// The longest time for which a key stays valid beside its successor, in seconds.
+/// The longest time for which a key stays valid in parallel with its successor, in seconds.
 pub const OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
-/// The name of a tenant, a principal, a role or a group.
+/// The pattern of the name of a tenant, a principal, a role or a group.
 const WORD: &str = r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$";
 
 /// The body of `POST /v1/keys`.
@@ -54,7 +54,8 @@ pub struct CreateKey {
     /// The tenant of the key. Another tenant than the caller's requires tenants:manage.
     #[schemars(regex(pattern = WORD))]
     pub tenant: Option<String>,
-    /// Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
+    /// The principal that the key stands for; the id of the key by default. Stored in normalization form NFKC. Control
+    /// and format characters and mixed scripts are rejected.
     #[schemars(regex(pattern = WORD))]
     pub principal: Option<String>,
     /// Roles of the principal, which lists of approvers may name.
@@ -66,7 +67,7 @@ pub struct CreateKey {
     /// The scopes of the key, each of which the caller must have.
     #[schemars(extend("items" = {"type": "string", "enum": SCOPES}))]
     pub scopes: Option<Vec<String>>,
-    /// Added to the default scopes. Not together with scopes.
+    /// Scopes in addition to the default scopes. Not together with scopes.
     #[schemars(extend("items" = {"type": "string", "enum": SCOPES}))]
     pub add_scopes: Option<Vec<String>>,
     /// The expiry. Not together with expiresInSeconds.
@@ -75,7 +76,7 @@ pub struct CreateKey {
     /// The lifetime in seconds. Not together with expiresAt.
     #[schemars(range(min = 1, max = LIFE_SECONDS_MAX))]
     pub expires_in_seconds: Option<u64>,
-    /// Creates a test key. The default is the kind of the caller's key.
+    /// True to create a test key. The default is the kind of the caller's key.
     pub test: Option<bool>,
 }
 
@@ -102,7 +103,7 @@ pub struct RotateKey {
 pub struct Key {
     /// The id of the key.
     pub key_id: String,
-    /// The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
+    /// The id of the first key in a chain of rotations. Links become invalid when their lineage has no active key.
     pub lineage: String,
     /// The tenant of the key.
     pub tenant: TenantId,
@@ -114,7 +115,7 @@ pub struct Key {
     pub groups: Vec<String>,
     /// The scopes of the key.
     pub scopes: Vec<String>,
-    /// A key for tests, in a separate tenant.
+    /// True for a test key. A tenant has either test keys or live keys.
     pub test: bool,
     /// The instant of the creation.
     pub created_at: Instant,
@@ -131,7 +132,7 @@ pub struct KeyCreated {
     /// The key without its secret.
     #[serde(flatten)]
     pub stored: Key,
-    /// Shown once: not when the request is sent again under its Idempotency-Key.
+    /// The key itself. Shown once: not when the request is sent again under its Idempotency-Key.
     pub key: Option<String>,
 }
 

@@ -6,12 +6,12 @@
 //! # Conventions
 //! - Members are camel case on the wire. A member of a response without a value is left out, unless its schema allows null.
 //! - An `Option` in a request may be left out or null, unless the field has `not_null`.
-//! - Types with `deny_unknown_fields` reject unknown members. Those of the older OpenWOP routes and of AG-UI ignore them,
-//!   because clients of several versions exist.
+//! - Types with `deny_unknown_fields` reject unknown members. The types of the older OpenWOP routes and of AG-UI ignore
+//!   them, because clients of several versions exist.
 //!
 //! # Layout
 //! - One module per resource: [`runs`], [`interrupts`], [`holds`], [`webhooks`], [`agents`] and so on
-//! - [`basics`]: shapes that several resources share; [`errors`]: the error envelope and its details
+//! - [`basics`]: types that several resources share; [`errors`]: the error envelope and its details
 //! - [`payloads`]: payloads of the events of the log; [`events`]: their envelope, pages and streams
 //! - [`snapshot`]: the snapshot of a run
 

@@ -11,7 +11,7 @@ use crate::Instant;
 use crate::grants::Permit;
 use crate::interrupts::{Ask, Vote};
 
-/// The longest life of a link, in seconds.
+/// The longest lifetime of a link, in seconds.
 pub const LINK_LIFE_SECONDS_MAX: u64 = limits::LINK_LIFE_MS_MAX / 1000;
 
 /// The use of a link.
@@ -37,10 +37,10 @@ pub enum Intent {
 pub struct MintToken {
     /// resolve, the default: the link shows the interrupt and answers it. inspect: the link only shows it.
     pub intent: Option<Intent>,
-    /// Half an hour by default. The operator may allow less than the maximum.
+    /// The lifetime of the link in seconds; half an hour by default. The operator may set a lower maximum.
     #[schemars(range(min = 1, max = LINK_LIFE_SECONDS_MAX))]
     pub expires_in_seconds: Option<u64>,
-    /// The same in milliseconds, instead of expiresInSeconds.
+    /// The lifetime in milliseconds. Not together with expiresInSeconds.
     #[schemars(range(min = 1, max = limits::LINK_LIFE_MS_MAX))]
     pub ttl_ms: Option<u64>,
     /// The principal in whose name the link answers. Another name than the caller's requires approvals:act-as.
@@ -81,7 +81,7 @@ pub struct TokenMinted {
     pub claims: TokenClaims,
     /// Identifies the link in decisions that were made with it.
     pub link_id: String,
-    /// Shown once: not when the request is sent again under its Idempotency-Key.
+    /// The token of the link. Shown once: not when the request is sent again under its Idempotency-Key.
     pub token: Option<String>,
     /// The URL of the link. Shown once, like the token.
     pub url: Option<String>,

@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 
 use crate::Instant;
 
-/// The query of `GET /v1/threads/{threadId}/dispatches`, beside that of a page.
+/// The query of `GET /v1/threads/{threadId}/dispatches`, in addition to that of a page.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListDispatches {
@@ -79,7 +79,7 @@ pub struct DispatchChanged {
     pub created_at: Instant,
     /// The instant of the last change.
     pub updated_at: Instant,
-    /// The report of the run.
+    /// The result of the activation.
     pub projection: DispatchProjection,
 }
 
@@ -97,7 +97,7 @@ pub struct DispatchRun {
     pub status_url: String,
 }
 
-/// The report of the run when the dispatch was executed. Members without a value are null.
+/// The result of the activation of the run. Members without a value are null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DispatchProjection {
@@ -116,12 +116,12 @@ pub struct DispatchProjection {
     pub completed_at: Option<Instant>,
 }
 
-/// The numbers of dispatches by status.
+/// Statistics of the mailbox.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MailboxStats {
-    /// The numbers of dispatches of the tenant.
+    /// The number of dispatches of the tenant in each status.
     pub counts: DispatchCounts,
     /// The next instant at which a dispatch of the database becomes due. Only for callers with the scope tenants:manage.
     pub next_wakeup_at: Option<Instant>,
@@ -139,7 +139,7 @@ pub struct DispatchCounts {
     pub acked: u64,
     /// Dispatches that were cancelled.
     pub cancelled: u64,
-    /// Dispatches that an interrupt of their thread superseded.
+    /// Dispatches that an interruption of their thread superseded.
     pub superseded: u64,
     /// Dispatches that are not tried again automatically.
     pub dead_letter: u64,

@@ -16,7 +16,7 @@ pub use runs::*;
 
 macro_rules! payloads {
     ($($name:ident($payload:ty),)*) => {
-        /// The payload of an event. A reader tells payloads apart by the type of the event.
+        /// The payload of an event. The type of the event determines the type of the payload.
         #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         #[serde(untagged)]
         #[allow(missing_docs, reason = "each payload is documented as a type")]

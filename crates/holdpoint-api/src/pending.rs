@@ -21,28 +21,29 @@ pub struct ListPending {
     /// Only interrupts of these kinds, separated by commas.
     #[schemars(with = "Option<Vec<Kind>>", length(min = 1), extend("style" = "form", "explode" = false))]
     pub kind: Option<String>,
-    /// Only interrupts that name this entry: a name, role:x or group:y. me: those that the caller may decide and has
-    /// not voted on, also those that any principal may decide.
+    /// Only interrupts with this assignee: a name, role:x or group:y. me selects the interrupts that the caller may
+    /// decide and has not voted on, including those that any principal may decide.
     pub assignee: Option<String>,
     /// Only interrupts of this workflow.
     pub workflow_id: Option<String>,
     /// Only interrupts of runs with this tag.
     pub tag: Option<String>,
-    /// Only interrupts that were requested at least so long ago.
+    /// Only interrupts that were requested at least this many seconds ago.
     #[schemars(range(min = 0, max = u64::MAX))]
     pub older_than_seconds: Option<u64>,
-    /// Only interrupts that were requested at most so long ago.
+    /// Only interrupts that were requested at most this many seconds ago.
     #[schemars(range(min = 0, max = u64::MAX))]
     pub newer_than_seconds: Option<u64>,
     /// Only interrupts with a deadline before this instant.
     #[schemars(with = "Option<Instant>")]
     pub expires_before: Option<String>,
-    /// deadline shows only interrupts that have one, the next first. It is the default together with expiresBefore.
+    /// The order. deadline lists only interrupts with a deadline, the earliest first; it is the default if
+    /// expiresBefore is set.
     #[schemars(extend("enum" = ["oldest", "newest", "deadline"], "default" = "oldest"))]
     pub order: Option<String>,
 }
 
-/// A page of pending interrupts. A short page may have a next one.
+/// A page of pending interrupts. A page with fewer entries than the limit may still have a next page.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -73,7 +74,7 @@ pub struct PendingInterrupt<'a> {
     pub workflow_id: WorkflowId,
     /// The title of the interrupt.
     pub title: Cow<'a, str>,
-    /// A line of the payload.
+    /// An excerpt of the payload, in one line.
     pub excerpt: Option<Cow<'a, str>>,
     /// The instant at which the interrupt opened.
     pub requested_at: Instant,
@@ -89,7 +90,7 @@ pub struct PendingInterrupt<'a> {
     pub required_approvals: Option<u64>,
     /// The votes so far.
     pub votes: Option<PendingVotes<'a>>,
-    /// The number of questions of approvers without an answer.
+    /// The number of side questions without an answer.
     pub open_asks: u64,
     /// The tags of the run.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
@@ -107,7 +108,7 @@ pub struct PendingVotes<'a> {
     pub approvals: u64,
     /// The number of rejections.
     pub rejections: u64,
-    /// In the order of their votes.
+    /// The voters in the order of their votes.
     pub voters: Cow<'a, [String]>,
 }
 
@@ -135,9 +136,9 @@ pub struct PendingCounts {
     pub overdue: u64,
     /// Interrupts with a deadline within an hour.
     pub due_soon: u64,
-    /// False if there are more than were counted.
+    /// False if there are more interrupts than were counted.
     pub is_complete: bool,
-    /// The instant at which the oldest of them opened.
+    /// The instant at which the oldest pending interrupt opened.
     pub oldest_requested_at: Option<Instant>,
 }
 

@@ -62,7 +62,8 @@ pub struct StartRunHeaders {
     pub dedup: Option<String>,
     /// The W3C trace of the caller. A value that cannot be read is ignored.
     pub traceparent: Option<String>,
-    /// Passed on together with traceparent, at most 512 characters. Ignored without a traceparent.
+    /// The W3C trace state of the caller, passed on together with traceparent, at most 512 characters. Ignored without
+    /// a traceparent.
     pub tracestate: Option<String>,
 }
 
@@ -142,7 +143,7 @@ pub struct RunSummary {
     pub error_code: Option<String>,
     /// The title of a hold.
     pub title: Option<String>,
-    /// timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.
+    /// timed_out: the run failed because a deadline passed without an answer. For a completed hold: its status.
     #[schemars(with = "Option<String>", extend("enum" = ["timed_out", "approved", "rejected", "answered"]))]
     pub outcome: Option<HoldStatus>,
 }
@@ -211,7 +212,7 @@ pub struct RunError<'a> {
     pub details: Option<Cow<'a, Map<String, Value>>>,
     /// The error message.
     pub message: Cow<'a, str>,
-    /// A retry may succeed.
+    /// True if a retry may succeed.
     pub retryable: Option<bool>,
 }
 
@@ -290,7 +291,7 @@ pub struct RunOptionsOverlay {
     pub metadata: Option<Object>,
 }
 
-/// A run that was started from the record of another.
+/// A run that was started from the log of another run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunForked {

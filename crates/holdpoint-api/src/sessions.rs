@@ -39,9 +39,10 @@ pub struct Session {
     pub scopes: Vec<String>,
     /// True if the caller has a test key.
     pub test: bool,
-    /// Absent for a caller with a key.
+    /// The id of the session. Absent for a caller with a key.
     pub session_id: Option<String>,
-    /// Extended while the session is used.
+    /// The expiry of the session, which is extended while the session is used. For a caller with a key: the expiry of
+    /// the key.
     pub expires_at: Option<Instant>,
 }
 
@@ -51,7 +52,8 @@ pub struct Session {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WantedSessionLink")]
 pub struct CreateSessionLink {
-    /// Another key of the tenant. Requires the scope keys:manage and all scopes of that key.
+    /// The key of the session; the caller's key by default. Another key of the tenant requires the scope keys:manage
+    /// and all scopes of that key.
     pub key_id: Option<String>,
 }
 
@@ -59,7 +61,7 @@ pub struct CreateSessionLink {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionLink {
-    /// Shown once; works once.
+    /// The URL of the link. Shown once; works once.
     pub url: String,
     /// The expiry of the link.
     pub expires_at: Instant,

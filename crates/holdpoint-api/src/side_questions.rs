@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 
 use crate::Instant;
 
-/// A question that an approver asks before the decision.
+/// A side question: a question that an approver asks before the decision.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -31,7 +31,7 @@ pub struct Ask {
     pub answered_at: Option<Instant>,
 }
 
-/// The questions that approvers asked about an interrupt.
+/// The side questions about an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AskList {
@@ -58,7 +58,7 @@ pub struct AnswerAsk {
     pub interrupt_id: Option<String>,
 }
 
-/// A question of an approver with its answer.
+/// A side question with its answer.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

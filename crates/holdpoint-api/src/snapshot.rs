@@ -1,4 +1,5 @@
-//! The snapshot of a run. Clients read it most, so the server borrows it from the run and writes it without a copy.
+//! The snapshot of a run. It is the most frequent response, so the server borrows it from the run and writes it without
+//! a copy.
 
 use std::borrow::Cow;
 
@@ -69,8 +70,8 @@ pub struct RunSnapshot<'a> {
     /// The principals that forked the run, its sources or its parents, in the order of the forks.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub forked_by: Cow<'a, [String]>,
-    /// Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent
-    /// above it.
+    /// Requesters that a child run inherits in addition to its owner and forkedBy: principals that sent messages to an
+    /// agent of a parent run.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub requested_by: Cow<'a, [String]>,
     /// The child runs.
@@ -128,7 +129,7 @@ pub struct NodeState<'a> {
 pub struct NodeDelay<'a> {
     /// The instant of the first failed attempt.
     pub since: Instant,
-    /// The node is tried again until then. Without it an operator must requeue the run's dispatch.
+    /// The instant until which the node is tried again. Absent if an operator must requeue the dispatch of the run.
     pub until: Option<Instant>,
     /// The error of the last attempt.
     pub error: RunError<'a>,

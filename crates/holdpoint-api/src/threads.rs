@@ -28,7 +28,7 @@ pub struct ThreadRun {
     pub run_id: RunId,
     /// The id of the thread.
     pub thread_id: String,
-    /// Null if the run is not a run of an agent alone.
+    /// The id of the agent. Null for a run of a workflow.
     #[serialize_always]
     pub agent_id: Option<String>,
     /// The status of the run.
@@ -77,7 +77,7 @@ pub struct TokenUsage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterruptThread {
-    /// Do not cancel a run that waits for a person.
+    /// If true, a run that waits for a person is not cancelled.
     pub keep_waiting: Option<bool>,
 }
 

@@ -43,10 +43,10 @@ pub struct CreateWebhook {
     /// Only events of runs with one of these tags.
     #[schemars(length(max = limits::TAGS_MAX), inner(length(min = 1, max = limits::TAG_CHARS_MAX)))]
     pub tags: Option<Vec<String>>,
-    /// With true, which is the default, each event is sent until the receiver accepts it or the attempts are used up.
-    /// With false each event is sent once.
+    /// If true (default), each event is sent until the receiver accepts it or the attempts are used up. If false, each
+    /// event is sent once.
     pub durable: Option<bool>,
-    /// With true, which is the default, a durable event waits for the earlier events of the same run.
+    /// If true (default), a durable event waits for the earlier events of the same run.
     pub ordered: Option<bool>,
     /// The retries of a durable webhook.
     pub retry_policy: Option<WantedRetryPolicy>,
@@ -129,7 +129,7 @@ pub struct Webhook {
     pub url: String,
     /// The types of events that are delivered.
     pub events: Vec<String>,
-    /// Only events of runs with one of these tags are delivered. Empty: of all runs.
+    /// Only events of runs with one of these tags are delivered. If empty, events of all runs are delivered.
     pub tags: Vec<String>,
     /// The state of the webhook.
     pub state: SubscriptionState,
@@ -157,10 +157,11 @@ pub struct Webhook {
     pub created_at: Instant,
     /// The instant of the last change.
     pub updated_at: Instant,
-    /// The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
+    /// The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its
+    /// state.
     pub reason: Option<ChangeReason>,
-    /// The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has
-    /// no active key. Null if an earlier version stored it.
+    /// The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key
+    /// has no active key. Null if an earlier version stored the webhook.
     #[serialize_always]
     pub owner: Option<WebhookOwner>,
     /// The secret before the last rotation, while deliveries are signed with both.
@@ -213,7 +214,7 @@ pub struct WebhookCreated {
     pub subscription_id: Option<String>,
     /// The same as events.
     pub event_types: Option<Vec<String>>,
-    /// Shown once: not when the request is sent again under its Idempotency-Key.
+    /// The new secret. Shown once: not when the request is sent again under its Idempotency-Key.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub secret: Option<String>,
 }
@@ -229,7 +230,7 @@ pub struct WebhookList {
     pub next_cursor: Option<String>,
 }
 
-/// The query of `GET /v1/webhooks/{webhookId}/events`, beside that of a page.
+/// The query of `GET /v1/webhooks/{webhookId}/events`, in addition to that of a page.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ListWebhookEvents {
@@ -265,7 +266,8 @@ pub struct WebhookEvent {
     pub payload: WebhookEventPayload,
 }
 
-/// The payload of an event of a subscription: states and a reason of a change, everything else of an attempt.
+/// The payload of an event of a subscription. A change has fromState, toState and reason; an attempt has the other
+/// members.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -290,7 +292,7 @@ pub struct WebhookEventPayload {
     pub outcome: Option<AttemptOutcome>,
 }
 
-/// The members of a delivery before `event`, which is the event as readers of the log get it.
+/// The members of the body of a delivery before its member `event`, which has the same bytes as in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryHead {
@@ -313,7 +315,7 @@ pub struct InterruptCallback {
     pub interrupt_id: String,
     /// The kind of the interrupt.
     pub kind: Kind,
-    /// Missing if a key that started or forked the run has ended without a successor.
+    /// The link. Absent if a key that started or forked the run has ended without a successor.
     #[serde(flatten)]
     pub link: Option<CallbackLink>,
 }
@@ -328,6 +330,6 @@ pub struct CallbackLink {
     pub callback_url: String,
     /// The token of the link.
     pub interrupt_token: String,
-    /// The end of the link.
+    /// The expiry of the link.
     pub expires_at: Instant,
 }

@@ -8,8 +8,8 @@ use serde_with::skip_serializing_none;
 
 use crate::{Instant, Object};
 
-/// The frame of a workflow definition. The server checks nodes and edges when a definition is registered, lists every
-/// flaw of a rejected one, and returns a definition as it was registered.
+/// The top-level members of a workflow definition. The server checks nodes and edges when a definition is registered.
+/// The error for a rejected definition lists every flaw. A definition is returned as it was registered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowDefinition {
     /// The id of the workflow.
@@ -80,7 +80,7 @@ pub struct WorkflowRegistered {
     /// The number of the revision, from 1.
     #[schemars(range(min = 1))]
     pub revision: u64,
-    /// One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each
-    /// audience without approvers.
+    /// A warning for each name, role, group or scope in a list of approvers that no key of this tenant has, and for
+    /// each audience that does not restrict the approvers.
     pub warnings: Option<Vec<String>>,
 }

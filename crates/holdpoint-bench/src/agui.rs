@@ -107,16 +107,16 @@ async fn follow(client: &Client, input: &RunAgentInput, open: &Cell<u32>) -> Res
     first.filter(|_| has_finished).ok_or_else(|| Failure::broken("the stream ended before the run"))
 }
 
-fn input(name: &str, place: u32) -> RunAgentInput {
+fn input(name: &str, number: u32) -> RunAgentInput {
     let message = InputMessage {
-        id: Some(format!("m{place}")),
+        id: Some(format!("m{number}")),
         role: "user".to_owned(),
         content: Some(StrictValue("Please".into())),
         ..InputMessage::default()
     };
     RunAgentInput {
-        thread_id: format!("{name}-{place}-{}", std::process::id()),
-        run_id: format!("r{place}"),
+        thread_id: format!("{name}-{number}-{}", std::process::id()),
+        run_id: format!("r{number}"),
         protocol_version: Some(VERSION.to_owned()),
         messages: vec![message],
         ..RunAgentInput::default()

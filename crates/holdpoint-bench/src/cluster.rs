@@ -11,7 +11,7 @@ use super::scratch::{TempFolder, failed, free_address, last_line, random_name};
 
 /// Users for PostgreSQL if root runs the benchmark, because PostgreSQL refuses to run as root.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
-/// The folder of Debian's versions.
+/// The folder in which Debian installs the versions of PostgreSQL.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 pub(super) struct PostgresCluster {
@@ -41,7 +41,7 @@ impl PostgresCluster {
         start.args(["start", "--silent", "--wait", "--options", &options]).arg("--pgdata").arg(&data);
         start.arg("--log").arg(folder.path.join("log"));
         run(start).map_err(|failure| failure.hint(last_line(&folder.path.join("log"))))?;
-        // From here on, an error stops the server.
+        // After this line, an error drops `cluster`, which stops the server.
         let mut cluster = Self { folder, programs, address, password, postmaster: 0 };
         let pid_file = std::fs::read_to_string(data.join("postmaster.pid"));
         let pid_file =
@@ -115,7 +115,7 @@ fn other_user() -> Option<(u32, u32)> {
     })
 }
 
-/// Returns the folder of the newest version of Debian's packages, or one in the PATH.
+/// Returns the folder of the programs of the newest version in [`VERSIONS`], or a folder in the PATH.
 fn programs() -> Result<PathBuf, Failure> {
     let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();

@@ -61,7 +61,7 @@ impl Costs {
         }
     }
 
-    /// Adds CPU time and memory. `many` names the operations, such as `Cycles`.
+    /// Adds CPU time and memory. `many` is the name of the operations, such as `Cycles`.
     pub(super) fn cpu(&self, fields: ReportFields, many: &str) -> ReportFields {
         let lower = many.to_lowercase();
         fields
@@ -74,8 +74,8 @@ impl Costs {
             .memory("serverMemoryBytes", "server memory", self.memory)
     }
 
-    /// Adds the sizes of commits, and round trips. `one` names an operation, such as `Cycle`, and `changes` the
-    /// changes.
+    /// Adds the sizes of commits, and the round trips. `one` is the name of an operation, such as `Cycle`; `changes` is
+    /// the label for changes.
     pub(super) fn commit_sizes(&self, fields: ReportFields, one: &str, changes: &str) -> ReportFields {
         fields
             .field(

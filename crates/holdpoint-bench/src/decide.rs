@@ -15,9 +15,10 @@ use super::{ClientArgs, Connection, Driver, Failure, Report, ReportFields, Targe
 
 /// One in this many decisions is made before the measurement.
 const WARM_UP: usize = 50;
-/// The disk is measured for this long before and after the decisions, because its speed varies.
+/// The length of each of two measurements of the disk, before and after the decisions, because its speed varies.
 const CEILING: Duration = Duration::from_secs(2);
-/// Runs are created by more clients than decide them, because this part is not measured.
+/// The number of clients that create runs. It can exceed the number of clients that decide, because the creation of
+/// runs is not measured.
 const CREATORS: u32 = 256;
 
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let costs = before.costs(&target, decisions.done.len()).await;
     let other = ceiling(&target, load).await?;
     let ceiling = one.zip(other).map(|(one, other)| (one.min(other), one.max(other)));
-    // The higher limit gives the lower share.
+    // Uses the higher limit, which gives the lower share.
     let share = ratio(Some(decisions.per_second()), ceiling.map(|(_, high)| high));
     let fields = ReportFields::of("decide")
         .member("concurrency", concurrency)

@@ -68,7 +68,7 @@ impl Driver {
     /// Waits until a run has this status.
     pub(super) async fn wait_for_status(&self, run: &str, status: Status) -> Result<(), Failure> {
         let request = self.client.runs().status(run);
-        let (begun, mut pause) = (Instant::now(), POLL_FIRST);
+        let (begun, mut delay) = (Instant::now(), POLL_FIRST);
         loop {
             let found = request.clone().await?.status;
             if found == status {
@@ -79,12 +79,12 @@ impl Driver {
                 return Err(Failure::refused(format!("run {run} is {found} and not {status}")));
             }
             // The delay doubles, so that polls add little load.
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(POLL_MAX);
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(POLL_MAX);
         }
     }
 
-    /// Returns the metrics of the server; empty if it does not publish them.
+    /// Returns the metrics of the server. The result is empty if the server does not publish them.
     pub(super) async fn metrics(&self) -> Metrics {
         let text = self.client.get::<()>("/metrics").text().await;
         text.map(|text| Metrics::parse(&text)).unwrap_or_default()

@@ -11,7 +11,7 @@ use super::server::OwnServer;
 use super::{Driver, ReportFields};
 
 const ALONE_CYCLES: u32 = 200;
-const CYCLES_PER_LANE: u32 = 20;
+const CYCLES_PER_CLIENT: u32 = 20;
 const ATTACH_MAX: Duration = Duration::from_secs(5);
 const ATTACH_POLL: Duration = Duration::from_millis(10);
 /// Time for the tracer to write its log.
@@ -44,7 +44,7 @@ impl Fsyncs {
 pub(super) async fn count(driver: &Driver, server: &OwnServer, concurrency: u32) -> Fsyncs {
     let counted = async {
         let alone = traced(driver, server, ALONE_CYCLES, 1).await?;
-        let together = traced(driver, server, CYCLES_PER_LANE * concurrency, concurrency).await?;
+        let together = traced(driver, server, CYCLES_PER_CLIENT * concurrency, concurrency).await?;
         Ok(Fsyncs::PerCycle { alone, together })
     };
     counted.await.unwrap_or_else(Fsyncs::Unknown)
@@ -65,7 +65,7 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
     Ok(calls(&log) as f64 / cycles.len() as f64)
 }
 
-/// Starts strace, and returns when it traces every thread of the server. The server continues untraced after its end.
+/// Starts strace, and returns when it traces every thread of the server. When strace ends, the server continues.
 async fn trace(pid: u32, log: &Path) -> Result<ChildProcess, String> {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
@@ -94,7 +94,8 @@ fn every_thread_is_traced(pid: u32) -> bool {
     })
 }
 
-/// Counts calls. A call that another thread interrupts has two lines; only the first has the parenthesis.
+/// Counts calls. A call that overlaps with a call of another thread has two lines; only the first has a parenthesis
+/// after the name.
 fn calls(log: &str) -> usize {
     log.lines().filter(|line| line.contains("fsync(") || line.contains("fdatasync(")).count()
 }

@@ -20,8 +20,8 @@ use super::{ClientArgs, Connection, Driver, Failure, Progress, Report, ReportFie
 /// Workflows that any principal may decide, with a deadline and without, and one for another principal.
 const OPEN: [&str; 2] = ["bench-inbox-due", "bench-inbox-open"];
 const OTHERS: &str = "bench-inbox-others";
-/// One in this many runs waits for another principal. These runs are the oldest and have the earliest deadlines, which
-/// is the slower case for the lists.
+/// One in this many runs waits for another principal. These runs are the oldest and have the earliest deadlines, so
+/// the lists must skip them, which is the slower case.
 const OTHERS_SHARE: u32 = 4;
 const OTHERS_DUE_MS: u64 = 24 * 60 * 60 * 1000;
 const DUE_MS: u64 = 2 * OTHERS_DUE_MS;
@@ -35,7 +35,7 @@ const LISTS: [(&str, &str, &str, Option<&str>); 4] = [
 /// Page size of the inbox, and page size for reading the whole list.
 const SCREEN: u64 = 50;
 const PAGE: u32 = 100;
-/// Number of measurements without open inbox pages, and the same number with them.
+/// The number of measurements without open inbox pages, and of measurements with them.
 const ROUNDS: usize = 3;
 
 #[derive(Debug, Args)]
@@ -159,7 +159,7 @@ async fn decisions(
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for turn in 0..2 * ROUNDS {
         let these = waiting.split_off(waiting.len() - share);
-        // A round has two turns. The first turns of the three rounds are alone, watched and alone.
+        // Each round has one turn without pages and one with pages. Their order alternates from round to round.
         let batch = if (turn / 2 + turn) % 2 == 0 {
             let batch = decide_for(driver, these, load).await;
             alone.push(batch.per_second());

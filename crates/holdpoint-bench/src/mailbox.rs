@@ -23,7 +23,7 @@ use super::{BenchDatabase, DatabaseArgs, Failure, Progress, Report, ReportFields
 const OPERATIONS: f64 = 3.0;
 /// An odd number, so that one round has the median rate.
 const ROUNDS: u32 = 3;
-/// The warm-up takes this fraction of the length of a round.
+/// The length of a round divided by the length of the warm-up.
 const WARM_UP: u32 = 5;
 const LEASE_MS: u64 = 30_000;
 
@@ -47,7 +47,7 @@ pub(crate) struct Load {
 #[serde(rename_all = "camelCase")]
 struct Round {
     operations_per_second: f64,
-    /// Rates of all rounds; set in the round that is reported.
+    /// The rates of all rounds. Set only in the round that is reported.
     each_round: Vec<f64>,
     cycles: usize,
     cycle_ms: Option<Percentiles>,
@@ -63,7 +63,7 @@ pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
     let progress = Progress::new("rounds", ROUNDS * 2);
     let (mut shared, mut alone, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..ROUNDS * 2 {
-        // The kinds alternate in going first, because the order affects the rate.
+        // The order of the two kinds alternates from round to round, because it affects the rate.
         let (rounds, batch_max) =
             if (turn / 2 + turn) % 2 == 0 { (&mut shared, None) } else { (&mut alone, Some(1)) };
         rounds.push(run(batch_max, &database, &folder.path, load, &mut failures).await?);

@@ -25,7 +25,7 @@ impl Percentiles {
     }
 }
 
-/// Returns the smallest sample that is not exceeded by at least the share `q` of the samples.
+/// Returns the smallest sample such that at least the share `q` of the samples is less than or equal to it.
 fn percentile_ms(sorted: &[Duration], q: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).map(|sample| round(sample.as_secs_f64() * 1000.0))
@@ -77,8 +77,8 @@ pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// A number that is serialized with at most three decimals, a whole number without a decimal point, an unknown number
-/// as null.
+/// A number that is serialized with at most three decimals. A whole number is serialized without a decimal point, an
+/// unknown number as null.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundedNumber(pub(super) Option<f64>);
 

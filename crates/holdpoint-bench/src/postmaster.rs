@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use holdpoint_engine::ProcessStats;
 
 const PORT_DEFAULT: u16 = 5432;
-/// A listening socket's state in /proc/net/tcp.
+/// The state of a listening socket in /proc/net/tcp.
 const LISTENING: &str = "0A";
 
 /// Returns the user and system time of the postmaster, its children, and children that have ended.
@@ -73,7 +73,8 @@ fn by_port(port: u16) -> Option<u32> {
         open.filter_map(|file| std::fs::read_link(file.path()).ok())
             .any(|target| sockets.iter().any(|socket| target.as_os_str() == socket.as_str()))
     };
-    // Another program, for example a pooler, may listen on the port, and a new child process still has the socket.
+    // Selects the postmaster: another program, such as a pooler, may listen on the port, and a new child process of the
+    // postmaster still has the socket.
     let leads = |pid: &String| {
         let parent = ProcessStats::read(pid)
             .filter(|process| process.name == "postgres")

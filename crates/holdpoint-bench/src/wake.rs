@@ -1,4 +1,4 @@
-//! `bench wake`: measures the time from ready work to its start by a worker, through the library. Without load and with
+//! `bench wake`: measures, through the library, the time that ready work waits for a worker, without load and with
 //! clients that start runs continuously.
 
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::measure::{Percentiles, round};
 use super::scratch::{TempFolder, random_name};
 use super::{BenchDatabase, DatabaseArgs, Failure, Progress, Report, ReportFields, broken};
 
-/// Limit for steps that usually take milliseconds.
+/// The time limit for steps that usually take milliseconds.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
@@ -35,12 +35,12 @@ pub(crate) struct Load {
 }
 
 /// A node that reports its start and ends when it gets a permit.
-struct HoldNode {
+struct BlockingNode {
     begun: UnboundedSender<Instant>,
     ends: Arc<Semaphore>,
 }
 
-impl Node for HoldNode {
+impl Node for BlockingNode {
     async fn run(&self, _: &mut EffectContext) -> Result<Outputs, Stop> {
         // The receiver is closed after the benchmark.
         let _ = self.begun.send(Instant::now());
@@ -105,7 +105,7 @@ impl WakeBench {
         let (begun, has_begun) = unbounded_channel();
         let ends = Arc::new(Semaphore::new(0));
         let options = || {
-            let held = HoldNode { begun: begun.clone(), ends: ends.clone() };
+            let held = BlockingNode { begun: begun.clone(), ends: ends.clone() };
             Options::new(location.clone()).node("bench.held", held).node("bench.brief", NoopNode)
         };
         let engine = Engine::open(options()).await.map_err(broken)?;

@@ -114,8 +114,8 @@ pub(crate) fn run(client: &Client, output: &Output, args: AnswerArgs) -> Result<
 }
 
 impl AnswerArgs {
-    /// Replaces `approve` by the action `accept`, and rejects an action for an interrupt of another kind. Leaves the
-    /// check to the server if this key may not read the run, or if the snapshot has another interrupt of the run.
+    /// Replaces `approve` with the action `accept`, and rejects an action if the interrupt is not an approval. Leaves
+    /// the check to the server if this key may not read the run, or if the snapshot shows another interrupt of the run.
     fn check_action(&self, client: &Client, run: &str, action: &mut String) -> Result<(), Failure> {
         let snapshot = match client.send(client.runs().get(run)) {
             Ok(reply) => reply.value,

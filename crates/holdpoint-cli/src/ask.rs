@@ -1,5 +1,5 @@
-//! `holdpoint ask` and `holdpoint wait`: create a hold and wait for its answer. The exit code is the outcome. Both wait
-//! while the server restarts.
+//! `holdpoint ask` creates a hold and waits for its answer; `holdpoint wait` waits for the answer of an existing hold.
+//! The exit code is the outcome. Both commands continue to wait while the server restarts.
 
 mod args;
 mod data;
@@ -65,7 +65,7 @@ pub(crate) fn wait(connection: &Connection, id: &str) -> ExitCode {
     })
 }
 
-/// Runs a command and prints its failure, whose exit code differs from those of the outcomes.
+/// Runs a command and prints its failure. The exit codes of failures differ from those of outcomes.
 fn finish(connection: &Connection, work: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
     hook::block_on_panic();
     let code = work().unwrap_or_else(|failure| {
@@ -178,7 +178,7 @@ fn create(
     Ok(made)
 }
 
-/// Waits for the answer without a limit, also while the server is unavailable. Reports each outage once.
+/// Waits for the answer without a limit, even while the server is unavailable. Reports each outage once.
 fn wait_for_answer(client: &Client, id: &str) -> Result<Reply<Hold>, Failure> {
     let mut delay = Duration::ZERO;
     loop {

@@ -62,8 +62,8 @@ struct ClientFile {
 }
 
 impl Connection {
-    /// Returns the server of the flag or the variable. An empty value counts as none, such as `SERVER=` in a shell
-    /// script.
+    /// Returns the server of the flag or the environment variable. None for an empty value, such as that of
+    /// `HOLDPOINT_SERVER=` in a shell script.
     pub fn named_server(&self) -> Option<String> {
         self.server.clone().filter(|text| !text.trim().is_empty())
     }

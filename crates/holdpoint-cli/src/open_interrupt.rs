@@ -110,7 +110,7 @@ fn custom(data: &Value) -> Fields {
     vec![("kind", cell(kind)), ("payload", lines(&payload))]
 }
 
-/// Returns the arguments of the command that answers a run. Returns None if the run has no open interrupt.
+/// Returns the arguments of the command that answers the open interrupt of a run. Returns None if it has none.
 pub(crate) fn answer_arguments(run: &RunSnapshot<'_>) -> Option<String> {
     let interrupt = run.interrupt.as_ref()?;
     let data = InterruptData::of(interrupt).unwrap_or_default();

@@ -15,7 +15,7 @@ pub struct Output {
     pub json: bool,
     colour: bool,
     is_terminal: bool,
-    /// The program of suggested commands.
+    /// The program name in suggested commands.
     program: String,
     /// The flags after the arguments of suggested commands.
     flags: String,
@@ -29,8 +29,7 @@ impl Output {
         Self { json, colour, is_terminal, program: "holdpoint".to_string(), flags: String::new() }
     }
 
-    /// Returns the output for the flags of a command. Suggested commands have the program name and the flags of this
-    /// one.
+    /// Returns the output for the flags of a command. Suggested commands have the same program name and the same flags.
     pub fn of(connection: &Connection) -> Self {
         let called = std::env::args_os().next().filter(|name| !name.is_empty());
         let program = called.map_or("holdpoint".to_string(), |name| quoted(&name.to_string_lossy()));

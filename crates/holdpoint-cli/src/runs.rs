@@ -37,7 +37,7 @@ Examples:
   holdpoint runs events RUN && holdpoint runs fork RUN --mode branch --from 7
   holdpoint runs bundle RUN > bundle.json";
 
-/// Maximum number of reads while a run is `running`, so that commands usually show the status after that.
+/// The maximum number of reads of a run that is pending or running. Commands wait this long for its next status.
 const SETTLE_TRIES: u32 = 10;
 const SETTLE_DELAY: Duration = Duration::from_millis(50);
 
@@ -214,7 +214,7 @@ fn describe_failure(error: &RunError<'_>) -> String {
     format!("{}: {}", cell(code), cell(&error.message))
 }
 
-/// Returns a line with the command that answers the run; empty if the run has no open interrupt.
+/// Returns a line with the command that answers the open interrupt of a run; empty if it has none.
 pub(crate) fn how_to_answer(output: &Output, run: &RunSnapshot<'_>) -> String {
     let line = |words: String| format!("answer it in the inbox or with: {}\n", output.command(&words));
     answer_arguments(run).map(line).unwrap_or_default()

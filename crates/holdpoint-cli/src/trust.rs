@@ -22,7 +22,7 @@ pub struct TrustArgs {
     client_key: Option<PathBuf>,
 }
 
-/// The content of the files.
+/// The content of the PEM files in [`TrustArgs`].
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     authorities: Option<Vec<u8>>,

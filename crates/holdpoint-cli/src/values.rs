@@ -33,7 +33,7 @@ pub fn json(flag: &str, source: &str) -> Result<Value, Failure> {
     parse_json(flag, &text)
 }
 
-/// Parses the value of a flag.
+/// Parses the JSON text of a flag.
 pub fn parse_json(flag: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::usage(format!("{flag}: not JSON: {error}")).hint(format!(

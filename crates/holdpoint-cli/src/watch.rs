@@ -48,7 +48,7 @@ pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Re
             return result;
         }
     }
-    // The mode `messages` does not show the last event of a run.
+    // In the mode `messages` the stream does not have the last event of a run.
     result_of_snapshot(&client.send(client.runs().get(run))?.value).unwrap_or(Ok(()))
 }
 

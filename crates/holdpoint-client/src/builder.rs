@@ -59,19 +59,20 @@ impl ClientBuilder {
         self
     }
 
-    /// Trusts the authorities in this PEM text, instead of those of the system, for the certificate of an https server.
+    /// Sets the trusted authorities for the certificate of an https server, as a PEM text. The default is the
+    /// authorities of the system.
     pub fn authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities = Some(pem.into());
         self
     }
 
-    /// Presents a client certificate, with its private key, to an https server. Both are PEM texts.
+    /// Sets the client certificate for an https server, and its private key. Both are PEM texts.
     pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.identity = Some((certificate.into(), key.into()));
         self
     }
 
-    /// Builds the client. Connects to no server.
+    /// Builds the client. Does not connect.
     pub fn build(self) -> Result<Client, Error> {
         let url: reqwest::Url =
             self.server.parse().map_err(|error| invalid("server", format!("not a URL: {error}")))?;

@@ -16,7 +16,8 @@ use crate::resources::RunStatusOnly;
 use crate::retry::{RECONNECT, RetryPolicy};
 use crate::transport::next_chunk;
 
-/// The server sends a comment on an idle stream more often than this.
+/// The time without data after which a connection counts as lost. On an idle stream the server sends comments more
+/// often.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
 /// The largest event that is read.
 const EVENT_BYTES_MAX: usize = 64 << 20;
@@ -70,7 +71,7 @@ impl StreamEnd {
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseFrame {
-    /// The id of the event, with which a later stream can continue.
+    /// The id of the event. A later stream can continue after it.
     pub id: Option<String>,
     /// The type of the event.
     pub event: String,
@@ -108,7 +109,7 @@ impl EventStream {
         self
     }
 
-    /// Sets the retries after a lost connection. The default is 8 retries within 10 to 20 seconds.
+    /// Sets the retries after a lost connection. The default is 8 retries within 10 to 22 seconds.
     #[must_use]
     pub fn reconnect(mut self, policy: RetryPolicy) -> Self {
         self.reconnect = policy;
@@ -122,7 +123,7 @@ impl EventStream {
         self
     }
 
-    /// Returns the id of the last event, with which a later stream can continue.
+    /// Returns the id of the last event. A later stream can continue after it.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -224,7 +225,7 @@ impl EventStream {
 
     async fn wait_to_reconnect(&mut self, lost: Option<Error>) -> Result<(), Error> {
         self.connection = None;
-        // A connection that has lasted shows that the server can be reached.
+        // A connection that has lasted for some time shows that the server can be reached.
         if self.connected_at.take().is_some_and(|at| at.elapsed() > self.reconnect.delay_max) {
             self.attempt = 0;
         }

@@ -16,7 +16,7 @@
 //! # Errors, retries and idempotency
 //!
 //! The client retries a request after a transient error ([`RetryPolicy`]): the server cannot be reached, failed, is
-//! overloaded or limits the rate. A retried POST has an idempotency key, so that the server executes it once. Set your
+//! overloaded or limits the rate. A retried POST has an idempotency key, so the server executes it once. Set your
 //! own key with [`Request::idempotency_key`] if a restart of your program must not repeat the request. A refusal of the
 //! server is [`Error::Refused`] with its stable code.
 //!

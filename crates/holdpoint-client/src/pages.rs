@@ -68,8 +68,8 @@ impl<T: ListPage> Request<T> {
                 break;
             }
             let mut next = self.page(missing, Some(&cursor)).reply().await?;
-            // A page can be empty, because the server limits the search for one page. A cursor that does not change is
-            // an error of the server.
+            // A page can be empty, because the server limits the search for one page. An empty page whose cursor is
+            // unchanged is an error of the server.
             if next.value.items().is_empty() && next.value.next_cursor() == Some(cursor.as_str()) {
                 break;
             }

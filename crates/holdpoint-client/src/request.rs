@@ -56,8 +56,8 @@ pub struct Reply<T> {
     pub value: T,
     /// The HTTP status.
     pub status: u16,
-    /// The response is the stored one of an earlier request with the same idempotency key. The server did not execute
-    /// this request.
+    /// True if this is the stored response of an earlier request with the same idempotency key. The server did not
+    /// execute this request.
     pub replayed: bool,
     /// The body as it was received.
     pub text: String,
@@ -118,7 +118,7 @@ impl<T> Request<T> {
     }
 
     /// Sets the idempotency key. The server executes a request with the same key and body once, and repeats its
-    /// response. Without a key of the caller, a client with retries adds a random one to each POST, PUT and DELETE.
+    /// response. If the caller sets no key, a client with retries adds a random one to each POST, PUT and DELETE.
     pub fn idempotency_key(self, key: &str) -> Self {
         self.header("idempotency-key", key)
     }
@@ -165,7 +165,7 @@ impl<T> Request<T> {
         self.in_time(self.send_once(HeaderValue::from_static(accept))).await
     }
 
-    /// Returns an error if an exchange takes longer than the timeout.
+    /// Waits for an exchange. Returns an error if it takes longer than the timeout.
     async fn in_time<R>(&self, exchange: impl Future<Output = Result<R, Error>>) -> Result<R, Error> {
         let limit = self.timeout.unwrap_or(self.client.timeout());
         tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| Err(self.client.timed_out(limit)))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Retries for 10 to 20 seconds, which is enough for a server to restart.
+/// Retries for 10 to 22 seconds, which is enough for a server to restart.
 pub(crate) const RECONNECT: RetryPolicy =
     RetryPolicy { retries: 8, delay_first: Duration::from_millis(200), delay_max: Duration::from_secs(5) };
 /// The longest `Retry-After` that the client waits for. If the server requests more, the client returns the error.

@@ -46,7 +46,7 @@ impl Usage {
     }
 }
 
-/// The time at which an agent applies the decisions about several suspended calls.
+/// The rule for when an agent applies the decisions about its suspended calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumePolicy {
@@ -166,9 +166,9 @@ pub struct CallPolicy {
     pub behaviour: Behaviour,
     /// The rule that decided, with its explanation.
     pub why: Option<String>,
-    /// The call may be repeated if its outcome is unknown.
+    /// True if the call may be repeated when its outcome is unknown.
     pub idempotent: bool,
-    /// The front end performs the call.
+    /// True if the front end performs the call.
     pub client: bool,
 }
 

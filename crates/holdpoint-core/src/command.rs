@@ -19,7 +19,7 @@ pub enum Command {
     Begin {
         /// The node to execute.
         node: NodeId,
-        /// The reach of the node.
+        /// The effects of the node.
         effect: Effect,
     },
     /// A worker reports the outcome of a node.
@@ -43,14 +43,14 @@ pub enum Command {
         /// The messages in their order.
         messages: Vec<Message>,
     },
-    /// Adds messages that an agent reads with its next step. Interrupts and calls are not changed.
+    /// Adds messages that an agent reads at its next step. Open interrupts and suspended calls do not change.
     QueueMessages {
         /// The node of the agent.
         node: NodeId,
         /// The messages in their order.
         messages: Vec<Message>,
     },
-    /// A node performed an effect. The recorded result is used instead of a repetition.
+    /// A node performed an effect. If the node is entered again, it uses the recorded result.
     Record {
         /// The node that performed the effect.
         node: NodeId,
@@ -70,7 +70,7 @@ pub enum Command {
     ResolveNode {
         /// The node that opened the interrupt.
         node: NodeId,
-        /// The name of the interrupt, as [`Run::interrupt_name`](crate::Run::interrupt_name) has it. Required if the
+        /// The public id of the interrupt, from [`Run::interrupt_name`](crate::Run::interrupt_name). Required if the
         /// node has several open interrupts.
         interrupt: Option<String>,
         /// The answer.
@@ -140,7 +140,7 @@ pub enum Command {
         /// The result, if the child run has ended.
         result: Option<ChildResult>,
     },
-    /// A server that a running node needs is unreachable. The node is retried until `until`. Without a time, it waits
+    /// A server that a running node needs is unreachable. The node is retried until `until`. Without `until`, it waits
     /// for an operator.
     Delay {
         /// The node that needs the server.
@@ -157,7 +157,7 @@ pub enum Command {
     },
 }
 
-/// The reach of a node: its own run, or systems and runs outside of it.
+/// The effects of a node outside of its own run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The node changes only its own run.
@@ -179,34 +179,34 @@ pub struct StartRequest {
     pub tags: Vec<String>,
     /// Metadata from the client.
     pub metadata: Map<String, Value>,
-    /// The thread of the run, if it is shared with other runs. The caller starts a run of an agent only while no other
-    /// run of the thread is open: an agent takes the messages before the start of its run as final.
+    /// The thread of the run, if it is shared with other runs. The caller must not start a run of an agent while
+    /// another run of the thread is open: an agent assumes that the messages of earlier runs do not change.
     pub thread: Option<String>,
     /// Messages for an agent node at the start.
     pub messages: Option<Box<(NodeId, Vec<Message>)>>,
-    /// As [`RunParameters::scope`](crate::RunParameters::scope).
+    /// See [`RunParameters::scope`](crate::RunParameters::scope).
     pub scope: Option<String>,
     /// The address that receives the result of the run.
     pub callback_url: Option<String>,
-    /// As [`RunParameters::trace`](crate::RunParameters::trace).
+    /// See [`RunParameters::trace`](crate::RunParameters::trace).
     pub trace: Option<String>,
-    /// As [`RunParameters::trace_state`](crate::RunParameters::trace_state).
+    /// See [`RunParameters::trace_state`](crate::RunParameters::trace_state).
     pub trace_state: Option<String>,
-    /// As [`RunParameters::engine_version`](crate::RunParameters::engine_version).
+    /// See [`RunParameters::engine_version`](crate::RunParameters::engine_version).
     pub engine_version: Option<u64>,
     /// The run and the node that start this run.
     pub parent: Option<Parent>,
     /// The source of a fork.
     pub fork: Option<Fork>,
-    /// As [`RunParameters::forked_by`](crate::RunParameters::forked_by).
+    /// See [`RunParameters::forked_by`](crate::RunParameters::forked_by).
     pub forked_by: Vec<String>,
-    /// As [`RunParameters::grants`](crate::RunParameters::grants).
+    /// See [`RunParameters::grants`](crate::RunParameters::grants).
     pub grants: Vec<String>,
-    /// As [`RunParameters::requested_by`](crate::RunParameters::requested_by).
+    /// See [`RunParameters::requested_by`](crate::RunParameters::requested_by).
     pub requested_by: Vec<String>,
-    /// As [`RunParameters::credentials`](crate::RunParameters::credentials).
+    /// See [`RunParameters::credentials`](crate::RunParameters::credentials).
     pub credentials: Vec<String>,
-    /// As [`RunParameters::callback_secret`](crate::RunParameters::callback_secret).
+    /// See [`RunParameters::callback_secret`](crate::RunParameters::callback_secret).
     pub callback_secret: Option<String>,
 }
 
@@ -252,7 +252,7 @@ pub enum NodeOutcome {
     Sleeping(Timestamp),
     /// An agent waits for decisions about its calls.
     Suspended {
-        /// The time at which the decisions are applied.
+        /// The rule for when the decisions are applied.
         policy: ResumePolicy,
     },
     /// The node starts a child run.
@@ -303,9 +303,9 @@ pub struct ChannelWrite {
     pub value: Value,
     /// The reducer of the channel.
     pub reducer: Reducer,
-    /// The time after which the value expires.
+    /// The maximum age of earlier entries; this write removes older ones. Default: the value that the channel declares.
     pub ttl_ms: Option<u64>,
-    /// The maximum number of values in the channel.
+    /// The maximum number of entries after this write. Default: the value that the channel declares.
     pub max_size: Option<u64>,
 }
 
@@ -316,8 +316,8 @@ pub struct ChildRunRequest {
     pub workflow: WorkflowId,
     /// The inputs of the child run.
     pub inputs: Map<String, Value>,
-    /// The node waits for the end of the child run.
+    /// True if the node waits for the end of the child run.
     pub wait: bool,
-    /// The child run is cancelled if this run is cancelled or fails.
+    /// True if the child run is cancelled when this run fails or is cancelled.
     pub cascade: bool,
 }

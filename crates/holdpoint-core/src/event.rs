@@ -1,7 +1,7 @@
 //! Events of a run. Their JSON is the stored contract: variants and fields are only ever added, and every variant has a
 //! golden line in `tests/golden_events`.
 //!
-//! Names follow OpenWOP if it has one; `holdpoint.*` are our own. Values that the fold can compute are not stored.
+//! Names follow OpenWOP if it defines one; `holdpoint.*` are our own. Values that the fold can compute are not stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ pub enum Event {
     /// A node failed. It is not retried.
     #[serde(rename = "node.failed")]
     NodeFailed { node: NodeId, error: RunError },
-    /// A server that the node needs is unreachable. The node is retried until `until`. Without a time, it waits for an
+    /// A server that the node needs is unreachable. The node is retried until `until`. Without `until`, it waits for an
     /// operator.
     #[serde(rename = "holdpoint.node.delayed")]
     NodeDelayed {
@@ -70,7 +70,7 @@ pub enum Event {
     NodeSuspended {
         node: NodeId,
         interrupt: InterruptId,
-        /// An agent with several suspended calls continues after the last answer, not after the first.
+        /// True if an agent with several suspended calls continues after the last answer, not after the first.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
@@ -108,7 +108,7 @@ pub enum Event {
         /// Client-chosen id of the decision, for idempotency.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
-        /// The answer is repeated by a replay from the record of its source. It gives this run no grant.
+        /// True if a replay repeats the answer from the record of its source. It gives this run no grant.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
         /// The vote that ended a quorum, if the outcome of all votes differs from it.
@@ -136,7 +136,7 @@ pub enum Event {
         /// Client-chosen id of the vote, for idempotency.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
-        /// The vote is repeated by a replay from the record of its source.
+        /// True if a replay repeats the vote from the record of its source.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ pub enum Event {
     /// A side question was answered.
     #[serde(rename = "holdpoint.ask.answered")]
     AskAnswered { interrupt: InterruptId, ask: u32, answer: String, by: String },
-    /// A governed gate allowed or denied an answer.
+    /// A governed gate denied an answer. `allowed` is always false: accepted answers have the three events below.
     #[serde(rename = "authorization.decided")]
     AuthorizationDecided {
         interrupt: InterruptId,
@@ -217,7 +217,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// A node performed an effect. The recorded result is used instead of a repetition.
+    /// A node performed an effect. If the node is entered again, it uses the recorded result.
     #[serde(rename = "holdpoint.step.recorded")]
     StepRecorded {
         node: NodeId,
@@ -290,7 +290,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         idempotent: bool,
-        /// The front end performs the call.
+        /// True if the front end performs the call.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         client: bool,
     },

@@ -50,12 +50,12 @@ pub struct Answer {
     pub value: Value,
     /// The sender of the answer.
     pub by: Principal,
-    /// The host permits `by` to answer in the name of another principal.
+    /// True if `by` may answer in the name of another principal.
     pub acting_as: bool,
-    /// The principal in whose name the answer is given exists. It matters only if that principal is not the sender, or
-    /// if the answer came over a link: otherwise a caller could use the name of a role as the name of a principal.
+    /// True if a principal with the name of the decider exists. A decider that is not the sender, or that answers over
+    /// a link, matches an entry without a prefix only if it exists: otherwise the entry may be the name of a role.
     pub decider_known: bool,
-    /// The answer came over a signed link and not with an API key.
+    /// True if the answer came over a signed link and not with an API key.
     pub by_link: bool,
     /// The principal that created the link and vouches for `by`.
     pub vouched_by: Option<String>,
@@ -63,7 +63,7 @@ pub struct Answer {
     pub digest: Option<String>,
     /// The decision id that the client chose. An answer with the same id is a repetition of the same decision.
     pub decision: Option<String>,
-    /// The answer is repeated by a replay from the record of its source. It counts with other copied answers only.
+    /// True if a replay repeats the answer from the record of its source. It counts only with other copied answers.
     pub copied: bool,
     /// The credential that the answer was sent with.
     pub via: Option<Via>,
@@ -131,7 +131,7 @@ pub struct Interrupt {
     pub undecided_answer: Option<UndecidedAnswer>,
     /// The end of the interrupt. None while it is open.
     pub resolution: Option<Resolution>,
-    /// In a copy: the interrupt was decided in the source run, so its grant belongs to that run.
+    /// True if the interrupt was decided in the run that this one was copied from. The grant belongs to that run.
     pub taken_over: bool,
     /// The effects that its grant was used for, in the order in which they began.
     pub uses: Vec<GrantUse>,
@@ -220,8 +220,8 @@ impl Interrupt {
         let votes = votes.filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
         let last = match &self.resolution {
             Some(Resolution::Answered { value, decision: Some(decision), .. }) => {
-                let said = self.votes.last().map_or(value, |vote| &vote.value);
-                Some((decision.as_str(), said))
+                let answer = self.votes.last().map_or(value, |vote| &vote.value);
+                Some((decision.as_str(), answer))
             }
             Some(Resolution::Answered { .. } | Resolution::TimedOut { .. }) | None => None,
         };
@@ -306,15 +306,15 @@ impl Interrupt {
         let by = decider.to_owned();
         let value = match self.kind {
             Kind::Approval => {
-                let judged = approval::evaluate(self, answer, decider, now)?;
+                let result = approval::evaluate(self, answer, decider, now)?;
                 // The resume schema does not apply to a side question.
-                if !matches!(judged, AnswerResult::Asked { .. }) {
+                if !matches!(result, AnswerResult::Asked { .. }) {
                     match self.is_governed() {
                         true => schemas.check_resume_value(&governance::as_decision(&answer.value))?,
                         false => schemas.check_resume_value(&answer.value)?,
                     }
                 }
-                return Ok(judged);
+                return Ok(result);
             }
             Kind::Clarification => clarification::evaluate(&self.data, &answer.value, schemas)?,
             Kind::ExternalEvent => external_event::evaluate(&self.data, &answer.value)?,
@@ -335,9 +335,9 @@ impl Interrupt {
         Ok(AnswerResult::Decided { value, by, vote: None })
     }
 
-    /// Converts a refusal because of the principal into a recorded denial if the gate is governed.
+    /// Converts a refusal that is caused by the principal into a denial that is recorded, if the gate is governed.
     fn record_denial(&self, answer: &Answer, refusal: Refusal) -> Result<AnswerResult, Refusal> {
-        let about_people = matches!(
+        let is_about_principal = matches!(
             refusal,
             Refusal::NotAuthorized(_)
                 | Refusal::NotAnApprover(_)
@@ -345,7 +345,7 @@ impl Interrupt {
                 | Refusal::MayNotActFor(_)
                 | Refusal::UnknownName(_)
         );
-        if !about_people || !self.is_governed() {
+        if !is_about_principal || !self.is_governed() {
             return Err(refusal);
         }
         let (by, action) = (answer.by.name.clone(), governance::attempted_action(&answer.value));

@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! - `command`, `event`, `refusal`: the inputs and results of a decision. The JSON of an [`Event`] is stored.
-//! - `decide`: one file per command or outcome of a node; `decide.rs` maps a command to its file
+//! - `decide`: the decision of each command and of each outcome of a node; `decide.rs` calls the function of a command
 //! - `run`: the fold ([`Run::apply`]), and queries on it, such as the next node to execute
 //! - `react`: [`Obligation`]s of an event, such as timers and activations
 //! - `interrupt`: requests, kinds, assignees, quorum, governance and the evaluation of answers
@@ -16,9 +16,10 @@
 //! - [`mailbox`]: transitions of a dispatch
 //! - [`webhook`]: filters, retries and the circuit breaker
 //! - `schema`: JSON Schema with a limit on work
-//! - `principal`, `names`: identities and valid names
+//! - `principal`, `names`, `equality`: identities, valid names, equality of JSON values
 //!
-//! A new event or command does not compile until every match handles it: no match in this crate has a `_` arm over our enums.
+//! A new event or command does not compile until every match handles it: no match in this crate has a `_` arm over our
+//! enums.
 
 pub mod agent;
 mod command;

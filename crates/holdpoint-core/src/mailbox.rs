@@ -1,5 +1,5 @@
-//! The rules of the mailbox: dispatches, their states and transitions. A store locks a row, computes the new row here,
-//! and writes it.
+//! The rules of the mailbox: dispatches, their states and transitions. A store locks a row, computes the new row with
+//! these functions, and writes it.
 //!
 //! A dispatch has two states. [`RunDispatchStatus`] is its state in the queue. The result ([`RunStatus`],
 //! [`TerminationReason`], response and error) is the outcome of the activation in the run.
@@ -39,8 +39,8 @@ pub struct RunDispatch {
     pub priority: u8,
     /// The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed.
     pub dedupe_key: Option<String>,
-    /// The epoch of the thread when the dispatch was enqueued. An interrupt of the thread increments the epoch of the
-    /// thread, which invalidates older dispatches.
+    /// The epoch of the thread when the dispatch was enqueued. An interruption of the thread increments the epoch of
+    /// the thread, which invalidates older dispatches.
     pub dispatch_epoch: u64,
     /// The state in the queue.
     pub status: RunDispatchStatus,
@@ -158,8 +158,8 @@ impl RunDispatch {
             | RunDispatchStatus::Cancelled
             | RunDispatchStatus::Superseded
             | RunDispatchStatus::DeadLetter => {
-                let kept = self.status != RunDispatchStatus::Superseded;
-                rule(kept || self.has_no_result(), "a superseded dispatch must not have a result")?;
+                let allowed = self.status != RunDispatchStatus::Superseded;
+                rule(allowed || self.has_no_result(), "a superseded dispatch must not have a result")?;
                 rule(unclaimed, "a dispatch that has ended must not have a claim")?;
                 rule(self.completed_at.is_some(), "a dispatch that has ended must have completed_at")
             }
@@ -215,8 +215,8 @@ pub fn backoff_ms(failed: u32, jitter: f64) -> u64 {
     (base * (0.8 + 0.4 * jitter.clamp(0.0, 1.0))) as u64
 }
 
-/// Returns the delay before the next attempt with a server that has been unreachable for `away_ms`: the same time
-/// again, capped, and with the jitter of [`backoff_ms`].
+/// Returns the delay before the next attempt to reach a server that has been unreachable for `away_ms`. The delay is as
+/// long as the outage so far, within [`RETRY_FIRST_MS`] and [`RETRY_CAP_MS`], with the jitter of [`backoff_ms`].
 pub fn outage_delay_ms(away_ms: u64, jitter: f64) -> u64 {
     let base = away_ms.clamp(RETRY_FIRST_MS, RETRY_CAP_MS) as f64;
     (base * (0.8 + 0.4 * jitter.clamp(0.0, 1.0))) as u64

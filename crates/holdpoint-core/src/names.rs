@@ -103,12 +103,12 @@ fn find_other_script(name: &str) -> Option<char> {
     let first = letters.first()?;
     let alone: Vec<Script> = scripts.get_script_extensions_val(*first).iter().collect();
     let alone = alone.iter().map(std::slice::from_ref);
-    // The length of the longest prefix that is within one group of scripts.
-    let written = alone.chain(SCRIPT_GROUPS).map(|group| {
+    // For each group of scripts, the length of the longest prefix that is within the group.
+    let lengths = alone.chain(SCRIPT_GROUPS).map(|group| {
         let fits = |c: &&char| group.iter().any(|script| scripts.has_script(**c, *script));
         letters.iter().take_while(fits).count()
     });
-    letters.get(written.max().unwrap_or_default()).copied()
+    letters.get(lengths.max().unwrap_or_default()).copied()
 }
 
 #[cfg(test)]

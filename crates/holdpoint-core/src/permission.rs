@@ -44,7 +44,7 @@ pub const VALUE_BYTES_MAX: usize = 4096;
 /// The maximum number of characters of the `reason` or `source` of a rule.
 pub const NOTE_CHARS_MAX: usize = 1024;
 
-/// The intended lifetime of a rule. The store of rules uses it to assemble a set; the evaluation ignores it.
+/// The intended lifetime of a rule, for the author of a set. The evaluation ignores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleScope {
@@ -97,7 +97,7 @@ impl RuleError {
     }
 }
 
-/// The treatment of values that match only possibly.
+/// The treatment of values for which a match is possible but not certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchMode {
     /// Only certain matches count.

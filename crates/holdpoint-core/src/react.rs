@@ -138,7 +138,7 @@ fn clear_sleep(run: &Run, node: &NodeId) -> Option<Obligation> {
     Some(Obligation::ClearTimer { timer: Timer::Sleep(node.clone()), due })
 }
 
-/// Removes all timers of a run that has ended.
+/// Returns the obligations to remove all timers of the run.
 fn clear_all(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| clear_deadline(run, interrupt.id));
     let sleeps = run.workflow.nodes.iter().filter_map(|node| clear_sleep(run, &node.id));
@@ -146,7 +146,7 @@ fn clear_all(run: &Run) -> Vec<Obligation> {
     deadlines.chain(sleeps).chain(limit).collect()
 }
 
-/// Cancels child runs whose calls have ended without them.
+/// Returns the obligations to cancel these child runs.
 fn cancel_all(children: impl IntoIterator<Item = RunId>) -> Vec<Obligation> {
     children.into_iter().map(|child| Obligation::CancelChild { child }).collect()
 }

@@ -10,7 +10,7 @@ use crate::run::{Status, UnusableGrant};
 /// An expected rejection of a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The run exists.
+    /// The run was already started.
     #[error("the run was already started")]
     AlreadyStarted,
     /// The run has ended with this status.
@@ -40,7 +40,7 @@ pub enum Refusal {
     /// The node has several open interrupts, and the request names none of them.
     #[error("interruptId: the node has several open interrupts; use one of {}", .0.join(", "))]
     InterruptAmbiguous(Vec<String>),
-    /// The interrupt has an answer.
+    /// The interrupt is closed, or its run has completed or failed.
     #[error("the interrupt was already resolved")]
     AlreadyResolved,
     /// The deadline of the interrupt has passed.
@@ -58,7 +58,7 @@ pub enum Refusal {
     /// The interrupt restricts its approvers, and this principal is none of them.
     #[error("{0} is not an approver of this interrupt")]
     NotAnApprover(String),
-    /// A governed gate rejects the answer, for this reason.
+    /// A governed gate denies the answer, or an event cannot resolve the interrupt, for this reason.
     #[error("{0}")]
     NotAuthorized(String),
     /// The requester may not answer its own request.
@@ -75,7 +75,7 @@ pub enum Refusal {
         "{0} may not answer this side question; the principal that started the run or another approver can"
     )]
     MayNotAnswerSideQuestion(String),
-    /// The name is an entry of an approver list that may be a role, and it is not the principal of a key.
+    /// No principal has this name, and the entry of the approver list without a prefix may be the name of a role.
     #[error(
         "{0} is not the principal of an API key and may be the name of a role; create a key for {0}, or list the role \
          as role:{0}"
@@ -84,7 +84,7 @@ pub enum Refusal {
     /// The interrupt does not accept answers by signed link.
     #[error("this interrupt requires an answer with an API key; a signed link is not accepted")]
     KeyRequired,
-    /// This principal has voted differently.
+    /// This principal has voted for another action, or has repeated its vote too often.
     #[error("{0} has already voted; a vote cannot be changed")]
     AlreadyVoted(String),
     /// The digest is not that of the payload.

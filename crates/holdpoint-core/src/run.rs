@@ -38,9 +38,9 @@ pub struct Run {
     pub id: RunId,
     /// The revision of the workflow that the run executes.
     pub workflow: Arc<Workflow>,
-    /// The number of folded events; also the sequence of the next event.
+    /// The number of folded events, which is the sequence of the next event.
     pub seq: u64,
-    /// The data of the start. None before the run is started.
+    /// The parameters of the start. None before the run is started.
     pub started: Option<Arc<RunParameters>>,
     /// The time of the first event.
     pub started_at: Timestamp,
@@ -72,7 +72,7 @@ pub struct Run {
     pub paused: Option<Pause>,
     /// A requested pause that waits for the executing nodes.
     pub draining: Option<Pause>,
-    /// For a replay: its events differ from those of its source.
+    /// True for a replay whose events differ from those of its source.
     pub diverged: bool,
     copied: CopiedPart,
     /// The end of the run. None while the run is not finished.
@@ -132,13 +132,9 @@ impl Run {
             Event::NodeStarted { node, .. } => self.start_node(node, at),
             Event::NodeCompleted { node, .. } => self.complete_node(node, event, at),
             Event::NodeFailed { node, error } => self.fail_node(node, error, at),
-            Event::NodeSkipped { node, .. } => {
-                self.update_node(node, |state| state.status = NodeStatus::Skipped);
-            }
+            Event::NodeSkipped { node, .. } => self.set_node_status(node, NodeStatus::Skipped),
             Event::NodeSuspended { .. } | Event::NodeDelayed { .. } => self.suspend_or_delay_node(event, at),
-            Event::NodeResumed { node, .. } => {
-                self.update_node(node, |state| state.status = NodeStatus::Running);
-            }
+            Event::NodeResumed { node, .. } => self.set_node_status(node, NodeStatus::Running),
             Event::NodeRetried { node, .. } => self.update_node(node, NodeState::retry),
             Event::InterruptRequested { .. } => self.add_interrupt(event, at),
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
@@ -180,8 +176,8 @@ impl Run {
                 self.finish(event, at);
             }
             Event::ReplayDiverged { source, .. } => self.mark_diverged(source),
-            // These events repeat, for clients of older versions, the content of the events of the interrupt, or they
-            // only inform clients.
+            // These events change no state. They inform clients, or repeat the content of an interrupt event for
+            // clients of older versions.
             Event::AgentDecided { .. }
             | Event::ConversationExchanged { .. }
             | Event::ArtifactCreated { .. }
@@ -198,11 +194,15 @@ impl Run {
         self.record_uses(event, at);
     }
 
-    /// Folds pauses and their ends.
+    fn set_node_status(&mut self, node: &NodeId, status: NodeStatus) {
+        self.update_node(node, |state| state.status = status);
+    }
+
+    /// Folds requested pauses, pauses and resumptions.
     fn pause(&mut self, event: &Event, at: Timestamp) {
         (self.paused, self.draining) = (None, None);
         if matches!(event, Event::RunResumed { .. }) {
-            // No attempt was made while the run was paused, so the time of an outage starts again.
+            // No attempt was made while the run was paused, so the duration of an outage is counted from zero again.
             self.nodes.iter_mut().for_each(|state| state.delay = None);
         }
         if let Event::PauseRequested { reason, by } = event {

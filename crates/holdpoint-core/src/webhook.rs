@@ -17,7 +17,7 @@ pub use retry_after::retry_after_ms;
 pub struct Filter {
     /// The names of the events.
     pub events: Vec<String>,
-    /// The tags of the runs. Empty: all runs.
+    /// The tags of the runs. An empty list matches all runs.
     pub tags: Vec<String>,
 }
 

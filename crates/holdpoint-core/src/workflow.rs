@@ -47,7 +47,7 @@ fn is_id(text: &str) -> bool {
     }
 }
 
-/// A definition that passed every check. Nodes and edges keep the order of the file.
+/// A validated workflow definition. Nodes and edges keep the order of the file.
 #[derive(Debug)]
 pub struct Workflow {
     /// The id of the workflow.
@@ -72,8 +72,8 @@ pub struct Workflow {
     pub compliance_class: Option<String>,
     /// The loops, one for each back edge, in the order of the file.
     pub loops: Vec<Loop>,
-    /// The registration has checked that no loop repeats an effect with one grant. False for revisions that are older
-    /// than grants.
+    /// True if the registration checked that no loop repeats an effect with one grant. False for revisions that were
+    /// registered before this check existed.
     pub loops_checked: bool,
     configurable_schema: Option<Schema>,
     /// The nodes that no path from an entry node leads to.
@@ -109,7 +109,7 @@ pub struct Node {
     pub config: Map<String, Value>,
     /// The sources of the input ports.
     pub inputs: BTreeMap<String, PortValue>,
-    /// The node is skipped.
+    /// True if the node is skipped.
     pub disabled: bool,
     /// The type of the artifact that the node creates.
     pub artifact_type: Option<String>,
@@ -128,7 +128,7 @@ pub enum PortValue {
     Variable {
         /// The name of the variable.
         name: String,
-        /// The port may have no value.
+        /// True if the port may have no value.
         optional: bool,
     },
     /// An output of another node.
@@ -137,9 +137,10 @@ pub enum PortValue {
         node: NodeId,
         /// The name of the output.
         output: String,
-        /// The port may have no value.
+        /// True if the port may have no value.
         optional: bool,
-        /// Only a back edge leads from that node to this one, so the value comes from its previous visit.
+        /// True if only paths with a back edge lead from that node to this one. If its current visit has no such
+        /// output, the value comes from its previous visit.
         back: bool,
     },
     /// An expression over the variables.
@@ -200,11 +201,11 @@ pub struct Variable {
     pub name: String,
     /// The type of the variable.
     pub kind: VariableKind,
-    /// A run must have a value for it.
+    /// True if a run must have a value other than null.
     pub required: bool,
     /// The default value.
     pub default: Option<Value>,
-    /// The value is not shown to clients.
+    /// True if the value is not shown to clients.
     pub sensitive: bool,
 }
 
@@ -301,9 +302,9 @@ impl Workflow {
         if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
     }
 
-    /// Parses a stored definition. An earlier version may have registered it without checks of some members. If these
-    /// members are invalid, they are ignored as they were then, so that the runs can continue. Limits for new schemas
-    /// do not apply.
+    /// Parses a stored definition. An earlier version may have registered it without checking its settings, channels
+    /// and `configurableSchema`. If the definition is invalid, it is parsed again without these members, so that its
+    /// runs can continue. Limits for new schemas do not apply.
     pub fn restore(definition: &Value, revision: u64) -> Result<Self, Vec<DefinitionFlaw>> {
         let parse = |definition: &Value| Self::parse_with(definition, revision, Schema::compile);
         parse(definition).or_else(|flaws| {
@@ -329,7 +330,7 @@ impl Workflow {
         self.position(id).map(|position| &self.nodes[position])
     }
 
-    /// Checks the options of a run with the `configurableSchema`. The error is a JSON pointer into the options and a
+    /// Checks the options of a run against the `configurableSchema`. The error is a JSON pointer into the options and a
     /// message.
     pub(crate) fn check_configurable(&self, options: &Map<String, Value>) -> Result<(), (String, String)> {
         let check = |schema: &Schema| schema.check(&Value::Object(options.clone()));

@@ -4,7 +4,7 @@ use holdpoint_core::{Workflow, limits};
 use serde_json::{Value, json};
 
 /// Returns a valid definition with two nodes, an edge and a variable.
-fn sound() -> Value {
+fn valid() -> Value {
     json!({
         "id": "pay", "name": "Pay", "version": "1.0", "triggers": [], "metadata": {}, "settings": {},
         "nodes": [node("a"), node("b")],
@@ -17,12 +17,12 @@ fn node(id: &str) -> Value {
     json!({"id": id, "typeId": "core.noop", "name": id, "config": {}, "inputs": {}})
 }
 
-/// Returns the sound definition with the members at these JSON pointers changed. `None` removes a member.
+/// Returns the valid definition with the members at these JSON pointers changed. `None` removes a member.
 fn with<const N: usize>(changes: [(&str, Option<Value>); N]) -> Value {
-    let mut definition = sound();
+    let mut definition = valid();
     for (pointer, value) in changes {
         let (parent, member) = pointer.rsplit_once('/').expect("a pointer");
-        let parent = definition.pointer_mut(parent).expect("the parent is there");
+        let parent = definition.pointer_mut(parent).expect("the parent exists");
         match (parent, value) {
             (Value::Object(map), Some(value)) => drop(map.insert(member.to_owned(), value)),
             (Value::Object(map), None) => drop(map.shift_remove(member)),
@@ -58,9 +58,9 @@ fn table<const N: usize>(rows: [(Value, &str); N]) {
 }
 
 #[test]
-fn a_sound_definition_is_accepted() {
-    assert_eq!(flaws(&sound()), [""; 0]);
-    let workflow = Workflow::parse(&sound(), 7).expect("a sound definition");
+fn a_valid_definition_is_accepted() {
+    assert_eq!(flaws(&valid()), [""; 0]);
+    let workflow = Workflow::parse(&valid(), 7).expect("a valid definition");
     assert_eq!((workflow.id.as_str(), workflow.revision, workflow.nodes.len()), ("pay", 7, 2));
 }
 
@@ -135,7 +135,7 @@ fn a_port_has_a_known_source_with_all_its_members() {
         (port(json!({"type": "connection", "nodeId": "a\nb", "outputKey": "x"})), "b: inputs.p.nodeId"),
         (port(json!({"type": "connection", "nodeId": "b", "outputKey": "x"})), "b: inputs.p.nodeId"),
     ]);
-    // A connection against the edges would read from a node that runs later.
+    // A connection against the direction of the edges would read from a node that runs later.
     let backwards = json!({"type": "connection", "nodeId": "b", "outputKey": "x"});
     table([(set("/nodes/0/inputs/p", backwards), "a: inputs.p.nodeId")]);
 }
@@ -175,13 +175,13 @@ fn a_cycle_without_an_entry_is_rejected() {
         ("/edges/-", Some(json!({"id": "in", "sourceNodeId": "start", "targetNodeId": "a"}))),
     ]);
     assert_eq!(flaws(&entered), [""; 0]);
-    let workflow = Workflow::parse(&entered, 1).expect("a sound definition");
+    let workflow = Workflow::parse(&entered, 1).expect("a valid definition");
     let back: Vec<&str> = workflow.loops.iter().map(|found| workflow.edges[found.edge].id.as_str()).collect();
     assert_eq!(back, ["back"]);
 }
 
 #[test]
-fn a_connection_over_a_loopback_edge_must_be_optional() {
+fn a_connection_over_a_back_edge_must_be_optional() {
     let alone = json!({"id": "alone", "sourceNodeId": "b", "targetNodeId": "b"});
     let port = |optional: bool| {
         let port = json!({"type": "connection", "nodeId": "b", "outputKey": "x", "optional": optional});
@@ -206,10 +206,10 @@ fn settings_are_whole_numbers_and_known_words() {
     ]);
     let all =
         json!({"timeout": 0, "maxRetries": 3, "logLevel": "info", "maxLoopbackIterations": 9, "theirs": {}});
-    let workflow = Workflow::parse(&settings(all), 1).expect("a sound definition");
+    let workflow = Workflow::parse(&settings(all), 1).expect("a valid definition");
     assert_eq!(workflow.settings.timeout_ms, None);
     assert_eq!((workflow.settings.max_retries, workflow.settings.max_loopback_iterations), (3, 9));
-    let plain = Workflow::parse(&sound(), 1).expect("a sound definition");
+    let plain = Workflow::parse(&valid(), 1).expect("a valid definition");
     assert_eq!((plain.settings.max_retries, plain.settings.max_loopback_iterations), (0, 5));
 }
 
@@ -362,8 +362,8 @@ fn a_stored_definition_with_unvalidated_members_is_restored() {
         (3, 0, None)
     );
     assert!(Workflow::restore(&without("/nodes"), 1).is_err());
-    let sound = with([("/settings", Some(json!({"timeout": 5})))]);
-    assert_eq!(Workflow::restore(&sound, 1).expect("sound").settings.timeout_ms, Some(5));
+    let valid = with([("/settings", Some(json!({"timeout": 5})))]);
+    assert_eq!(Workflow::restore(&valid, 1).expect("valid").settings.timeout_ms, Some(5));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_stored_schema_above_the_limits_still_validates_values() {
 
 #[test]
 fn a_workflow_is_sensitive_by_its_compliance_class_variables_or_channels() {
-    let sensitive = |changes| Workflow::parse(&with([changes]), 1).expect("sound").is_sensitive();
+    let sensitive = |changes| Workflow::parse(&with([changes]), 1).expect("valid").is_sensitive();
     let class = |class: Value| ("/metadata", Some(json!({"complianceClass": class})));
     assert!(!sensitive(class(json!("public"))));
     assert!(!sensitive(class(json!(7))), "not a string");
@@ -395,5 +395,5 @@ fn a_workflow_is_sensitive_by_its_compliance_class_variables_or_channels() {
     assert!(sensitive(("/variables", Some(variable))));
     let channel = json!({"log": {"reducer": "append", "sensitive": true}});
     assert!(sensitive(("/channels", Some(channel))));
-    assert!(!Workflow::parse(&sound(), 1).expect("sound").is_sensitive());
+    assert!(!Workflow::parse(&valid(), 1).expect("valid").is_sensitive());
 }

@@ -1,5 +1,5 @@
-//! Agents: a model, tools, and rules for the calls that need an approval. The loop is one node type. The core records
-//! each step of it, so that any process can continue the run.
+//! Agents: a model, tools, and rules for the calls that need an approval. The agent loop is one node type. The core
+//! records each of its steps, so any process can continue the run.
 
 mod calls;
 mod clearance;
@@ -29,7 +29,7 @@ pub(crate) use run_end::wait_for_run_end;
 pub use setup::AgentSettings;
 pub(crate) use setup::{AgentRuntime, NODE, workflow_id};
 
-/// Checks a definition without its connections, whose validity depends on the tenant.
+/// Checks a definition, except for its connections: the tenant decides which connections it may use.
 pub(crate) fn check(definition: &serde_json::Value) -> Result<(), AgentFlaw> {
     definition::Definition::parse(definition).map(|_| ())
 }

@@ -87,7 +87,7 @@ fn is_exact(approved: &Value, payload: &Value) -> bool {
     }
 }
 
-/// Returns whether a double represents the number exactly: below 2^53, each double stands for one integer only.
+/// Returns whether a double represents the number without loss. Below 2^53 each integer has its own double.
 fn is_small(number: &Number) -> bool {
     const FIRST_SHARED: u64 = 1 << 53;
     let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
@@ -97,8 +97,8 @@ fn is_small(number: &Number) -> bool {
     }
 }
 
-/// Returns the error in the gate that a node names. The node must be an approval gate, lead to the effect, and execute
-/// again in every loop iteration in which the effect executes.
+/// Returns the flaw in the `approvedBy` of a node. The named gate must be an approval gate (for the publish node: a
+/// review), lead to the effect, and execute again in every loop iteration in which the effect executes.
 pub(crate) fn find_gate_flaw(
     workflow: &Workflow,
     node: &workflow::Node,
@@ -153,7 +153,7 @@ mod tests {
             (json!(first), json!(first_float), false),
             (json!(-9_007_199_254_740_993_i64), json!(-9_007_199_254_740_992_i64), false),
             (json!({"a": [first + 1]}), json!({"a": [first]}), false),
-            // An equal large number does not forbid a different notation of another number.
+            // A large number in one member does not affect the comparison of small numbers in another.
             (json!({"a": [first + 1], "b": 1}), json!({"b": 1.0, "a": [first + 1]}), true),
             (json!({"a": 1}), json!({"a": 2}), false),
             (json!("1"), json!(1), false),

@@ -93,7 +93,7 @@ impl<T> Drop for ReaderGuard<'_, T> {
 }
 
 impl<T: BatchRead> BatchedReads<T> {
-    /// Returns the value as it was at some moment after the call, or `None` if the run does not exist.
+    /// Returns the value that a query read after the call began, or `None` if the run does not exist.
     pub(crate) async fn read(self: &Arc<Self>, db: &Database, of: &RunRef) -> Result<Option<T>, Error> {
         let (reply, answer) = oneshot::channel();
         let start = {
@@ -104,7 +104,7 @@ impl<T: BatchRead> BatchedReads<T> {
             start
         };
         if start {
-            // A separate task, because the caller can drop this future.
+            // Reads on a separate task, because the caller can drop this future.
             tokio::spawn(self.clone().run_reader(db.clone()));
         }
         answer.await.map_err(|_| Error::Closed)?
@@ -116,7 +116,7 @@ impl<T: BatchRead> BatchedReads<T> {
             let batch: Vec<ReadRequest<T>> = {
                 let mut queue = self.lock();
                 if queue.requests.is_empty() {
-                    // Under the same lock, so that no caller enqueues a read for a reader that ends.
+                    // The reader ends under the same lock, so that no caller enqueues a read for it.
                     queue.readers -= 1;
                     guard.is_active = false;
                     return;
@@ -153,7 +153,7 @@ mod tests {
     use crate::engine::{Engine, Options};
     use crate::location::Location;
 
-    /// Counts started queries; the other two let the queries for `slow` and `doomed` continue.
+    /// `BEGUN` counts started queries. `SLOW` and `DOOMED` let the queries for `slow` and `doomed` continue.
     static BEGUN: Semaphore = Semaphore::const_new(0);
     static SLOW: Semaphore = Semaphore::const_new(0);
     static DOOMED: Semaphore = Semaphore::const_new(0);

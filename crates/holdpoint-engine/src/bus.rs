@@ -129,10 +129,10 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Waits for a notification since the last call. Returns at once if the bus is gone.
+    /// Waits until there is a notification since the last call.
     pub async fn changed(&mut self) {
         if let Some(receiver) = &mut self.receiver {
-            // An error means that the bus is gone; the next read of the store reports that.
+            // Cannot fail: the bus removes the sender of a topic only after its last receiver.
             let _ = receiver.changed().await;
         }
     }

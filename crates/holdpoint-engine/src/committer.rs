@@ -36,7 +36,7 @@ pub(crate) use work::{
 
 /// The capacity of a queue. If it is full, callers get `Busy`.
 const QUEUE_MAX: usize = 8192;
-/// The number of queued jobs from which on a job goes to the next writer instead.
+/// If a queue has this many jobs, further jobs go to the next writer.
 const BATCH_TARGET: usize = 64;
 
 #[derive(Debug)]
@@ -54,8 +54,8 @@ enum WriterHandle {
 }
 
 impl Committer {
-    /// Starts one writer on a thread of its own, because the calls of the database block. It writes `first` before any
-    /// job, and the call returns after that.
+    /// Starts one writer on a thread of its own, because calls to the database block the thread. The writer writes
+    /// `first` before any job; the call returns after that.
     pub(crate) async fn on_thread<T: Tx + Send + 'static>(
         tx: T,
         observers: CommitObservers,
@@ -73,7 +73,7 @@ impl Committer {
         let main = move || {
             let done = runtime.block_on(commit_loop.prepare(first));
             let failed = done.is_err();
-            // The caller that opens the store waits for this.
+            // `on_thread` waits for this. An error means that its caller was cancelled.
             let _ = prepared.send(done);
             if !failed {
                 runtime.block_on(commit_loop.run(jobs));
@@ -87,8 +87,8 @@ impl Committer {
         })
     }
 
-    /// Starts several writers, each with a connection of its own. A writer is used if the ones before it have enough to
-    /// do.
+    /// Starts several writers, each with a connection of its own. A job goes to the first writer whose queue is
+    /// below `BATCH_TARGET`, or to the one with the shortest queue.
     pub(crate) fn on_tasks<T: Tx + Send + Sync + 'static>(
         connections: Vec<T>,
         observers: &CommitObservers,
@@ -134,7 +134,7 @@ impl Committer {
 
     fn enqueue(&self, job: Job) -> Result<(), crate::Error> {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
-        // Up to a batch of this size, sharing a commit is cheaper than a commit of its own.
+        // Up to this batch size, a shared commit is cheaper than a separate one.
         let waiting = |queue: &&Sender<Job>| queue.max_capacity() - queue.capacity();
         let free = queues.iter().find(|queue| waiting(queue) < BATCH_TARGET);
         let queue = free.or_else(|| queues.iter().min_by_key(waiting)).ok_or(store::Error::Closed)?;

@@ -71,7 +71,7 @@ impl Stop {
             Self::Joined(id) => NodeOutcome::Joined(id),
             Self::Sleeping(until) => NodeOutcome::Sleeping(until),
             Self::Suspended(policy) => NodeOutcome::Suspended { policy },
-            Self::Dispatched(dispatch) => NodeOutcome::ChildRequested(dispatch),
+            Self::Dispatched(request) => NodeOutcome::ChildRequested(request),
             // If the run is lost, the core rejects this outcome.
             Self::Lost => {
                 NodeOutcome::Failed(RunError::new("run_lost", "the node reported that it lost its run"))
@@ -109,7 +109,7 @@ pub struct Context {
     children: usize,
     now: Timestamp,
     completion: Completion,
-    /// Acts of an agent that are not committed yet. `run` already includes them.
+    /// Actions of an agent that are not committed yet. `run` already includes them.
     actions: Vec<AgentAction>,
 }
 
@@ -184,14 +184,14 @@ impl Context {
 
     /// Evaluates expressions of the node. They can name its inputs and the variables of the run; inputs have
     /// precedence.
-    pub(crate) fn with_scope<T>(&self, judge: impl FnOnce(&workflow::ExpressionScope<'_>) -> T) -> T {
+    pub(crate) fn with_scope<T>(&self, evaluate: impl FnOnce(&workflow::ExpressionScope<'_>) -> T) -> T {
         let inputs = Value::Object(self.inputs.clone());
         let scope = workflow::ExpressionScope::new()
             .root("inputs", &inputs)
             .root("variables", self.variables())
             .fallback(&inputs)
             .fallback(self.variables());
-        judge(&scope)
+        evaluate(&scope)
     }
 
     /// Returns the options that the run was started with.
@@ -235,18 +235,18 @@ impl Context {
         self.completion.chunks.push(TextChunk { text: text.into(), meta });
     }
 
-    /// Starts a child run and returns it, at once or after it has ended, as the dispatch says. When the node executes
-    /// again, the call returns the same child run; a second call in one execution starts another one.
-    pub fn start_child(&mut self, dispatch: ChildRunRequest) -> Result<Arc<ChildRunState>, Stop> {
+    /// Starts a child run and returns its state, at once or after it has ended, as the request says. When the node
+    /// executes again, the call returns the same child run; a second call in one execution starts another one.
+    pub fn start_child(&mut self, request: ChildRunRequest) -> Result<Arc<ChildRunState>, Stop> {
         let count = self.children;
         self.children += 1;
         let started = self.run.nodes[self.position].children.get(count);
         let known = started.and_then(|child| self.run.child(child)).cloned();
-        known.ok_or_else(|| Stop::Dispatched(Box::new(dispatch)))
+        known.ok_or_else(|| Stop::Dispatched(Box::new(request)))
     }
 
-    /// Returns the time at which this visit of the node began. It is the same in every execution of the visit, so that
-    /// code is deterministic. For a later time, record one with a step.
+    /// Returns the time at which this visit of the node began. It is the same in every execution of the visit, so
+    /// that code is deterministic. To use a later time, record it with a step.
     pub fn now(&self) -> Timestamp {
         self.run.nodes[self.position].started_at.unwrap_or(self.now)
     }
@@ -303,8 +303,8 @@ impl Context {
         }
     }
 
-    /// Returns the default name of the conversation of this visit. Tools generate node ids of any length: the position
-    /// of the node replaces an id that is too long.
+    /// Returns the default name of the conversation of this visit. Generated node ids can be long: the position of
+    /// the node replaces an id that is too long.
     pub(crate) fn conversation_name(&self) -> String {
         let (node, visit) = (&self.node().id, self.visit());
         let name = format!("{node}.{visit}");

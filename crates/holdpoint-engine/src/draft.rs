@@ -133,7 +133,8 @@ impl RunDraft {
         });
         match result {
             Ok(outcome) => outcome,
-            // A pure node has no access to the store, so that `outcome` does not return an error here.
+            // Only a node with effects can be tried again later: a pure node that returns `Unavailable` or `Broken`
+            // fails.
             Err(stop) => stop
                 .outcome(&self.run.workflow.nodes[position].id)
                 .unwrap_or_else(|error| NodeOutcome::Failed(RunError::new("node_failed", error.to_string()))),

@@ -81,7 +81,8 @@ pub use starting::StartOptions;
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 
-/// The interval at which worker and delivery worker read the store without a wake-up, alone and on a shared database.
+/// The interval at which the worker and the delivery worker read the store without a wake-up: on a database of one
+/// process, and on a shared one.
 const BACKSTOP: Duration = Duration::from_secs(30);
 const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
 /// The number of attempts to decide and commit a command while concurrent changes of the run win.
@@ -221,7 +222,7 @@ impl Engine {
         self.hooks().is_idle()
     }
 
-    /// Returns whether this node has recently heard from another node on this database. For tests.
+    /// Returns whether this node has recently received a hint from another node on this database. For tests.
     #[doc(hidden)]
     pub fn sees_other_nodes(&self) -> bool {
         self.0.bus.outbox.has_listeners()

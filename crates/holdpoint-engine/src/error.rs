@@ -20,10 +20,10 @@ pub enum Error {
     /// The core rejected a command.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The named kind of object does not exist, or it belongs to another tenant.
+    /// An object of the named kind does not exist, or it belongs to another tenant.
     #[error("{0} not found")]
     NotFound(&'static str),
-    /// A definition was rejected, for all of these reasons.
+    /// A workflow definition was rejected. The list has every flaw.
     #[error("the workflow has {} flaw(s); the first: {}", .0.len(), .0.first().map(ToString::to_string).unwrap_or_default())]
     InvalidWorkflow(Vec<DefinitionFlaw>),
     /// A request with this idempotency key was executed before; this one had no effect. The hash in the receipt shows

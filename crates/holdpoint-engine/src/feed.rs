@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_full_by_bytes_too() {
+    fn the_bytes_of_a_queue_are_limited() {
         let feed = CommitFeed::default();
         let receiver = feed.subscribe(100);
         feed.publish(|| committed(2 * QUEUE_BYTES_MAX));

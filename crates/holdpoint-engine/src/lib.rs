@@ -21,13 +21,13 @@
 //! - `providers`: LangGraph Server and the Claude Agent SDK; `engine/graphs` addresses their graphs by state key
 //! - [`outgoing`]: the guarded HTTP client
 //! - `webhooks`: deliveries and their attempts
-//! - `mailbox`: operations of operators on dispatches
+//! - `mailbox`: the operations on the queue of dispatches
 //! - `run_cache`, `recent_commits`, `batched_reads`, `workflow_registry`: caches and shared reads
 //! - `bus`, `work_signal`, `peers`, `feed`: notifications in this process, to its worker, to other nodes, to exporters
-//! - `metrics`, `trace`: numbers, and the names of traces and spans
+//! - `metrics`, `process_stats`, `trace`: measurements of the engine and of the process; ids of traces and spans
 //! - `approval_check`, `permitted_effects`: effects compared with their approvals
-//! - `seal`, `location`, `operator`, `answerer`, `clock`, `error`: encryption of secrets, the address of the database, settings of the
-//!   operator, automatic answers to side questions, time, errors
+//! - `seal`, `location`, `operator`, `answerer`, `clock`, `error`: encryption of secrets, the address of the database,
+//!   settings of the operator, automatic answers to side questions, time, errors
 
 pub mod agent;
 mod answerer;

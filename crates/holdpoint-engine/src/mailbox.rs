@@ -324,7 +324,7 @@ impl Mailbox {
         Ok(store::dispatches::next_wakeup(self.engine.db(), now).await.map_err(Error::from)?)
     }
 
-    /// Returns ended rows whose runs are not yet ended. The worker ends them.
+    /// Returns ended rows that are not reconciled with their runs yet. The worker reconciles them.
     pub async fn list_terminal_unreconciled(&self, limit: usize) -> Result<Vec<RunDispatch>> {
         let rows = self.engine.unreconciled(limit as u64).await?;
         Ok(rows.into_iter().map(|stored| stored.row).collect())

@@ -1,4 +1,4 @@
-//! Node types. Each type has a file below.
+//! Node types: the traits for their code, and the list of the built-in types. Each type has a file in `nodes/`.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -41,8 +41,8 @@ mod variables;
 /// The named values that a node produces. Later nodes can read them, and they become variables of the run.
 pub type Outputs = Map<String, Value>;
 
-/// A node without effects. It may be executed any number of times, so that it is executed as soon as it can start, in
-/// any process, and its result is committed together with its cause.
+/// A node without effects. It may be executed any number of times, so any process executes it as soon as it can start,
+/// and commits its result together with the change that made it ready.
 pub trait PureNode: Send + Sync {
     /// Returns all flaws of a node of this type. They are found when the definition is registered.
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
@@ -56,7 +56,7 @@ pub trait PureNode: Send + Sync {
         &[]
     }
 
-    /// Returns true if the node only opens an interrupt. Such a node is entered before nodes with effects that could
+    /// Returns true if the node only opens an interrupt. Such a node is executed before nodes with effects that could
     /// start at the same time.
     fn is_gate(&self) -> bool {
         false
@@ -73,8 +73,8 @@ pub trait PureNode: Send + Sync {
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop>;
 }
 
-/// A node with effects. A worker that has claimed the run's dispatch executes it. The node is entered from its start
-/// again after every interruption, and has its effects in [`EffectContext::step`]s, which are not repeated.
+/// A node with effects. A worker that has claimed the run's dispatch executes it. After every interruption the node is
+/// executed again from its start. It performs its effects in [`EffectContext::step`]s, which are not repeated.
 pub trait Node: Send + Sync + 'static {
     /// Returns all flaws of a node of this type. They are found when the definition is registered.
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
@@ -82,8 +82,8 @@ pub trait Node: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the gate in the node's config whose grant the node needs. Registration checks that the gate comes before
-    /// the node; the node calls [`Context::check_approved`] before its effect.
+    /// Returns the id of the gate whose grant the node needs, from the node's config. Registration checks that the gate
+    /// comes before the node; the node calls [`Context::check_approved`] before its effect.
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
         let _ = node;
         None
@@ -94,8 +94,8 @@ pub trait Node: Send + Sync + 'static {
         &[]
     }
 
-    /// Returns true if the node itself commits its record before each effect, so that no commit is needed before it is
-    /// entered.
+    /// Returns true if the node itself commits its record before each effect. Then no commit is needed before it is
+    /// executed.
     #[doc(hidden)]
     fn commits_before_effects(&self) -> bool {
         false
@@ -168,7 +168,7 @@ pub(crate) enum NodeType {
     Effect(Arc<dyn ErasedNode>),
 }
 
-/// The node types of this engine by their `typeId`, and the setting that enables conversations.
+/// The node types of this engine by their `typeId`, and whether conversations are enabled.
 #[derive(Clone)]
 pub(crate) struct NodeTypes {
     by_id: BTreeMap<String, NodeType>,
@@ -285,7 +285,7 @@ impl NodeTypes {
     }
 }
 
-/// Rejects unknown config members. A misspelt one would otherwise be ignored, and a gate would have no deadline.
+/// Rejects unknown config members. Otherwise a gate with a misspelt `timeoutMs` would have no deadline.
 pub(crate) fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<DefinitionFlaw> {
     let unknown = node.config.keys().filter(|name| !known.contains(&name.as_str()));
     let message = format!("is not a setting of {}; known: {}", node.type_id, known.join(", "));

@@ -1,5 +1,5 @@
 //! Settings of the operator for connections and providers: the tenants that may use them, and requirements for
-//! approvals. They hold for every definition.
+//! approvals. They apply to every definition.
 
 mod approval;
 mod tenants;

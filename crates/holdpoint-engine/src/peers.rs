@@ -259,7 +259,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Wakes subscribers of pending interrupts after any dispatch: no interrupt is opened or closed without one.
+    /// Wakes subscribers of pending interrupts after any new dispatch: no interrupt is opened or closed without
+    /// one.
     async fn poll_dispatches(&self, last: &mut u64) -> Result<(), Error> {
         let watched = self.bus.watched_tenants();
         if watched.is_empty() {

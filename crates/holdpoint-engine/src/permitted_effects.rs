@@ -21,7 +21,7 @@ pub struct PermittedEffect {
     pub type_id: String,
     /// The relation between the approval and the payload.
     pub payload: PayloadBinding,
-    /// Every round of a loop may use the grant.
+    /// True if every iteration of a loop may use the grant.
     pub repeat: bool,
 }
 
@@ -34,7 +34,7 @@ pub enum PayloadBinding {
     BodyFixed,
     /// The workflow decides what the effect sends.
     NotFixed,
-    /// The node has `grant: "none"`: the effect is behind the gate and does not depend on it.
+    /// The node has `grant: "none"`: the gate leads to the effect, and the effect does not depend on it.
     NoGrant,
 }
 
@@ -48,7 +48,8 @@ pub struct GrantNote {
 }
 
 impl NodeTypes {
-    /// Returns the effects that a gate permits, and those behind it that need no grant, in the order of the definition.
+    /// Returns the effects that a gate permits, and those after it that need no grant, in the order of the
+    /// definition.
     pub(crate) fn permitted_effects(&self, workflow: &Workflow, gate: &NodeId) -> Vec<PermittedEffect> {
         let Some(from) = workflow.position(gate).filter(|from| is_gate(&workflow.nodes[*from])) else {
             return Vec::new();
@@ -60,10 +61,10 @@ impl NodeTypes {
                 if node.needs_grant { payload_binding(covering, node) } else { PayloadBinding::NoGrant };
             Some(PermittedEffect { node: node.id.clone(), type_id: node.type_id.clone(), payload, repeat })
         };
-        self.effects_behind(workflow, from).filter_map(permit).collect()
+        self.effects_after(workflow, from).filter_map(permit).collect()
     }
 
-    fn effects_behind<'a>(&'a self, workflow: &'a Workflow, gate: usize) -> impl Iterator<Item = &'a Node> {
+    fn effects_after<'a>(&'a self, workflow: &'a Workflow, gate: usize) -> impl Iterator<Item = &'a Node> {
         let nodes = workflow.nodes.iter().enumerate();
         nodes
             .filter(move |(to, node)| self.effect_of(node) == Effect::Outside && workflow.reaches(gate, *to))
@@ -110,12 +111,12 @@ impl NodeTypes {
         (!workflow.reaches(from, to)).then(|| format!("no path of edges leads from the gate to {name:?}"))
     }
 
-    /// Returns the effects that are behind gates and that none of them covers.
+    /// Returns a flaw for each effect that a gate leads to and that no gate covers.
     fn uncovered_flaws(&self, workflow: &Workflow) -> Vec<DefinitionFlaw> {
         let gates = || workflow.nodes.iter().enumerate().filter(|(_, node)| is_gate(node));
         let mut flaws = Vec::new();
         for (from, gate) in gates() {
-            for effect in self.effects_behind(workflow, from).filter(|effect| effect.needs_grant) {
+            for effect in self.effects_after(workflow, from).filter(|effect| effect.needs_grant) {
                 let Some(to) = workflow.position(&effect.id) else { continue };
                 let mut before = gates().filter(|(gate, _)| workflow.reaches(*gate, to));
                 if before.all(|(_, gate)| covers(gate, &effect.id).is_none()) {
@@ -216,7 +217,7 @@ fn is_gate(node: &Node) -> bool {
         || (node.type_id == "core.interrupt" && kind.and_then(Value::as_str) == Some("approval"))
 }
 
-/// Returns whether every round of a loop may use the grant, or None if the gate does not cover the node.
+/// Returns whether every iteration of a loop may use the grant, or None if the gate does not cover the node.
 fn covers(gate: &Node, node: &NodeId) -> Option<bool> {
     let Some(listed) = covers_of(gate) else { return Some(false) };
     let entry = listed.iter().find(|entry| covered_node(entry) == Some(node.as_str()))?;

@@ -1,8 +1,8 @@
 //! Providers: external runtimes that execute graphs. An interrupt of a graph becomes an interrupt of its run, and the
 //! answer is sent back to the provider.
 //!
-//! Each start and each answer is one attempt with a stable id. Before an attempt is retried, the provider is asked for
-//! its state, so that no attempt takes effect twice.
+//! Each start and each answer is one attempt with a stable id. Before the node retries an attempt, it reads the state
+//! of the attempt from the provider, so that no attempt takes effect twice.
 
 use std::fmt;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Provider {
         }
     }
 
-    /// Starts the graph and waits until it is interrupted or ends. A repeated call of the same attempt waits for the
+    /// Starts the graph and waits until it is interrupted or ends. A repeated call of the same attempt continues the
     /// first one.
     pub(crate) async fn start(
         &self,

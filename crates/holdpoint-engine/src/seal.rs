@@ -107,7 +107,8 @@ impl SealKey {
 #[error("cannot decrypt a sealed value: it was changed, moved or sealed with another key")]
 pub struct UnsealError;
 
-/// Encrypts and decrypts secrets. A sealed value is bound to its place: it cannot be decrypted in another one.
+/// Encrypts and decrypts secrets. A sealed value is bound to a context, such as `webhook/ID`: it cannot be
+/// decrypted with another context.
 pub(crate) struct Seal {
     key: LessSafeKey,
     random: SystemRandom,
@@ -127,23 +128,23 @@ impl Seal {
     }
 
     /// Encrypts a secret with a random nonce. With 96 bits, two equal nonces are likely only after billions of secrets.
-    pub(crate) fn seal(&self, place: &str, secret: &[u8]) -> Result<String, UnsealError> {
+    pub(crate) fn seal(&self, context: &str, secret: &[u8]) -> Result<String, UnsealError> {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| UnsealError)?;
         let mut sealed = secret.to_vec();
-        let bound = Aad::from(place.as_bytes());
+        let bound = Aad::from(context.as_bytes());
         let nonce_used = Nonce::assume_unique_for_key(nonce);
         self.key.seal_in_place_append_tag(nonce_used, bound, &mut sealed).map_err(|_| UnsealError)?;
         Ok(format!("{VERSION}{}", BASE64.encode([&nonce[..], &sealed].concat())))
     }
 
-    pub(crate) fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
+    pub(crate) fn open(&self, context: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
         let text = sealed.strip_prefix(VERSION).ok_or(UnsealError)?;
         let bytes = BASE64.decode(text).map_err(|_| UnsealError)?;
         let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
         let mut rest = rest.to_vec();
-        let opened = self.key.open_in_place(nonce, Aad::from(place.as_bytes()), &mut rest);
+        let opened = self.key.open_in_place(nonce, Aad::from(context.as_bytes()), &mut rest);
         opened.map(|plain| plain.to_vec()).map_err(|_| UnsealError)
     }
 }

@@ -1,8 +1,7 @@
 //! The data layer. One file for each table contains its SQL and its row types; the drivers only execute statements.
 //!
 //! Writes are data: a change becomes a list of [`Statement`]s, and the committer executes those of many changes in
-//! one transaction. A read is a statement with parameters too. A second database therefore needs a driver, and no
-//! second copy of these files.
+//! one transaction. A read is a statement with parameters too. A database therefore needs only a driver.
 
 use std::path::PathBuf;
 
@@ -150,7 +149,7 @@ impl Database {
     pub(crate) async fn plan(&self, sql: &'static str, params: Vec<Param>) -> Result<String, Error> {
         match self {
             Self::Sqlite(readers) => {
-                // All other statements are constants; a test leaks only a few texts.
+                // Statements have a static lifetime. A test leaks only a few texts.
                 let rows = readers.query(format!("EXPLAIN QUERY PLAN {sql}").leak(), vec![params]).await?;
                 let lines = rows.iter().map(|row| row.text(3)).collect::<Result<Vec<_>, _>>()?;
                 Ok(lines.join("\n"))

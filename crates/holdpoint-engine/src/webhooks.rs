@@ -38,9 +38,9 @@ pub(crate) struct WebhookHub {
     /// Delivery lanes by webhook id.
     lanes: Mutex<HashMap<String, Arc<DeliveryLane>>>,
     wakeup: Notify,
-    /// Durable deliveries may be due.
+    /// True if durable deliveries may be due.
     durable_due: AtomicBool,
-    /// The delivery worker waits for the next wake-up.
+    /// True while the delivery worker waits for the next wake-up.
     asleep: AtomicBool,
     workers: AtomicUsize,
 }

@@ -43,8 +43,8 @@ impl Default for WorkSignal {
     }
 }
 
-/// An event that wakes the worker only while a queued row depends on it. When most claims end, no row is queued behind
-/// them, and a poll for each would cost more than the work.
+/// A kind of occurrence that wakes the worker only while a queued row depends on it. Most claims end while no row
+/// waits for them, and a poll for each would cost more than the work.
 #[derive(Debug)]
 struct Condition {
     awaited: AtomicBool,
@@ -59,7 +59,7 @@ impl Default for Condition {
 }
 
 impl Condition {
-    /// Records one event. Returns true if a row depends on it.
+    /// Records one occurrence. Returns true if a row depends on it.
     fn occur(&self) -> bool {
         self.occurred.fetch_add(1, Ordering::SeqCst);
         self.awaited.load(Ordering::SeqCst)
@@ -70,7 +70,7 @@ impl Condition {
         self.occurred.load(Ordering::SeqCst)
     }
 
-    /// Returns true if a row depends on the event and the event came during the poll.
+    /// Returns true if a row depends on the condition and it occurred during the poll.
     fn end_poll(&self, awaited: bool, before: u64) -> bool {
         // The flag is stored before the count is read, and `occur` counts before it reads the flag: one sees the other.
         self.awaited.store(awaited, Ordering::SeqCst);
@@ -78,7 +78,7 @@ impl Condition {
     }
 }
 
-/// The counts of events when a poll began.
+/// The counts of occurrences when a poll began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PollMark {
     claim_ends: u64,
@@ -125,7 +125,7 @@ impl WorkSignal {
         PollMark { claim_ends: self.claim_ends.begin_poll(), free_slots: self.free_slots.begin_poll() }
     }
 
-    /// Ends a poll. Raises the signal if an event came meanwhile on which a row depends.
+    /// Ends a poll. Raises the signal if a condition occurred meanwhile on which a row depends.
     pub(crate) fn end_poll(&self, mark: PollMark, shortage: Shortage) {
         let claim_ended = self.claim_ends.end_poll(shortage.threads, mark.claim_ends);
         if self.free_slots.end_poll(shortage.slots, mark.free_slots) || claim_ended {
@@ -193,7 +193,7 @@ impl WorkSignal {
     pub(crate) fn mailbox_changed(&self, op: &MailboxOp, reply: &CommitReply) -> bool {
         let work = match (op, reply) {
             (MailboxOp::ClaimAction { what, .. }, CommitReply::Each(each)) => {
-                // An operation of a worker whose claim was superseded is rejected, and the claim ends all the same.
+                // An operation of a worker whose claim was superseded is rejected, and this ends the claim.
                 each.iter().any(Result::is_err) || self.creates_work(what)
             }
             (MailboxOp::ExtendLeases { .. }, CommitReply::Flags(kept)) => kept.contains(&false),

@@ -1,5 +1,5 @@
-//! The worker: fires timers, claims dispatches and executes their runs. It holds no state that is missing after a
-//! restart or in another process.
+//! The worker: fires timers, claims dispatches and executes their runs. Its state is in the store: after a crash,
+//! another worker continues its work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Worker {
     /// Does all work that is due now and returns the number of dispatches and timers. Reports an error only after all
     /// other work is done.
     pub async fn drain(&mut self) -> Result<usize, Error> {
-        let (mut done, mut trouble) = (0, None);
+        let (mut done, mut failure) = (0, None);
         loop {
             let (begun, more) = self.check_for_work().await?;
             while let Some(ended) = self.in_flight.join_next_with_id().await {
@@ -99,9 +99,9 @@ impl Worker {
             }
             while self.side_questions.join_next().await {}
             done += begun;
-            trouble = trouble.or(more);
+            failure = failure.or(more);
             if begun == 0 {
-                return trouble.map_or(Ok(done), Err);
+                return failure.map_or(Ok(done), Err);
             }
         }
     }
@@ -184,37 +184,37 @@ impl Worker {
         upkeep::expire(self.engine.clone()).await;
     }
 
-    /// Starts due work. Returns the number of started items, and the first error of the others.
+    /// Starts due work. Returns the number of started items, and an error of one of the others.
     async fn check_for_work(&mut self) -> Result<(usize, Option<Error>), Error> {
         let mark = self.signal.begin_poll();
         self.checked_at = self.engine.now();
-        let mut trouble = None;
+        let mut failure = None;
         for (claim, why) in std::mem::take(&mut self.unreturned) {
-            trouble = self.return_claim(claim, why).await.err().or(trouble);
+            failure = self.return_claim(claim, why).await.err().or(failure);
         }
-        let mut done = add_result(timers::fire_all(&self.engine).await, &mut trouble);
-        let mut doable = self.engine.doable().await?;
-        if doable.lapsed {
-            trouble = trouble.or(upkeep::reclaim(&self.engine).await.unwrap_or_else(Some));
-            doable = self.engine.doable().await?;
+        let mut done = add_result(timers::fire_all(&self.engine).await, &mut failure);
+        let mut available = self.engine.doable().await?;
+        if available.lapsed {
+            failure = failure.or(upkeep::reclaim(&self.engine).await.unwrap_or_else(Some));
+            available = self.engine.doable().await?;
         }
         done += add_result(
             self.side_questions.start_due(&self.engine).await.map(|begun| (begun, None)),
-            &mut trouble,
+            &mut failure,
         );
-        if doable.unreconciled {
-            done += add_result(upkeep::reconcile(&self.engine).await, &mut trouble);
+        if available.unreconciled {
+            done += add_result(upkeep::reconcile(&self.engine).await, &mut failure);
         }
-        if doable.unmatched_events {
-            done += add_result(self.engine.match_waiting_interrupts(&mut self.positions).await, &mut trouble);
+        if available.unmatched_events {
+            done += add_result(self.engine.match_waiting_interrupts(&mut self.positions).await, &mut failure);
         }
         let free = self.slots.available();
-        let claimed = if free > 0 && doable.ready { self.claim(free.min(CLAIM_MAX)).await? } else { 0 };
-        let contended = doable.ready && free > 0 && claimed == 0;
+        let claimed = if free > 0 && available.ready { self.claim(free.min(CLAIM_MAX)).await? } else { 0 };
+        let contended = available.ready && free > 0 && claimed == 0;
         self.contended = if contended { self.contended.saturating_add(1) } else { 0 };
-        self.signal.end_poll(mark, Shortage::of(&doable, free));
+        self.signal.end_poll(mark, Shortage::of(&available, free));
         done += claimed;
-        Ok((done, trouble))
+        Ok((done, failure))
     }
 
     async fn claim(&mut self, limit: usize) -> Result<usize, Error> {
@@ -225,7 +225,7 @@ impl Worker {
         let count = rows.len();
         for row in rows {
             let Some(claim) = Claim::of(&row).map(Arc::new) else {
-                // On failure its lease expires. The other rows must not wait for that.
+                // If this fails, the lease of the row expires. The other rows are started now.
                 if let Err(error) = upkeep::reject_dispatch(&self.engine, &row).await {
                     tracing::warn!(%error, dispatch = row.dispatch_id, "cannot close a dispatch with an invalid run id");
                 }
@@ -277,11 +277,11 @@ impl Worker {
     /// Returns the next time at which work becomes due that the last check has not seen.
     async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
         let since = self.checked_at;
-        let ask =
+        let side_question =
             if self.side_questions.has_room() { self.engine.next_side_question_due().await? } else { None };
         let (timer, dispatch) =
             (self.engine.next_timer(since).await?, self.engine.next_dispatch(since).await?);
-        Ok([ask, timer, dispatch].into_iter().flatten().min())
+        Ok([side_question, timer, dispatch].into_iter().flatten().min())
     }
 
     async fn close_or_log(&mut self, ended: TaskEnd) {
@@ -308,17 +308,17 @@ impl Worker {
     }
 
     async fn return_claim(&mut self, claim: Arc<Claim>, why: ReturnReason) -> Result<(), Error> {
-        let given = return_claim(&self.engine, claim.clone(), why.clone()).await;
-        if given.is_err() {
+        let returned = return_claim(&self.engine, claim.clone(), why.clone()).await;
+        if returned.is_err() {
             self.unreturned.push((claim, why));
         }
-        given
+        returned
     }
 }
 
 /// Returns the number of items done and keeps the first error. An error in one kind of work must not stop the others.
-fn add_result(done: Result<(usize, Option<Error>), Error>, trouble: &mut Option<Error>) -> usize {
+fn add_result(done: Result<(usize, Option<Error>), Error>, failure: &mut Option<Error>) -> usize {
     let (done, error) = done.unwrap_or_else(|error| (0, Some(error)));
-    *trouble = trouble.take().or(error);
+    *failure = failure.take().or(error);
     done
 }

@@ -58,7 +58,7 @@ words! {
         New = "new",
         Running = "running",
         Suspended = "suspended",
-        /// A decision is recorded and not executed yet.
+        /// A decision is recorded and not applied yet.
         Resuming = "resuming",
         Succeeded = "succeeded",
         Failed = "failed",
@@ -83,7 +83,7 @@ pub enum InputMode {
     /// The open run gets the messages; without one a new run is started.
     #[default]
     Queue,
-    /// As `queue`, and an agent that is running reads them at its next step.
+    /// The same as `queue`.
     #[serde(alias = "steer")]
     LiveThenQueue,
     /// The open run is cancelled first.

@@ -79,7 +79,7 @@ fn write_string(text: &mut String, string: &str) {
     text.push('"');
 }
 
-/// Writes a number. In the RFC every number is a double, so that an integer is written as the nearest double.
+/// Writes a number. In the RFC every number is a double, so an integer is written as the nearest double.
 fn write_number(text: &mut String, number: &Number) {
     let value = number.as_f64().unwrap_or_default();
     if value == 0.0 {
@@ -89,7 +89,7 @@ fn write_number(text: &mut String, number: &Number) {
     if value < 0.0 {
         text.push('-');
     }
-    // The digits, and the position of the point in them.
+    // The digits without a point, and the position of the point in them.
     let scientific = shortest(value.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits: String = mantissa.chars().filter(|character| *character != '.').collect();
@@ -110,8 +110,8 @@ fn write_number(text: &mut String, number: &Number) {
     }
 }
 
-/// Returns the fewest digits that parse to the same double; of two equally near texts, the even one. Rust may return
-/// either of these, so that the nearest text with that number of digits is computed, too.
+/// Returns the shortest text that parses to the same double, in scientific notation. If two texts of that length are
+/// equally near, ECMAScript requires the even one, but Rust may return either. A fixed precision returns the even one.
 fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();

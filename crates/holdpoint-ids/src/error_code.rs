@@ -1,6 +1,6 @@
-//! The error codes of the HTTP API, which the refusals of the core use, too.
+//! The error codes of the HTTP API. The refusals of the core use them.
 
-/// Declares the codes: the word on the wire, the statuses, and the meaning, which is also the doc comment. Most codes have
+/// Declares the codes: the string on the wire, the statuses, and the meaning, which is the doc comment. Most codes have
 /// one status. The first status is the default.
 macro_rules! error_codes {
     ($($(#[doc = $meaning:literal])+ $name:ident = $word:literal $statuses:expr;)+) => {
@@ -52,7 +52,7 @@ error_codes! {
     WebhookUrlRejected = "webhook_url_rejected" [400];
     /// The workflow needs a feature that the operator has disabled.
     CapabilityRequired = "capability_required" [400];
-    /// streamMode has an unknown mode, or values together with another mode.
+    /// streamMode names an unknown mode, or combines the mode values with another mode.
     UnsupportedStreamMode = "unsupported_stream_mode" [400];
     /// The interrupt of a graph exceeds the size limit.
     InterruptTooLarge = "interrupt_too_large" [400];
@@ -102,7 +102,7 @@ error_codes! {
     AlreadyVoted = "already_voted" [409];
     /// The side question was answered before.
     AskAlreadyAnswered = "ask_already_answered" [409];
-    /// The interrupt has the largest number of side questions.
+    /// The interrupt has the maximum number of side questions.
     TooManyAsks = "too_many_asks" [409];
     /// The decisionId was used for another decision.
     DecisionConflict = "decision_conflict" [409];
@@ -134,7 +134,7 @@ error_codes! {
     NodeNotRunning = "node_not_running" [409];
     /// The deadline has not passed yet.
     NotDue = "not_due" [409];
-    /// A test key for a tenant with live keys, or a live key for a tenant with test keys.
+    /// The request creates a test key for a tenant with live keys, or a live key for a tenant with test keys.
     KeyKindMismatch = "key_kind_mismatch" [409];
     /// The key was revoked or has expired and cannot be rotated.
     KeyEnded = "key_ended" [409];
@@ -150,13 +150,13 @@ error_codes! {
     DispatchExists = "dispatch_exists" [409];
     /// Another dispatch has the same deduplication key.
     DispatchKeyInUse = "dispatch_key_in_use" [409];
-    /// The worker does not hold the dispatch any more.
+    /// The worker no longer holds the claim of the dispatch.
     DispatchNotHeld = "dispatch_not_held" [409];
     /// The dispatch belongs to an earlier epoch of its thread.
     DispatchSuperseded = "dispatch_superseded" [409];
     /// The row has changed since it was read.
     VersionConflict = "version_conflict" [409];
-    /// The tenant has the largest number of webhooks.
+    /// The tenant has the maximum number of webhooks.
     TooManyWebhooks = "too_many_webhooks" [409];
     /// The state of the webhook does not permit the request.
     WrongSubscriptionState = "wrong_subscription_state" [409];
@@ -168,7 +168,7 @@ error_codes! {
     GraphEnded = "graph_ended" [409];
     /// The resumeId was used for another value.
     ResumeIdConflict = "resume_id_conflict" [409];
-    /// The graph waits for another interrupt than the one in the request.
+    /// The graph does not wait for the interrupt in the request but for another one.
     InterruptChanged = "interrupt_changed" [409];
 
     /// The link, or the interrupt that it is for, has expired.
@@ -187,12 +187,12 @@ error_codes! {
     CorrelationMismatch = "correlation_mismatch" [422];
     /// fromSeq is beyond the end of the log.
     BeyondLog = "beyond_log" [422];
-    /// The ids of run and node do not fit into the URL of a link.
+    /// The ids of the run and the node are too long for the URL of a link.
     LinkTooLong = "link_too_long" [422];
 
     /// The tenant has used up a quota. The status is 422 if waiting does not help.
     QuotaExceeded = "quota_exceeded" [429, 422];
-    /// The tenant has the largest number of stored events that no run waits for.
+    /// The tenant has the maximum number of stored events that no run waits for.
     TooMany = "too_many" [429];
     /// The key, the link or the address sends too many requests.
     RateLimited = "rate_limited" [429];

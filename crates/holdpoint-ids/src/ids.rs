@@ -1,4 +1,4 @@
-//! Parsed identifiers and instants. A value of these types is valid by construction; requests are parsed once.
+//! Identifiers and instants as types. `parse` accepts only valid texts, so a parsed id is not checked again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ text_id!(RunId, "a run id", limits::ID_CHARS_MAX);
 text_id!(TenantId, "a tenant id", limits::ID_CHARS_MAX);
 text_id!(WorkflowId, "a workflow id", limits::ID_CHARS_MAX);
 text_id!(
-    /// The name of a node inside its workflow. Tools generate long names, so that only the size of a request bounds them.
+    /// The id of a node inside its workflow. Tools generate long ids, so the only limit is the size of a request.
     NodeId,
     "a node id",
     limits::REQUEST_BYTES_MAX
@@ -94,8 +94,8 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// Writes ISO 8601 in UTC with milliseconds. A year has four digits: instants beyond them are written as the first or
-    /// the last instant with four digits.
+    /// Writes ISO 8601 in UTC with milliseconds. A year has four digits: instants beyond them are written as the first
+    /// or the last instant with four digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_MS: i64 = 86_400_000;
         const YEARS_0_TO_9999: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);
@@ -107,8 +107,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Returns year, month and day of a day counted from 1970-01-01. The computation begins years in March, so that the leap
-/// day is the last day.
+/// Returns the year, month and day of a day counted from 1970-01-01. In the computation, a year begins in March, so
+/// that the leap day is its last day.
 fn civil_date(days: i64) -> (i64, i64, i64) {
     const ERA_DAYS: i64 = 146_097;
     let shifted = days + 719_468;

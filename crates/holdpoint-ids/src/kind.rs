@@ -17,7 +17,7 @@ words! {
 }
 
 impl Kind {
-    /// Returns whether the interrupt is part of a conversation, which a host may support or not.
+    /// Returns whether the interrupt is part of a conversation. Hosts may support conversations or not.
     pub fn is_of_conversation(self) -> bool {
         match self {
             Kind::ConversationStart | Kind::ConversationExchange | Kind::ConversationClose => true,

@@ -1,4 +1,4 @@
-//! Enums of dispatches for the state and the end of a run.
+//! The state of a run and the reason for the end of an activation, as a dispatch records them.
 
 use std::fmt;
 

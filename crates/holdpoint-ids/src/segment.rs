@@ -1,4 +1,4 @@
-//! Segments of paths and values of queries. An id may contain any character.
+//! Percent-encoding of ids, which may contain any character, for paths and queries of URLs.
 
 /// Encodes an id as one segment of a path or one value of a query.
 pub fn encode_segment(text: &str) -> String {

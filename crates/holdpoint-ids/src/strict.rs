@@ -1,6 +1,7 @@
 //! JSON of requests: like `serde_json::Value`, but an object with a repeated key is an error.
 //!
-//! If two readers disagreed about the valid one of two equal keys, one could show another value than the other executes.
+//! Of two values with the same key, one parser uses the first and another the last. So the page could show the approver
+//! one value, and the server could use the other.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use serde_json::{Map, Number, Value};
 #[serde(transparent)]
 pub struct StrictValue(pub Value);
 
-/// Parses a whole document. The error names line and column.
+/// Parses a whole document. The error contains the line and the column.
 pub fn parse_strict(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice::<StrictValue>(bytes).map(|strict| strict.0)
 }

@@ -27,47 +27,47 @@ pub enum ViaType {
 }
 
 impl Via {
-    /// An API key.
+    /// Returns the credential of an API key.
     pub fn key(id: impl Into<String>) -> Self {
         Self { kind: ViaType::Key, id: id.into() }
     }
 
-    /// The session of a browser.
+    /// Returns the credential of a browser session.
     pub fn session(id: impl Into<String>) -> Self {
         Self { kind: ViaType::Session, id: id.into() }
     }
 
-    /// A signed link.
+    /// Returns the credential of a signed link.
     pub fn link(id: impl Into<String>) -> Self {
         Self { kind: ViaType::Link, id: id.into() }
     }
 
-    /// The host.
+    /// Returns the entry for a decision of the host, with its reason.
     pub fn system(id: impl Into<String>) -> Self {
         Self { kind: ViaType::System, id: id.into() }
     }
 
-    /// The interrupt's deadline passed.
+    /// Returns the entry for an interrupt whose deadline passed.
     pub fn timeout() -> Self {
         Self::system("timeout")
     }
 
-    /// A node or a rule of the host gave the answer.
+    /// Returns the entry for an answer that a node or a rule of the host gave.
     pub fn host() -> Self {
         Self::system("host")
     }
 
-    /// An agent decided without a person.
+    /// Returns the entry for a decision of an agent without a person.
     pub fn agent() -> Self {
         Self::system("agent")
     }
 
-    /// The server matched an external event with the interrupt.
+    /// Returns the entry for an interrupt that an external event resolved.
     pub fn event() -> Self {
         Self::system("event")
     }
 
-    /// A copy of a run repeats an answer from the record of its source.
+    /// Returns the entry for an answer that a replay repeats from the record of its source.
     pub fn replay() -> Self {
         Self::system("replay")
     }

@@ -2,7 +2,7 @@
 
 use crate::words::words;
 
-/// The names of all events, in the order of the variants of the core's event.
+/// The names of all events, in the order of the variants of `Event` in the core.
 pub const EVENT_NAMES: &[&str] = &[
     "run.started",
     "node.started",
@@ -159,7 +159,7 @@ impl DeliveryState {
 }
 
 words! {
-    /// The growth of the waits between attempts.
+    /// The growth of the delays between attempts.
     Backoff {
         None = "none",
         Fixed = "fixed",
@@ -168,7 +168,7 @@ words! {
 }
 
 words! {
-    /// The reason for which a delivery is a dead letter.
+    /// The reason why a delivery is a dead letter.
     DeadReason {
         RetriesExhausted = "retries_exhausted",
         /// The receiver responded with 410.

@@ -1,9 +1,9 @@
-//! Enums that are stable words on the wire and in the log.
+//! Enums whose variants are stable strings on the wire and in the log.
 
 use serde::{Deserialize, Serialize};
 
-/// Declares an enum of words, with its form on the wire and in the database. `as "Name"` makes its schema a component of
-/// the OpenAPI document; without it the schema is inline.
+/// Declares an enum with the string of each variant on the wire and in the database. `as "Name"` makes its schema a
+/// component of the OpenAPI document; without it the schema is inline.
 macro_rules! words {
     (@methods $name:ident { $($variant:ident = $word:literal),+ }) => {
         impl $name {
@@ -129,9 +129,9 @@ pub enum Drain {
 pub enum EventReception {
     /// The event resolved an interrupt.
     Matched,
-    /// No interrupt waits for the event yet. The first that does receives it.
+    /// No interrupt waits for the event. It is stored for the first interrupt that will wait for it.
     Kept,
-    /// No interrupt waits for the event, and events are not kept.
+    /// No interrupt waits for the event, and the server does not store it.
     Ignored,
 }
 

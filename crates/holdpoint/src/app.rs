@@ -1,4 +1,5 @@
-//! The router of the server: all routes, the limit of bodies, and the error envelope for unknown paths and panics.
+//! The router of the server: all routes, the size limit of request bodies, and the error envelope for unknown paths and
+//! panics.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -39,19 +40,19 @@ pub(crate) struct AppState {
     pub engine: Engine,
     pub keys: KeyCache,
     pub sessions: SessionCache,
-    /// The limit of invalid credentials for each address.
+    /// Limits the invalid credentials that one address may send.
     pub failures: FailureLimit,
     pub links: Links,
-    /// Readers of event logs, shared by streams and polls of the same runs.
+    /// The cache of rendered event logs, which streams and polls share.
     pub log: Arc<openwop::log::LogCache>,
-    /// Watches of pending interrupts, shared by streams.
+    /// The counts of pending interrupts, which streams with the same filter share.
     pub watches: openwop::pending::stream::PendingWatches,
     pub rate_limit: Option<RateLimit>,
     /// The client that checks the URLs of webhooks and callbacks.
     pub outgoing: Outgoing,
     /// Published test workflows that were registered at the start; the discovery document lists them.
     pub fixtures: Vec<String>,
-    /// Telemetry that was not exported, if there is a collector.
+    /// Counts the telemetry that was not exported. None without a collector.
     pub telemetry: Option<Arc<TelemetryLosses>>,
     /// Open streams, counted for each tenant.
     pub streams: Streams,
@@ -97,7 +98,7 @@ impl AppState {
     }
 }
 
-/// Returns all routes. One line here mounts a protocol.
+/// Returns the routes of all protocols.
 pub(crate) fn routes() -> Vec<Route> {
     [
         openwop::routes::all().into_iter().map(inbox::page::with_link_page).collect(),
@@ -120,7 +121,7 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) fn router(app: App, log: Option<&RequestLog>) -> Router {
     let origins = app.cors_origins.clone();
     let router = assemble(routes(), app, log);
-    // Outermost, so that browsers can read refusals, too.
+    // CORS is the outermost layer, so that browsers can read error responses, too.
     if origins.is_empty() { router } else { router.layer(cors(&origins)) }
 }
 

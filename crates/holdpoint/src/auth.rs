@@ -1,5 +1,5 @@
-//! Authentication and scopes: a caller sends an API key, or the session of a browser that stands for one. Keys are
-//! compared by their hashes, in constant time. No scope implies another.
+//! Authentication and scopes. A caller sends an API key, or the cookie of a browser session that stands for a key. Keys
+//! are compared by their hashes, in constant time. No scope implies another.
 
 mod failures;
 mod guard;
@@ -60,7 +60,7 @@ impl Access {
     }
 }
 
-/// An authenticated caller: the key, and the session if the request came with one instead.
+/// An authenticated caller: the key, and the session if the request has a session cookie instead of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<SessionRef>);
 
@@ -93,13 +93,15 @@ impl Caller {
         }
     }
 
-    /// Returns the latest end of the credential, if it has one. Keys and sessions that the caller makes end no later.
+    /// Returns the instant at which the credential ends at the latest, if there is one: the end of the key or of the
+    /// session, whichever is earlier. Keys and sessions that the caller creates end no later.
     pub(crate) fn ends_at(&self) -> Option<Timestamp> {
         let session_ends_at = self.1.as_ref().map(|signed_in| signed_in.session.ends_at);
         [self.0.expires_at, session_ends_at].into_iter().flatten().min()
     }
 
-    /// Returns the sessions on which new keys and sessions of the caller depend: a sign-out ends them, too.
+    /// Returns the sessions that new keys and sessions of the caller depend on. Signing out of one of these sessions
+    /// also ends the keys and sessions that depend on it.
     pub(crate) fn dependents(&self) -> Dependence {
         self.1.as_ref().map_or_else(|| self.0.depends_on.clone(), |signed_in| signed_in.session.dependents())
     }
@@ -112,14 +114,15 @@ impl Caller {
         Owner { tenant: self.0.tenant.clone(), principal: self.0.principal.clone() }
     }
 
-    /// Returns the start of a run that this caller owns. Links that the host mints for the run need the rights of its
-    /// key.
+    /// Returns the request that starts a run of this caller. It names the lineage of the key: a link that the server
+    /// creates for the run has at most the rights of this lineage.
     pub(crate) fn start(&self) -> StartRequest {
         StartRequest { credentials: vec![self.0.lineage.clone()], ..StartRequest::new(self.owner()) }
     }
 
-    /// Returns an answer of this caller to an interrupt, for every protocol, with all that the core checks. `digest` is
-    /// the digest of the payload that the caller saw, if the request has it.
+    /// Returns an answer of this caller to an interrupt, with the principal and the credential that the core checks.
+    /// All protocols use this function. `digest` is the digest of the payload that the caller saw, if the request has
+    /// it.
     pub(crate) fn answer(&self, value: Value, digest: Option<String>) -> Answer {
         let (acting_as, via) = (self.may(ACT_AS), Some(self.via()));
         Answer { acting_as, digest, via, ..Answer::new(value, self.principal()) }
@@ -134,13 +137,13 @@ impl Caller {
         self.0.test
     }
 
-    /// Returns a run of the caller's tenant. An invalid id is not found.
+    /// Returns the reference of a run in the caller's tenant. An invalid id gets the error of an unknown run.
     pub(crate) fn run(&self, id: &str) -> Result<RunRef, ApiError> {
         let run = RunId::parse(id).map_err(|_| ApiError::not_found("run"))?;
         Ok(RunRef { tenant: self.tenant().clone(), run })
     }
 
-    /// Requires more access than the route does.
+    /// Checks an access rule in addition to that of the route.
     pub(crate) fn require(self, access: Access) -> Result<Self, ApiError> {
         match access.missing(|scope| self.may(scope)) {
             None => Ok(self),
@@ -154,7 +157,7 @@ impl Caller {
         }
     }
 
-    /// Requires one scope that the operator has chosen.
+    /// Checks a scope that the operator has set.
     pub(crate) fn require_scope(self, scope: &'static str) -> Result<Self, ApiError> {
         if self.may(scope) { Ok(self) } else { Err(missing_scope(scope, scope)) }
     }
@@ -186,7 +189,7 @@ impl Caller {
             (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
         };
         record_caller(parts, &caller.0.principal, &caller.0.tenant);
-        // Before the scope check, so that requests without the required scope count, too.
+        // The rate limit is checked before the scopes, so that requests without the required scope count, too.
         if let Some(limit) = &app.rate_limit {
             limit.take(&caller.0.key_id, Instant::now())?;
         }
@@ -276,7 +279,7 @@ macro_rules! permission {
 }
 
 permission! {
-    // Any valid credential.
+    // Requires any valid credential.
     CanSignIn: all [],
     CanReadWorkflows: all ["manifest:read"],
     CanWriteWorkflows: all ["manifest:write"],

@@ -89,12 +89,12 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 /// enough to find the mistake.
 fn without_values(text: &str) -> String {
     let place = text.rfind(" at line ").unwrap_or(text.len());
-    let (said, place) = text.split_at(place);
+    let (message, place) = text.split_at(place);
     let quotes = ["invalid type: ", "invalid value: ", "unknown field ", "unknown variant ", "the key "];
-    let Some(quoted) = quotes.iter().find(|start| said.starts_with(**start)) else {
+    let Some(quoted) = quotes.iter().find(|start| message.starts_with(**start)) else {
         return text.to_owned();
     };
-    let rest = &said[quoted.len()..];
+    let rest = &message[quoted.len()..];
     let kind = rest.find(['"', '`']).map_or(rest, |at| &rest[..at]);
     let expected = match *quoted {
         "the key " => " appears twice",
@@ -122,13 +122,13 @@ pub(crate) fn parse_word(field: &str, text: &str) -> Result<String, ApiError> {
     Ok(word.into_owned())
 }
 
-/// Returns the name of a new principal in its normal form. Names with the prefixes of the host are rejected.
+/// Returns the name of a new principal in its normal form. Names with the reserved prefixes of the server are rejected.
 pub(crate) fn parse_principal(field: &str, name: &str) -> Result<String, ApiError> {
     let name = parse_word(field, name)?;
     if is_host_name(&name) {
         return Err(ApiError::invalid(
             field,
-            "must not begin with system: or quorum:; the host uses these prefixes",
+            "must not begin with system: or quorum:; the server uses these prefixes",
         ));
     }
     Ok(name)
@@ -151,12 +151,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 
 /// Returns the error for a parameter that axum rejected, without the value of the parameter.
 fn parameter_error(text: &str) -> ApiError {
-    let said = text.split_once("query string: ").map_or(text, |(_, said)| said);
-    let quoted = said.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
+    let message = text.split_once("query string: ").map_or(text, |(_, message)| message);
+    let quoted = message.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
     if let Some(field) = quoted {
         return ApiError::invalid(field, "is given more than once");
     }
-    match said.split_once(": ").filter(|(field, _)| !field.contains([' ', '`'])) {
+    match message.split_once(": ").filter(|(field, _)| !field.contains([' ', '`'])) {
         Some((field, why)) if why.contains("duplicate field") => {
             ApiError::invalid(field, "is given more than once")
         }
@@ -164,7 +164,7 @@ fn parameter_error(text: &str) -> ApiError {
             ApiError::invalid(field, "must be a whole number in the range of the parameter")
         }
         Some((field, why)) => ApiError::invalid(field, without_values(why)),
-        None => ApiError::invalid("query", without_values(said)),
+        None => ApiError::invalid("query", without_values(message)),
     }
 }
 
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn an_error_of_a_body_does_not_repeat_its_values() {
-        let said = |body: &str| match parse::<NamedBody>(body.as_bytes()) {
+        let error_of = |body: &str| match parse::<NamedBody>(body.as_bytes()) {
             Ok(_) => panic!("{body} was accepted"),
             Err(error) => format!("{error:?}"),
         };
@@ -260,7 +260,7 @@ mod tests {
             (r#"["hunter2", "hunter2"]"#, "expected an object"),
             (r#"["hunter2", "#, "not valid JSON"),
         ] {
-            let error = said(body);
+            let error = error_of(body);
             assert!(error.contains(words), "{body}: {error}");
             assert!(!error.contains("hunter2") && !error.contains("7301"), "{body}: {error}");
         }

@@ -144,8 +144,9 @@ pub(crate) struct Config {
     pub telemetry: Option<telemetry::TelemetrySettings>,
     pub seal: SealSettings,
     pub links: LinkSettings,
-    /// URL and token of the answer service for side questions.
+    /// URL of the answer service for side questions.
     pub ask_url: Option<String>,
+    /// Token for the answer service.
     pub ask_token: Option<String>,
     /// Time for which events without a matching interrupt are kept.
     pub event_retention: Duration,
@@ -166,7 +167,8 @@ impl ServeArgs {
         let command = file::as_defaults(Self::augment_args(clap::Command::new("serve")), path)?;
         let matches = command.try_get_matches_from(arguments).map_err(|error| file::explain(path, &error))?;
         let mut args = Self::from_arg_matches(&matches)?;
-        // A variable wins over the file, and this variable contains the key itself.
+        // Variables win over the file: `HOLDPOINT_SEAL_KEY`, which contains the key itself, wins over a key file that
+        // the settings file names.
         if matches.value_source("seal_key_file") == Some(ValueSource::DefaultValue) {
             args.seal.prefer_variable();
         }
@@ -232,7 +234,7 @@ fn rate_limit(rate: Option<u32>, burst: Option<u32>) -> anyhow::Result<Option<(u
     }
 }
 
-/// Parses an address and a port. Of a host name, the first address is used.
+/// Parses an address and a port. A host name stands for its first address.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| "give an address and a port, such as 127.0.0.1:8484 or 0.0.0.0:8484".to_owned())

@@ -11,7 +11,7 @@ use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_engine::{Error, Receipt, StoreError};
 use serde_json::Value;
 
-/// `{error, message, details?}` with its status.
+/// An error response: the envelope `{error, message, details?}` and its status.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -20,7 +20,7 @@ pub(crate) struct ApiError {
     details: Option<Box<ErrorDetails>>,
     /// Seconds after which a retry may succeed.
     retry_after_s: Option<u64>,
-    /// The stored response of an earlier request with the same key.
+    /// The stored response of an earlier request with the same idempotency key.
     receipt: Option<Box<Receipt>>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) const QUOTA_RETRY_SECONDS: u64 = 5;
 
 fn correlation_id() -> String {
     let mut bytes = [0; 8];
-    // Only a label for a log line: without randomness it is less unique, but still valid.
+    // The id is only a label for a log line. Without random bytes it is not unique, but still valid.
     let _ = getrandom::fill(&mut bytes);
     holdpoint_core::hex(&bytes)
 }
@@ -144,7 +144,7 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after_s.or(unavailable) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // The same for every cause: a challenge must not distinguish keys.
+        // The challenge is the same for every cause, so that it does not reveal which keys exist.
         if self.status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"holdpoint\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
@@ -184,7 +184,7 @@ fn without_value(message: &str) -> String {
     let mut values = serde_json::Deserializer::from_str(message).into_iter::<serde::de::IgnoredAny>();
     let rest = match values.next() {
         Some(Ok(_)) => &message[values.byte_offset()..],
-        // Quoted, but not as JSON.
+        // The value is quoted, but not as JSON.
         _ if message.starts_with('"') => message.rsplit('"').next().unwrap_or_default(),
         _ => return message.to_owned(),
     };
@@ -294,7 +294,7 @@ impl From<MailboxError> for ApiError {
     }
 }
 
-/// Returns an error with all flaws at once.
+/// Returns one error that lists all flaws.
 fn invalid_workflow(flaws: &[DefinitionFlaw]) -> ApiError {
     let lines: Vec<String> = flaws.iter().map(ToString::to_string).collect();
     let message = format!("the workflow is not valid: {}", lines.join("; "));

@@ -139,8 +139,8 @@ impl IdempotencyKey {
     }
 
     /// Executes `work` at most once and returns its response, or the stored response to the same request. `respond`
-    /// makes the response from the result. The engine stores it as a receipt if `work` passes `Once` to an operation;
-    /// otherwise it is stored afterwards.
+    /// builds the response from the result. If `work` passes the `Once` to an operation of the engine, the receipt is
+    /// part of its commit; otherwise the receipt is stored afterwards.
     pub(crate) async fn once<T: 'static, X: Borrow<T>>(
         self,
         app: &App,
@@ -152,7 +152,7 @@ impl IdempotencyKey {
         self.once_with_secret(app, sender, respond, async move |once| Ok((work(once).await?, None))).await
     }
 
-    /// Executes `work`, which may make a secret, at most once. Only the first response shows the secret: for the
+    /// Executes `work`, which may create a secret, at most once. Only the first response shows the secret: for the
     /// receipt, `respond` gets None.
     pub(crate) async fn once_with_secret<T: 'static, X: Borrow<T>, S>(
         self,
@@ -186,7 +186,7 @@ impl IdempotencyKey {
     }
 
     /// Executes work of several commits, which can be repeated without harm. Its response is stored after the last
-    /// commit, unless it is an error or [`Outcome::Provisional`].
+    /// commit, unless it is an error or [`WorkResponse::Provisional`].
     pub(crate) async fn once_in_parts(
         self,
         app: &App,
@@ -220,8 +220,8 @@ pub(crate) enum WorkResponse {
 }
 
 impl KeyHashes {
-    /// Returns the key of a request. Keys of different principals differ, so that the vote of one principal does not
-    /// get the response to another.
+    /// Returns the key of a request. Keys of different principals differ, so that a vote of one principal does not get
+    /// the response to the vote of another.
     fn request(self, sender: Sender<'_>) -> RequestKey {
         let Self { operation, key_hash, body_hash } = self;
         let (tenant, key_hash) = match sender {
@@ -237,7 +237,7 @@ struct KeyedExecution<'a> {
     engine: &'a Engine,
     request: RequestKey,
     /// True if responses to requests without a change are stored, too. False for links: their holders have no key that
-    /// could be revoked, so that the number of their receipts is bounded by the changes that they can make.
+    /// could be revoked, so the number of their receipts must be bounded by the changes that they can make.
     keeps_unchanged: bool,
 }
 
@@ -265,7 +265,8 @@ impl KeyedExecution<'_> {
         }
     }
 
-    /// Stores a response, or replays that of a concurrent request with the same key that was stored before.
+    /// Stores a response. If the response to a concurrent request with the same key was stored before, replays that
+    /// one.
     async fn keep(&self, response: ApiResponse) -> Result<ApiResponse, ApiError> {
         let kept = self.engine.keep_receipt(&self.request, response.status.as_u16(), response.body.clone());
         match kept.await {
@@ -287,7 +288,7 @@ impl KeyedExecution<'_> {
                     Ok(()) | Err(_) => None,
                 }
             }
-            // If the database is unavailable, the error says so already.
+            // If the receipt cannot be read, the original error is returned.
             None => self.find().await.unwrap_or_default(),
         };
         first.map_or(Err(error), |receipt| self.replay(receipt))

@@ -4,14 +4,19 @@
 //! `examples/own_nodes.rs` adds a node type. To run workflows without HTTP, embed [`engine`] instead.
 //!
 //! # Layout
-//! - Protocols, one folder each: `openwop`, `agui`, `chat`, `agents`, `holds`, `grants`, `links`, `mailbox`, `admin`, `inbox`. Each has
-//!   `routes.rs`, handlers, and `translate.rs` with pure functions between the types of `holdpoint-api` and the core.
+//! - Protocols, one folder each: `openwop`, `agui`, `chat`, `agents`, `holds`, `mailbox`, `admin`, `inbox`. Each has
+//!   `routes.rs` and handlers. `translate.rs` has pure functions between the types of `holdpoint-api` and the core.
+//! - `grants`: the routes of grants, and the permitted effects that several protocols show
+//! - `links`: tokens, rate limits and verification of signed links; their routes are in `openwop`
 //! - `app`, `routes`: the router; a route with its handler, permission, types and statuses
 //! - `openapi`, `reference`: the OpenAPI document, and the generated files in `docs/reference`
 //! - `auth`: keys, sessions, scopes, rate limits; a type per permission
-//! - `body`, `error`, `idempotency`, `sse`, `streams`: request bodies, error responses, idempotency keys, server-sent events
+//! - `body`, `error`, `idempotency`, `sse`, `streams`: request bodies, error responses, idempotency keys, event streams
+//! - `instants`, `json`, `reserved`, `thread_cursor`: values and reserved names that several protocols use
+//! - `remote_answerer`: the service of the operator that answers side questions
 //! - `config`, `serve`, `welcome`, `demo`, `workflow_folder`: settings, start and shutdown, the first start, samples
-//! - `transport`, `response_headers`, `request_log`, `private_files`: connections and TLS, headers, the request log, file modes
+//! - `workflows_check`: the command `holdpoint workflows check`
+//! - `transport`, `response_headers`, `request_log`, `private_files`: connections, headers, the request log, file modes
 //! - `telemetry`: traces and metrics over OTLP
 //! - `inbox/page/`: the inbox page, as JavaScript modules without a build step
 

@@ -1,5 +1,5 @@
 //! Signed links: the holder of a link can see one interrupt, and answer it, without an API key. A link is text with a
-//! signature and is not stored. The core decides about answers over links like about all others.
+//! signature and is not stored. The core applies the same rules to answers over links as to all other answers.
 
 mod access;
 mod limit;
@@ -35,7 +35,7 @@ pub(crate) struct LinkConfig {
     pub public_url: String,
     /// Prefix of page URLs: the public URL, or empty if the operator set none.
     pub page_base: String,
-    /// Maximum life of a link.
+    /// Maximum lifetime of a link.
     pub life_ms_max: u64,
     /// Requests per second over the links of one principal to one interrupt, and invalid links from one address. None
     /// means no limit.
@@ -85,7 +85,7 @@ pub(crate) struct LinkRequest {
 }
 
 impl LinkRequest {
-    /// The default life: half an hour.
+    /// The default lifetime: half an hour.
     pub(crate) const LIFE_MS_DEFAULT: u64 = 30 * 60_000;
 }
 

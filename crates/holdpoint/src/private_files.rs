@@ -1,4 +1,4 @@
-//! Restricts access to the files of the server to its user, in any folder and with any umask.
+//! Restricts access to the files of the server to the user that runs it, independent of the umask.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use rustix::fs::Mode;
 /// Permissions of the group and of others.
 const OPEN_TO_OTHERS: u32 = 0o077;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// In a sticky folder, such as /tmp, every user may create files.
+/// The sticky bit. In a folder that has it, such as /tmp, every user may create files.
 const STICKY: u32 = 0o1000;
 
 /// Creates the data folder, and removes the permissions of the group and of others from it, from the files in it and from
@@ -80,8 +80,8 @@ fn may_change_mode(file: &Metadata) -> bool {
     user.is_root() || file.uid() == user.as_raw()
 }
 
-/// Returns the name of an entry that this server does not create. A folder with such an entry keeps its mode: other
-/// programs may need it, such as /etc.
+/// Returns the name of an entry that this server does not create. A folder with such an entry, such as /etc, keeps its
+/// mode, because other programs may need it.
 fn foreign_entry(data: &Path) -> anyhow::Result<Option<String>> {
     let own = |name: &str| {
         ["seal.key", "client.json", "holdpoint."].iter().any(|start| name.starts_with(start))
@@ -101,7 +101,7 @@ fn foreign_entry(data: &Path) -> anyhow::Result<Option<String>> {
 /// Removes the permissions of the group and of others from a file, if it exists.
 fn restrict(path: &Path, mode: u32) {
     let found = match fs::symlink_metadata(path) {
-        // The target of a link may be shared on purpose.
+        // The target of a symbolic link may be shared on purpose.
         Ok(found) if !found.is_symlink() => found,
         Ok(_) => return,
         Err(error) if error.kind() == ErrorKind::NotFound => return,

@@ -1,5 +1,5 @@
-//! The operator's answer service: the server sends the side questions of approvers to it and records its answers. Calls
-//! use the guarded client, like all outgoing calls.
+//! The operator's answer service: the server sends the side questions of approvers to it and records its answers. The
+//! outgoing policy applies to these calls.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::json::to_json;
 
-/// Shorter than the timeout of the engine, so that the error names the service.
+/// The timeout of a call. It is shorter than that of the engine, so that the error names the service.
 const TIMEOUT_MS: u64 = 25_000;
-/// Enough for the longest answer with every character escaped.
+/// The maximum size of a response: enough for the longest answer with every character escaped.
 const BODY_BYTES_MAX: usize = 16 * limits::ASK_CHARS_MAX;
 
 pub(crate) struct AnswerService {
@@ -25,7 +25,7 @@ pub(crate) struct AnswerService {
 }
 
 impl fmt::Debug for AnswerService {
-    // URL and token may contain credentials.
+    // Omits the URL and the token, which may contain credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerService").finish_non_exhaustive()
     }

@@ -18,7 +18,7 @@ use crate::routes::{Operation, verbs};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 64;
 const SUBJECT_CHARS_MAX: usize = 200;
-/// Scopes of administrative operations: those that change state and require one of these scopes.
+/// An operation that changes state and requires one of these scopes is administrative.
 const ADMINISTRATIVE: [&str; 4] = ["manifest:write", "webhooks:manage", "keys:manage", "tenants:manage"];
 
 /// The kind of line that is written about an operation in addition to the line for its request.
@@ -107,7 +107,7 @@ pub(crate) async fn record_route(request: Request) -> Request {
         let is_administrative = class == AuditClass::Administration;
         let subject = is_administrative.then(|| subject(pattern, request.uri().path()));
         let route = MatchedRoute { pattern: verbs::public_path(pattern), class, operation, subject };
-        // A request is routed once.
+        // Cannot fail: a request is routed once.
         let _ = record.route.set(route);
     }
     request
@@ -122,7 +122,7 @@ pub(crate) fn record_caller(parts: &Parts, principal: &str, tenant: &TenantId) {
 
 impl RequestRecord {
     pub(crate) fn set_caller(&self, principal: &str, tenant: &TenantId) {
-        // The first credential counts, as it does for the request.
+        // Fails if a caller is recorded already: only the first credential of a request is recorded.
         let _ = self.caller.set((principal.to_owned(), tenant.clone()));
     }
 
@@ -201,7 +201,7 @@ fn request_id(headers: &HeaderMap) -> String {
 
 fn fresh_id() -> String {
     let mut bytes = [0; 12];
-    // Only a label for log lines: without randomness it is less unique, but still valid.
+    // The id is only a label for log lines. Without random bytes it is not unique, but still valid.
     let _ = getrandom::fill(&mut bytes);
     hex(&bytes)
 }

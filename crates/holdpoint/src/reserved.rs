@@ -1,4 +1,4 @@
-//! Reserved names of the host. Workflows and runs of callers must not use them.
+//! Reserved names of the server. Workflows and runs of callers must not use them.
 
 use holdpoint_core::workflow::{AGENT_PREFIX, PROVIDER_PREFIXES};
 use holdpoint_engine::Engine;

@@ -1,5 +1,5 @@
-//! Headers of every response. They forbid browsers to guess types, caches to store data, and browsers to use http if
-//! the server is reached over https.
+//! Headers of every response: browsers must not guess media types, caches must not store responses, and browsers that
+//! reach the server over https must not use http.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -30,7 +30,7 @@ pub(crate) fn complete(response: &mut HeaderMap, public_scheme: PublicScheme) {
         response.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     if public_scheme == PublicScheme::Https {
-        // Half a year.
+        // Browsers use only https for half a year.
         let value = HeaderValue::from_static("max-age=15768000");
         response.insert(header::STRICT_TRANSPORT_SECURITY, value);
     }

@@ -133,7 +133,8 @@ impl Route {
         Self::new("delete", path, id, T::ACCESS, delete(handler))
     }
 
-    /// Returns a route that needs no credential. It has its own function, so that a missing permission does not compile.
+    /// Returns a route that needs no credential. This is a separate function, so that a handler without a permission
+    /// does not compile with the others.
     pub(crate) fn get_public<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
@@ -178,7 +179,7 @@ impl Route {
         Self { operation, handler }
     }
 
-    /// Sets the summary: one line for people.
+    /// Sets the one-line summary.
     pub(crate) fn summary(mut self, summary: &'static str) -> Self {
         self.operation.summary = summary;
         self
@@ -243,13 +244,13 @@ impl Route {
         self
     }
 
-    /// Adds error statuses that do not follow from the shape of the route.
+    /// Adds error statuses that do not follow from the access rule, the path, the parameters and the body.
     pub(crate) fn errors(mut self, statuses: &[u16]) -> Self {
         self.operation.errors.extend(statuses);
         self
     }
 
-    /// Excludes error statuses that follow from the shape of the route but never occur.
+    /// Excludes error statuses that follow from the access rule, the path, the parameters and the body but never occur.
     pub(crate) fn without_errors(mut self, statuses: &[u16]) -> Self {
         self.operation.excluded_errors.extend(statuses);
         self
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn error_statuses_follow_from_the_shape_of_a_route() {
+    fn error_statuses_follow_from_access_path_parameters_and_body() {
         let route = Route::post("/a/{b}:c", "a", see)
             .body::<holdpoint_api::EmptyBody>()
             .errors(&[409])

@@ -27,7 +27,7 @@ use crate::streams::Streams;
 use crate::transport::{ConnectionLimits, ReloadableTls, Server};
 use crate::{demo, private_files, telemetry, welcome, workflow_folder};
 
-/// Maximum time for open requests, and for the worker, after the shutdown began.
+/// Maximum time that a shutdown waits for open requests, and then for the workers.
 const GRACE: Duration = Duration::from_secs(10);
 /// Maximum connections to the address for metrics.
 const METRICS_CONNECTIONS_MAX: usize = 64;
@@ -65,13 +65,13 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let shared = apply_settings(&config, address, AppState::new(engine.clone(), stopping.clone()));
     let telemetry = telemetry_thread.as_ref().map(|telemetry_thread| telemetry_thread.losses.clone());
     let app = Arc::new(AppState { outgoing, fixtures, telemetry, ..shared });
-    let courier = engine.delivery_worker(Arc::new(DeliveryRenderer(app.clone())));
-    let mut courier = tokio::spawn(courier.run(stopping.clone()));
+    let delivery_worker = engine.delivery_worker(Arc::new(DeliveryRenderer(app.clone())));
+    let mut delivery_worker = tokio::spawn(delivery_worker.run(stopping.clone()));
     let mut server = listeners.serve(app, config.connections, tls);
     tokio::select! {
         ended = &mut server => ended?,
         ended = &mut worker => bail!("the worker stopped unexpectedly: {ended:?}"),
-        ended = &mut courier => bail!("the courier of webhooks stopped unexpectedly: {ended:?}"),
+        ended = &mut delivery_worker => bail!("the delivery worker of webhooks stopped unexpectedly: {ended:?}"),
         () = wait_for_stop_signal() => {
             tracing::info!("shutting down: completing open requests");
             stop.send_replace(true);
@@ -81,9 +81,9 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         }
     }
     stop.send_replace(true);
-    let (worker_ended, courier_ended) =
-        tokio::join!(tokio::time::timeout(GRACE, worker), tokio::time::timeout(GRACE, courier));
-    if worker_ended.is_err() || courier_ended.is_err() {
+    let (worker_ended, deliveries_ended) =
+        tokio::join!(tokio::time::timeout(GRACE, worker), tokio::time::timeout(GRACE, delivery_worker));
+    if worker_ended.is_err() || deliveries_ended.is_err() {
         tracing::warn!("some work did not complete in time; it continues at the next start");
     }
     engine.close().await;

@@ -14,7 +14,7 @@ use crate::auth::CredentialGuard;
 use crate::error::ApiError;
 use crate::streams::StreamPermit;
 
-/// The time without a frame after which a comment is sent, so that proxies and clients keep the connection.
+/// Time without a frame after which the stream sends a comment, so that proxies and clients keep the connection.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE: &[u8] = b":keepalive\n\n";
 

@@ -25,7 +25,8 @@ pub(crate) struct StreamPermit {
 }
 
 impl Caller {
-    /// Takes a slot for a stream of the caller's tenant, or rejects it. Call it before the request has effects.
+    /// Takes a slot for a stream of the caller's tenant. Rejects the stream if the quota is used up, so call this
+    /// before the request has effects.
     pub(crate) fn open_stream(&self, app: &App) -> Result<StreamPermit, ApiError> {
         Ok(StreamPermit { slot: app.streams.take(self.tenant())?, guard: self.guard(app) })
     }
@@ -51,7 +52,7 @@ impl Streams {
         self.lock().get(tenant).copied().unwrap_or(0)
     }
 
-    /// Counts one more stream of a tenant, or rejects it.
+    /// Counts one more stream of a tenant. Rejects the stream if the quota is used up.
     pub(crate) fn take(&self, tenant: &TenantId) -> Result<StreamSlot, ApiError> {
         let mut open = self.lock();
         let count = open.entry(tenant.clone()).or_default();

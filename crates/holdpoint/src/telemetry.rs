@@ -122,7 +122,7 @@ impl TelemetryThread {
         let (end, done) = oneshot::channel();
         std::thread::Builder::new().name("telemetry".to_owned()).spawn(move || {
             exporter.run(&feed);
-            // Only a shutdown waits for it.
+            // Fails if no shutdown waits for the end of the thread.
             let _ = end.send(());
         })?;
         Ok(Self { losses, done })

@@ -20,7 +20,7 @@ pub(crate) fn invalid_cursor(field: &str) -> ApiError {
     ApiError::invalid(field, "is not a cursor of this server")
 }
 
-/// Parses a sequence that fits the database, in the spelling of [`cursor`].
+/// Parses a sequence number as [`cursor`] writes it. Rejects numbers that the database cannot store.
 fn number(seq: &str) -> Option<u64> {
     let number: u64 = seq.parse().ok().filter(|seq| i64::try_from(*seq).is_ok())?;
     (number.to_string() == seq).then_some(number)

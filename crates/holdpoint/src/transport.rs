@@ -1,4 +1,5 @@
-//! Accepts connections and serves HTTP/1.1 on them, with limits and timeouts that a slow client cannot exhaust.
+//! Accepts connections and serves HTTP/1.1 on them. Limits and timeouts prevent slow clients from using up all
+//! connections.
 
 mod activity;
 mod registry;
@@ -227,7 +228,7 @@ fn phase(request: &Request<Incoming>) -> Phase {
     if request.body().is_end_stream() { Phase::Busy } else { Phase::Body }
 }
 
-/// The registry had chosen the connection to be closed when its request arrived.
+/// The error of a request that arrives after the registry has chosen its connection for closing.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is closed to make room for others")]
 struct ConnectionClosed;

@@ -20,8 +20,8 @@ const CLIENT_FILE: &str = "client.json";
 
 /// The id of the key that a first start creates for the command line. It is the same on every node.
 const FIRST_KEY: &str = "key_first";
-/// The principal of that key. The page has another principal, so that it can answer holds that were created in a
-/// terminal.
+/// The principal of that key. The sign-in link is for another principal, because by default a requester may not answer
+/// its own holds.
 const FIRST_PRINCIPAL: &str = "cli";
 /// The id of the key behind the sign-in link of a first start. Its secret is not stored.
 const OWNER_KEY: &str = "key_owner";
@@ -97,28 +97,15 @@ pub(crate) async fn prepare(
         }),
         _ => None,
     };
-    // The file is written first: if the server ended between both steps, no user would know the stored key.
+    // The file is written before the key is stored: in the other order, a crash between the two steps would leave a
+    // stored key that no user knows.
     let key = shown_key.clone().or(left);
     let server = client_url(config, address);
     write_client_file(&config.data, &server, key.as_deref())?;
     let mut made = None;
     if let Some(secret) = &config.access.bootstrap_key {
-        let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(key_error)?;
-        stored.principal = "bootstrap".to_owned();
-        // An earlier start or another node may have stored it before.
-        let added = if first {
-            engine.add_first_keys(&stored, &owner_key(engine, tenant, stored.test)?).await?
-        } else {
-            engine.add_key(&stored, None).await?
-        };
-        let kept = !added;
-        if kept && engine.tenant_is_test(tenant).await? == Some(!stored.test) {
-            bail!(
-                "--bootstrap-key: a tenant has either test keys, which begin with {TEST_KEY_PREFIX}, or live keys, and \
-                 this key does not match the keys in the database; use another database"
-            );
-        }
-        made = (first && !kept).then_some(OWNER_KEY);
+        let added = store_bootstrap_key(engine, tenant, secret, first).await?;
+        made = (first && added).then_some(OWNER_KEY);
     } else if let Some(secret) = &shown_key {
         if !store_first_key(engine, tenant, secret).await? {
             write_client_file(&config.data, &server, None)?;
@@ -153,6 +140,29 @@ pub(crate) async fn prepare(
     })
 }
 
+/// Stores the bootstrap key. Returns false if an earlier start or another node has stored it.
+async fn store_bootstrap_key(
+    engine: &Engine,
+    tenant: &TenantId,
+    secret: &str,
+    is_first: bool,
+) -> anyhow::Result<bool> {
+    let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(key_error)?;
+    stored.principal = "bootstrap".to_owned();
+    let added = if is_first {
+        engine.add_first_keys(&stored, &owner_key(engine, tenant, stored.test)?).await?
+    } else {
+        engine.add_key(&stored, None).await?
+    };
+    if !added && engine.tenant_is_test(tenant).await? == Some(!stored.test) {
+        bail!(
+            "--bootstrap-key: a tenant has either test keys, which begin with {TEST_KEY_PREFIX}, or live keys, and \
+             this key does not match the keys in the database; use another database"
+        );
+    }
+    Ok(added)
+}
+
 /// Returns the key of the owner. Its secret is discarded: only sign-in links use it.
 fn owner_key(engine: &Engine, tenant: &TenantId, test: bool) -> anyhow::Result<ApiKey> {
     let secret = fresh_secret(test).map_err(key_error)?;
@@ -170,8 +180,8 @@ fn first_key(
     Ok(ApiKey { key_id: id.to_owned(), lineage: id.to_owned(), principal: principal.to_owned(), ..fresh })
 }
 
-/// Stores the first keys. Nodes that start at the same time on an empty database use the same ids, so that the primary
-/// key accepts one of them. Returns false for the others.
+/// Stores the first keys. Nodes that start at the same time on an empty database use the same ids, so the primary key
+/// of the table accepts the keys of one node. Returns false on the others.
 async fn store_first_key(engine: &Engine, tenant: &TenantId, secret: &str) -> anyhow::Result<bool> {
     let first = first_key(engine, tenant, secret, (FIRST_KEY, FIRST_PRINCIPAL))?;
     Ok(engine.add_first_keys(&first, &owner_key(engine, tenant, first.test)?).await?)
@@ -187,8 +197,8 @@ fn read_client_file(data: &Path) -> Option<String> {
     left.get("key")?.as_str().map(str::to_owned)
 }
 
-/// Returns the URL for the command line on this machine. A certificate is for the public name of the server, if it has
-/// one.
+/// Returns the URL for the command line on this machine. With TLS it is the public URL, if there is one, because the
+/// certificate is for that name.
 fn client_url(config: &Config, address: SocketAddr) -> String {
     match config.links.public_url().filter(|_| config.tls.is_some()) {
         Some(public_url) => public_url.to_owned(),

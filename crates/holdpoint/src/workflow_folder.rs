@@ -7,7 +7,7 @@ use holdpoint_cli::values::json_files;
 use holdpoint_core::{TenantId, parse_strict};
 use holdpoint_engine::{Engine, Error, Registration};
 
-/// Prefix of published test workflows. Only their ids are shown without a key.
+/// Prefix of the ids of published test workflows. The discovery document, which needs no key, lists only these ids.
 const FIXTURE_PREFIX: &str = "conformance-";
 
 /// Registers every `.json` file of a folder without changes, and returns the ids of published test workflows among

@@ -21,9 +21,9 @@ pub struct Frame {
     /// The event.
     #[serde(flatten)]
     pub event: Event,
-    /// Unix milliseconds.
+    /// The time of the event in Unix milliseconds.
     pub timestamp: Option<i64>,
-    /// The event of the other system that this one was made from.
+    /// The event of another system from which this event was created.
     pub raw_event: Option<Value>,
     /// Data beyond that of the protocol.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -155,7 +155,7 @@ pub enum Event {
         /// The text to append to the arguments.
         delta: Option<String>,
     },
-    /// The content is text, because clients before 1.0 accept only text.
+    /// The result of a tool call. The content is text, because clients before 1.0 accept only text.
     ToolCallResult {
         /// The id of the message with the result.
         message_id: String,
@@ -171,7 +171,7 @@ pub enum Event {
         /// The state.
         snapshot: Value,
     },
-    /// Changes as RFC 6902.
+    /// Changes of the shared state as a JSON Patch (RFC 6902).
     StateDelta {
         /// The changes.
         delta: Vec<PatchOperation>,
@@ -198,7 +198,7 @@ pub enum Event {
         message_id: String,
         /// The type of the activity.
         activity_type: String,
-        /// Changes as RFC 6902.
+        /// The changes as a JSON Patch (RFC 6902).
         patch: Vec<Value>,
     },
     /// An event of another system.
@@ -295,7 +295,7 @@ pub enum Event {
     },
 }
 
-/// A change of the state, as in RFC 6902.
+/// One operation of a JSON Patch (RFC 6902).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum PatchOperation {

@@ -46,7 +46,7 @@ pub struct AgentMessage<'a> {
     pub id: Cow<'a, str>,
     /// The author of the message.
     pub role: Role,
-    /// A text, or parts. Of a tool, its result.
+    /// A text or a list of parts. In a message of a tool: the result of the call.
     pub content: Cow<'a, Value>,
     /// The calls that a reply of the model requests.
     pub tool_calls: Option<Vec<MessageCall<'a>>>,

@@ -1,4 +1,4 @@
-//! Payloads of events about interrupts: requests, answers, votes, questions and conversations.
+//! Payloads of events about interrupts: requests, answers, votes, side questions and conversations.
 
 use std::borrow::Cow;
 
@@ -146,7 +146,7 @@ pub struct InterruptResolved<'a> {
     pub resolved_at: Option<Instant>,
     /// The principal that answered.
     pub resolved_by: Option<Cow<'a, str>>,
-    /// Null if the interrupt timed out.
+    /// The answer. Null if the interrupt timed out.
     pub resume_value: Option<Cow<'a, Value>>,
     /// The id of the run.
     pub run_id: RunId,
@@ -311,7 +311,7 @@ pub struct AgentDecided<'a> {
     pub confidence: Option<f64>,
     /// The decision of the agent.
     pub decision: Cow<'a, Value>,
-    /// The reason that the confidence is invalid.
+    /// The reason for which the confidence is invalid.
     pub flaw: Option<Cow<'a, str>>,
     /// The message with the decision.
     pub message_id: Option<Cow<'a, str>>,

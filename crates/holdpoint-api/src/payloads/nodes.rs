@@ -16,7 +16,7 @@ use crate::{Instant, Members};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStarted<'a> {
-    /// The number of the attempt, from 1.
+    /// Always 0: a retry does not start the node again.
     pub attempt: u32,
     /// `none` if the node needs no grant.
     pub grant: Option<Cow<'a, str>>,

@@ -15,7 +15,7 @@ use crate::runs::RunError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStarted<'a> {
-    /// The protocol has a number in runs and a text in events.
+    /// The version of the engine that started the run, as text. The snapshot has it as a number.
     pub engine_version: Option<String>,
     /// The metadata of the run.
     pub metadata: Option<Cow<'a, Map<String, Value>>>,
@@ -23,7 +23,7 @@ pub struct RunStarted<'a> {
     pub owner: Cow<'a, Owner>,
     /// The tags of the run.
     pub tags: Option<Cow<'a, [String]>>,
-    /// Always rest.
+    /// The transport; always `rest`.
     pub transport: Cow<'a, str>,
     /// The id of the workflow.
     pub workflow_id: WorkflowId,

@@ -15,7 +15,7 @@ use crate::{Driver, Failure, Progress};
 
 const WORKFLOW: &str = "bench-webhooks";
 const EVENTS: &[&str] = &["node.completed"];
-/// Delivered events of each run: many, so that the cost of the run itself is small.
+/// The number of delivered events of each run. It is high, so that the cost of the run itself is small.
 const EVENTS_PER_RUN: u32 = 10;
 /// Runs of one burst. Their events fit into the best-effort queue, which holds 1000.
 const BURST: u32 = 90;
@@ -48,8 +48,8 @@ pub(super) struct FloodResult {
     delivered: u64,
     #[serde(flatten)]
     losses: Losses,
-    /// Events that neither arrived nor were reported as lost. One that arrived may also have failed, if the response
-    /// was lost.
+    /// Events that neither arrived nor were reported as lost. An event counts as delivered and as failed if it arrived
+    /// and its response was lost.
     unaccounted: u64,
 }
 

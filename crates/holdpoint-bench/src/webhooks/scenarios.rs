@@ -22,7 +22,7 @@ struct Scenario {
     name: &'static str,
     member: &'static str,
     kind: SubscriptionKind,
-    /// True: the number of `--subscriptions`. False: one subscription.
+    /// True for the number of subscriptions in `--subscriptions`, false for one subscription.
     many: bool,
 }
 
@@ -83,7 +83,7 @@ impl WebhookBench<'_> {
         let mut results = ScenarioResults::default();
         for number in 0..self.load.rounds as usize {
             for (at, scenario) in SCENARIOS.iter().enumerate() {
-                // Both alternate in going first, because the order affects the rate.
+                // The order of the two passes alternates, because it affects the rate.
                 let (with, without) = if (number + at).is_multiple_of(2) {
                     let without = self.pass(None, &mut results.failures).await?;
                     (self.pass(Some(scenario), &mut results.failures).await?, without)
@@ -141,8 +141,10 @@ impl ScenarioResults {
             "cycles/s", "share of without", "CPU per 1000, factor", "received / events"
         );
         let none = format!("{:>8}  {:<22}  {} s", format_number(rate, 0), "", format_number(cpu, 3));
-        let mut fields =
-            fields.member("none", side(rate, cpu)).line("cycles with subscriptions", head).line("none", none);
+        let mut fields = fields
+            .member("none", rate_and_cpu(rate, cpu))
+            .line("cycles with subscriptions", head)
+            .line("none", none);
         let mut members = ReportFields::default();
         for (scenario, pairs) in SCENARIOS.iter().zip(&self.pairs) {
             let (rate, cpu) = medians(pairs.iter().map(|pair| &pair.with));
@@ -154,7 +156,7 @@ impl ScenarioResults {
             let line =
                 format!("{:>8}  {:<22}  {times:<22}  {received}", format_number(rate, 0), range(&rates));
             fields = fields.line(scenario.name, line.trim_end());
-            let scenario_fields = side(rate, cpu)
+            let scenario_fields = rate_and_cpu(rate, cpu)
                 .number("share", median(&rates))
                 .member("eachShare", rates.iter().copied().map(round).collect::<Vec<_>>())
                 .number("cpuTimes", median(&cpus))
@@ -166,7 +168,7 @@ impl ScenarioResults {
     }
 }
 
-fn side(rate: Option<f64>, cpu: Option<f64>) -> ReportFields {
+fn rate_and_cpu(rate: Option<f64>, cpu: Option<f64>) -> ReportFields {
     ReportFields::default().number("cyclesPerSecond", rate).number("cpuSecondsPer1000Cycles", cpu)
 }
 
@@ -176,7 +178,7 @@ fn medians<'p>(passes: impl Iterator<Item = &'p PassResult>) -> (Option<f64>, Op
     (median(&rates), median(&cpus.into_iter().flatten().collect::<Vec<_>>()))
 }
 
-/// Returns for each pair the value of the pass with subscriptions as a share of that of the pass without.
+/// Returns for each pair the value of the pass with subscriptions, divided by the value of the pass without.
 fn shares(pairs: &[PassPair], value: fn(&PassResult) -> Option<f64>) -> Vec<f64> {
     pairs.iter().filter_map(|pair| ratio(value(&pair.with), value(&pair.without))).collect()
 }

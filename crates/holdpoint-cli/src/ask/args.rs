@@ -34,7 +34,7 @@ pub(crate) struct AskArgs {
     /// Interrupt profile; with openwop-interrupt-auth-required answers require a key and links are refused
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
-    /// Let the principal that creates the hold answer it; the hold, its page and its record show this
+    /// Let the principal that creates the hold answer it; the hold, its page and its record show that this is allowed
     #[arg(long)]
     allow_self: bool,
     /// Time until the hold times out: a number and s, m, h, d or w [default: no limit; with --hook, 9m]

@@ -41,7 +41,7 @@ impl HoldData {
     }
 
     fn json(value: Value) -> Self {
-        // A JSON string has the same media type as text without quotes.
+        // A JSON string is shown like text without quotes.
         let media_type = value.is_string().then_some("text/plain");
         Self { value, media_type }
     }

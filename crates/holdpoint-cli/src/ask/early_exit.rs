@@ -69,7 +69,7 @@ impl EarlyExit {
         Ok(Self { shared })
     }
 
-    /// Records that the request for a hold is sent. Does not return if the process is about to end early.
+    /// Records that the request for a hold is sent. Does not return if an early exit has begun.
     pub(super) fn record_request(&self) {
         self.shared.set(Progress::Creating);
     }
@@ -79,7 +79,7 @@ impl EarlyExit {
         self.shared.set(Progress::Waiting(id.to_owned()));
     }
 
-    /// Ends the watch: the command reports the outcome. Does not return if the process is about to end early.
+    /// Ends the watch: the command reports the outcome. Does not return if an early exit has begun.
     pub(super) fn finish(&self) {
         self.shared.set(Progress::Finished);
     }

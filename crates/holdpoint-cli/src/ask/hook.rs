@@ -25,7 +25,7 @@ use crate::output::{cell, clean};
 
 /// The only exit code with which a hook blocks a tool call.
 const BLOCKS: u8 = 2;
-/// Below the 10 minutes after which Claude Code stops a hook and executes the call.
+/// The default timeout of the hold. After 10 minutes, Claude Code stops a hook and executes the call.
 const TIMEOUT_SECONDS: u64 = 9 * 60;
 /// Extra time for the response after the deadline of the hold.
 const GRACE: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ pub(crate) fn exit_code(code: u8) -> u8 {
 fn decide(connection: &Connection, mut args: AskArgs) -> Result<Decision, Failure> {
     let seconds = *args.timeout.get_or_insert(TIMEOUT_SECONDS);
     let deadline = Duration::from_secs(seconds).saturating_add(GRACE);
-    // From here on a signal and the deadline deny the call, also while standard input is read.
+    // Once the watch has started, a signal or the deadline denies the tool call, even while standard input is read.
     let shared: Arc<OnceLock<Client>> = Arc::default();
     let watched = shared.clone();
     let early_exit =

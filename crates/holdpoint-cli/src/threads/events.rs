@@ -78,7 +78,7 @@ fn how_to_continue(output: &Output, thread: &str, last: Option<&str>) -> String 
     format!("the thread continues; follow it again with: {later}")
 }
 
-/// Prints the id of a run above its events.
+/// Formats events, with the id of their run above the first one.
 #[derive(Default)]
 struct Printer {
     run: Option<String>,

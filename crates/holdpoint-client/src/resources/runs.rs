@@ -52,7 +52,7 @@ impl Runs<'_> {
         self.0.get("/v1/runs").query(filter)
     }
 
-    /// Returns a run as it is now.
+    /// Returns the snapshot of a run.
     pub fn get(self, run: &str) -> Request<RunSnapshot<'static>> {
         self.0.get(format!("/v1/runs/{}", encode_segment(run)))
     }

@@ -39,9 +39,9 @@ pub struct ToolCall {
     pub behaviour: Behaviour,
     /// The rule that decided, with its explanation.
     pub why: Option<String>,
-    /// The call may be repeated if its outcome is unknown.
+    /// True if the call may be repeated when its outcome is unknown.
     pub idempotent: bool,
-    /// The front end performs the call and sends the result.
+    /// True if the front end performs the call and sends the result.
     pub client: bool,
     /// The state of the call.
     pub status: CallStatus,
@@ -60,7 +60,7 @@ pub struct ToolCall {
 pub struct CallRun {
     /// The id of the child run.
     pub id: RunId,
-    /// The child run has ended. Its result is not yet recorded as the result of the call.
+    /// True if the child run has ended. Its result may not yet be recorded as the result of the call.
     pub ended: bool,
 }
 

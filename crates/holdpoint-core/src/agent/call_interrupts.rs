@@ -1,4 +1,4 @@
-//! Requests of interrupts about tool calls. Their data contains the call and the effect of an answer.
+//! Requests to open interrupts about tool calls. Their data contains the call and the effect of an answer.
 
 use serde_json::{Map, Value, json};
 
@@ -22,9 +22,9 @@ pub const ARGUMENTS_SCHEMA: &str = "argumentsSchema";
 /// The approvers of a tool call and the time they have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApprovalSettings {
-    /// An approver may not edit the arguments of the call.
+    /// True if an approver may not edit the arguments of the call.
     pub arguments_fixed: bool,
-    /// Members of an approval that name people: `approversList`, `requiredApprovals` and the like.
+    /// Members of the interrupt data about the approvers, such as `approversList` and `requiredApprovals`.
     pub people: Map<String, Value>,
     /// The time until the interrupt expires.
     pub timeout_ms: Option<u64>,
@@ -94,7 +94,7 @@ impl Ticket {
         self
     }
 
-    /// Creates the approval of a repetition of a call whose outcome is unknown. `why` is the reason, or None if the
+    /// Creates the approval that asks to repeat a call whose outcome is unknown. `why` is the reason, or None if the
     /// process that performed the call stopped.
     pub fn outcome_unknown(
         key: String,
@@ -108,14 +108,14 @@ impl Ticket {
         Self::ask_to_repeat(key, call, settings, (&title, &message))
     }
 
-    /// Creates the approval of a repetition of a call that was approved but not made, because its server is
+    /// Creates the approval that asks again about an approved call that was not made, because its server is
     /// unreachable.
     pub fn call_not_made(key: String, call: &ToolCall, settings: &ApprovalSettings, why: &str) -> Self {
         let message = format!("{} was not carried out: {why}.", call.name);
         Self::ask_to_repeat(key, call, settings, (&format!("{} was not carried out", call.name), &message))
     }
 
-    /// Creates the approval of a repetition of a call.
+    /// Creates the approval that asks to repeat a call.
     fn ask_to_repeat(
         key: String,
         call: &ToolCall,

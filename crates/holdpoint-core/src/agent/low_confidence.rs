@@ -12,7 +12,7 @@ use crate::interrupt::{Interrupt, Resolution};
 pub struct UnratifiedReply {
     /// The low-confidence interrupt.
     pub interrupt: InterruptId,
-    /// The answer replaces the reply.
+    /// True if an answer replaced the reply, or if the interrupt expired.
     pub overruled: bool,
 }
 
@@ -45,7 +45,7 @@ impl Interrupt {
                 );
             }
         };
-        let said = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (format!("Your last reply was not ratified. This was decided instead: {said}"), by)
+        let decision = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (format!("Your last reply was not ratified. This was decided instead: {decision}"), by)
     }
 }

@@ -32,7 +32,7 @@ pub struct Message {
     /// The tool calls that a message of the model requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallRequest>,
-    /// The call whose result this message of a tool is.
+    /// For a message of a tool: the call whose result the message contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
     /// The last message that the model had seen when it sent this message.

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Behaviour, CallStatus, ResumePolicy, ToolCall};
+use super::{Agent, CallStatus, ResumePolicy, ToolCall};
 
 /// The next step of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentStep {
     /// Call the model.
     Model,
-    /// Process these calls: the permission rules decide new ones, decisions are applied, and a call that began and has
-    /// no result is repeated or asked about.
+    /// Process these calls: new ones as the permission rules decided, suspended ones as the approver decided. A call
+    /// that began and has no result is repeated, or an approver is asked.
     Calls(Vec<Arc<ToolCall>>),
-    /// Discard the last reply, because an approver replaced it, and tell the agent.
+    /// Discard the last reply, because it was not ratified, and tell the agent.
     Overruled,
     /// Wait for a decision or for the end of a child run that performs a call.
     Wait,
@@ -51,10 +51,5 @@ impl ToolCall {
     /// Returns true if the call began, has no recorded result and must not be repeated without approval.
     pub fn has_unknown_outcome(&self) -> bool {
         self.status == CallStatus::Running && !self.idempotent && self.run.is_none()
-    }
-
-    /// Returns true if the call is new and the rules allow it.
-    pub fn may_run_unasked(&self) -> bool {
-        self.status == CallStatus::New && self.behaviour == Behaviour::Allow
     }
 }

@@ -1,5 +1,5 @@
-//! Chunks of a reply while the model streams it. They are for readers of the stream; only the complete message is part
-//! of the thread.
+//! Chunks of a reply that the model streams. They are for readers of the stream; only the complete message is part of
+//! the thread.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 pub struct ReplyChunk {
     /// The id of the message that the chunk belongs to.
     pub message: String,
-    /// The number of the attempt to generate the message, from 1. Chunks of earlier attempts are void.
+    /// The number of the attempt to generate the message, from 1. Readers must discard the
+    /// chunks of earlier attempts.
     pub attempt: u32,
     /// The position of the chunk in its attempt, from 0.
     pub index: u32,

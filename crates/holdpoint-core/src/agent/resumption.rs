@@ -66,7 +66,7 @@ impl ToolCall {
     }
 }
 
-/// Returns the arguments in an edit of a call: the member `arguments`, or else the whole edit. None if the edit has a
+/// Returns the arguments in an edit of a call: the member `arguments`, otherwise the whole edit. None if the edit has a
 /// `result`, which replaces the call.
 pub(crate) fn edited_arguments(edited: &Value) -> Option<&Value> {
     match edited.get("result") {

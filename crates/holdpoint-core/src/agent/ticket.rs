@@ -23,7 +23,7 @@ pub struct SuspendTicket {
 pub struct Suspension {
     /// The id of the ticket.
     pub id: String,
-    /// The requested action, by which front ends select a view: `approve`, `confirm` and the like.
+    /// The requested action, such as `approve` or `confirm`. Front ends select a view by it.
     pub action: String,
     /// The text for the approver.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -60,7 +60,7 @@ pub struct ToolCallResume {
     /// The reason of a cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Unix milliseconds.
+    /// The time of the decision in Unix milliseconds.
     pub updated_at: u64,
 }
 

@@ -1,5 +1,4 @@
-//! Decides the commands of agents: model replies, tool calls that are suspended, begin and return, and messages to an
-//! agent.
+//! Decides the commands of agents: they record model replies, suspend, begin and end tool calls, and add messages.
 
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::{NodeId, Timestamp, WorkflowId};
 
-/// The reason of a retraction, as it is recorded for agents and clients.
+/// The recorded reason of interrupts and calls that a new message supersedes. Agents and clients read it.
 pub(crate) const SUPERSEDED: &str = "superseded by input";
 
 /// Decides the actions of an agent in order. Each action is decided on the state after the actions before it.
@@ -92,13 +91,13 @@ fn record_reply(run: &Run, node: &NodeId, reply: &ReplyRecord) -> Result<Vec<Eve
         model: reply.model.clone(),
         took_ms: reply.took_ms,
     }];
-    events.extend(calls.iter().zip(&reply.policies).map(|(call, gate)| Event::ToolCalled {
+    events.extend(calls.iter().zip(&reply.policies).map(|(call, policy)| Event::ToolCalled {
         node: node.clone(),
         call: call.id.clone(),
-        behaviour: gate.behaviour,
-        why: gate.why.clone(),
-        idempotent: gate.idempotent,
-        client: gate.client,
+        behaviour: policy.behaviour,
+        why: policy.why.clone(),
+        idempotent: policy.idempotent,
+        client: policy.client,
     }));
     Ok(events)
 }
@@ -177,7 +176,7 @@ fn change_variable(run: &Run, node: &NodeId, name: &str, value: Value) -> Result
         .map_err(|error| Refusal::invalid(format!("variables.{name}"), error.message))
 }
 
-/// Rejects a status change of a call that has ended, and every status change that the state machine does not contain.
+/// Rejects a status change of a call that has ended, and every change that `ToolCall::check_transition` rejects.
 fn check_call(run: &Run, node: &NodeId, call: &str, next: CallStatus) -> Result<(), Refusal> {
     let known = agent_of(run, node).and_then(|agent| agent.call(call));
     let known = known.ok_or_else(|| ToolCallError::Unknown(call.to_owned()))?;
@@ -189,7 +188,7 @@ fn check_call(run: &Run, node: &NodeId, call: &str, next: CallStatus) -> Result<
     Ok(known.check_transition(next)?)
 }
 
-/// Adds messages to the thread of an agent, at the start of the run or while the agent executes.
+/// Adds messages to the thread of an agent. Rejects an unknown node, and more or larger messages than the limits allow.
 pub(super) fn add_messages(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Vec<Event>, Refusal> {
     if run.workflow.position(node).is_none() {
         return Err(Refusal::invalid("node", format!("the workflow has no node {node}")));
@@ -209,8 +208,9 @@ pub(super) fn add_messages(run: &Run, node: &NodeId, messages: &[Message]) -> Re
     Ok(messages.iter().map(added).collect())
 }
 
-/// Adds messages to an agent that executes. Suspended calls are retracted, and calls that a child run executes are
-/// cancelled with that run: a new message supersedes them, and the model replies only after all calls have ended.
+/// Adds messages to an agent whose node has not ended. They supersede a reply that waits for ratification, suspended
+/// calls, and calls that a child run executes: all of these are cancelled, because the model replies only after all
+/// calls have ended.
 pub(super) fn say(
     run: &Run,
     node: &NodeId,
@@ -268,8 +268,8 @@ fn cancel_superseded_call(node: &NodeId, call: &str) -> Event {
     Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content }
 }
 
-/// Returns the answer with which the host closes a superseded interrupt. The name of the host distinguishes it from the
-/// answer of a person.
+/// Returns the event with which the host closes a superseded interrupt. Its `by` is the host, so readers can
+/// distinguish it from the answer of a person.
 pub(super) fn retract_interrupt(asked: &Interrupt) -> Event {
     let value = match asked.kind {
         Kind::Approval => json!({ "action": "reject", "feedback": SUPERSEDED, "decidedBy": HOST }),
@@ -284,8 +284,8 @@ pub(super) fn retract_interrupt(asked: &Interrupt) -> Event {
     resolve_by_host(asked.id, value)
 }
 
-/// Suspends the node of an agent on its oldest open interrupt, or on its oldest child run if no interrupt is open. The
-/// calls of the agent record the other interrupts and child runs that it waits for.
+/// Suspends the node of an agent on the interrupt that must ratify its reply, otherwise on its oldest open interrupt,
+/// otherwise on its oldest child run. The calls of the agent record all interrupts and child runs that it waits for.
 pub(super) fn suspend_agent(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<Event, Refusal> {
     let agent = agent_of(run, &node).ok_or(Refusal::NodeNotRunning)?;
     // The worker enters the node again and reads the decisions and results that arrived in the meantime.

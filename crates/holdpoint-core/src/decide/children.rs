@@ -1,4 +1,4 @@
-//! Decides the start of child runs and the reaction of a run to their status changes.
+//! Decides the start of child runs, and records the changes of their status in the parent run.
 
 use serde_json::{Map, Value};
 
@@ -12,12 +12,12 @@ use crate::refusal::{Refusal, check_size};
 use crate::run::{Run, Status};
 use crate::{NodeId, RunId, WorkflowId};
 
-/// Returns the event that starts a child run. The id of the child run is the id of its parent and a count: it is known
-/// before the start and used only once.
+/// Returns the event that starts a child run. The id of the child run is the id of its parent with a number: it is
+/// known before the start and is used only once.
 fn child_start_event(
     run: &Run,
     node: &NodeId,
-    wanted: &ChildRunRequest,
+    request: &ChildRunRequest,
     call: Option<&str>,
 ) -> Result<Event, RunError> {
     // A replay does not check grants for the starts that its source recorded.
@@ -32,22 +32,22 @@ fn child_start_event(
         let message = "the id of this run is too long to derive the id of a child run from it";
         return Err(RunError::new("too_deep", message));
     };
-    check_size("the input of the child run", &wanted.inputs, remaining_bytes(run))
+    check_size("the input of the child run", &request.inputs, remaining_bytes(run))
         .map_err(|refusal| RunError::new("run_too_large", refusal.to_string()))?;
     Ok(Event::NodeDispatched {
         node: node.clone(),
         child,
-        workflow: wanted.workflow.clone(),
-        inputs: wanted.inputs.clone(),
-        wait: wanted.wait,
-        cascade: wanted.cascade,
+        workflow: request.workflow.clone(),
+        inputs: request.inputs.clone(),
+        wait: request.wait,
+        cascade: request.cascade,
         call: call.map(str::to_owned),
     })
 }
 
 /// Starts a child run for a node. If the start is not possible, the node fails.
-pub(super) fn start_child(run: &Run, node: NodeId, wanted: &ChildRunRequest) -> Vec<Event> {
-    match child_start_event(run, &node, wanted, None) {
+pub(super) fn start_child(run: &Run, node: NodeId, request: &ChildRunRequest) -> Vec<Event> {
+    match child_start_event(run, &node, request, None) {
         Ok(event) => vec![event],
         Err(error) => fail(run, node, error),
     }
@@ -62,12 +62,12 @@ pub(super) fn start_child_for_call(
     workflow: &WorkflowId,
     inputs: Map<String, Value>,
 ) -> Result<Event, RunError> {
-    let wanted = ChildRunRequest { workflow: workflow.clone(), inputs, wait: true, cascade: true };
-    child_start_event(run, node, &wanted, Some(call))
+    let request = ChildRunRequest { workflow: workflow.clone(), inputs, wait: true, cascade: true };
+    child_start_event(run, node, &request, Some(call))
 }
 
-/// Records a status change of a child run. Returns no event for a status that the run already knows: the engine may
-/// report it twice.
+/// Records a status change of a child run. Returns no event if the parent run already has the status, because the
+/// engine may report it twice.
 pub(super) fn update_child(
     run: &Run,
     child: &RunId,

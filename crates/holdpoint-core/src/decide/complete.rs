@@ -97,8 +97,8 @@ pub(super) fn variable_changes(
     Ok(events)
 }
 
-/// Rejects a value whose type differs from the declared one, and any value under the name of a channel: it would bypass
-/// the rules of the channel.
+/// Rejects a value whose type differs from the declared one. Also rejects every value for the name of a channel,
+/// because it would bypass the rules of the channel.
 fn check_variable(run: &Run, name: &str, value: &Value) -> Result<(), RunError> {
     if run.workflow.is_channel(name) {
         let message = format!("{name:?} is a channel; use a channel write");

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use crate::refusal::Refusal;
 use crate::workflow::Workflow;
 
-/// Rejects options that violate a reserved rule or the schema of the workflow.
+/// Rejects options that violate the rule of a reserved option or the schema of the workflow.
 pub(super) fn check_configurable(workflow: &Workflow, options: &Map<String, Value>) -> Result<(), Refusal> {
-    for (name, is_right, message) in OPTION_RULES {
-        if options.get(name).is_some_and(|value| !is_right(value)) {
+    for (name, is_valid, message) in OPTION_RULES {
+        if options.get(name).is_some_and(|value| !is_valid(value)) {
             return Err(Refusal::invalid(format!("configurable.{name}"), message));
         }
     }
@@ -24,7 +24,7 @@ const OPTION_RULES: [OptionRule; 5] = [
     ("recursionLimit", is_positive, "must be a whole number, 1 or more"),
     ("runTimeoutMs", Value::is_u64, "must be a whole number of milliseconds, 0 or more"),
     ("temperature", is_temperature, "must be a number from 0 to 2"),
-    ("escalationThreshold", is_share, "must be a number from 0 to 1"),
+    ("escalationThreshold", is_fraction, "must be a number from 0 to 1"),
     ("maxTokens", is_positive, "must be a whole number, 1 or more"),
 ];
 
@@ -36,6 +36,6 @@ fn is_temperature(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| (0.0..=2.0).contains(&number))
 }
 
-fn is_share(value: &Value) -> bool {
+fn is_fraction(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
 }

@@ -1,5 +1,5 @@
 //! Derives the events that follow from other events: a back edge is taken, an unreachable node is skipped, a run
-//! without remaining nodes completes. They are recorded, so that readers of the log need no rules of their own.
+//! without remaining nodes completes. They are recorded, so readers of the log do not have to derive them.
 
 use crate::Timestamp;
 use crate::event::{Cap, Event, RunError};

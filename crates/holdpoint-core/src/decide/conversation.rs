@@ -1,4 +1,4 @@
-//! Assigns a conversation and the index of the exchange to the requests of conversations.
+//! Adds the `conversationId` and the `turnIndex` to the data of interrupts that belong to a conversation.
 
 use serde_json::{Value, json};
 

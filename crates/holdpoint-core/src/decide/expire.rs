@@ -1,4 +1,4 @@
-//! Decides the effect of time: deadlines of interrupts, ends of sleeps and the timeout of the run.
+//! Decides the commands of timers: deadlines of interrupts, ends of sleeps and the timeout of the run.
 
 use super::check_unfinished;
 use super::resolve::resume_waiting_nodes;
@@ -19,8 +19,8 @@ pub(super) fn expire(run: &Run, id: InterruptId, now: Timestamp) -> Result<Vec<E
         return Err(Refusal::NotDue);
     }
     let mut events = vec![Event::InterruptTimedOut { id }];
-    // An expired approval has the event `approval.received`, too. A clarification has no answers to report, and a
-    // governed gate does not have this event.
+    // The expiry of an approval also emits `approval.received`. The expiry of a clarification has no answers to report,
+    // and governed gates never emit this event.
     if interrupt.kind == Kind::Approval && !interrupt.is_governed() {
         events.push(Event::ApprovalReceived { interrupt: id });
     }
@@ -48,7 +48,7 @@ pub(super) fn time_out(run: &Run, now: Timestamp) -> Result<Vec<Event>, Refusal>
     }
     let message = format!("the run exceeded its timeout of {limit} ms");
     Ok(vec![
-        // The observed value is greater than the limit, also if the timer fires in the millisecond of the deadline.
+        // The observed value must exceed the limit, even if the timer fires in the millisecond of the deadline.
         Event::CapBreached { cap: Cap::RunDuration, limit, observed: observed.max(limit + 1), node: None },
         Event::RunFailed { error: RunError::new("run_timeout", message), node: None },
     ])

@@ -1,4 +1,4 @@
-//! Decides the failure of a node: it is retried, an edge handles it, or it fails the run.
+//! Decides the failure of a node: the node is retried, an edge handles the failure, or the run fails.
 
 use super::finish::check_running;
 use crate::event::{Event, RunError};
@@ -24,7 +24,7 @@ pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Times
     ]
 }
 
-/// Records a delay when it begins, and when the node is no longer retried automatically.
+/// Records the delay of a node. Returns no event if the node already has a delay with the same `until`.
 pub(super) fn delay(
     run: &Run,
     node: &NodeId,

@@ -1,4 +1,4 @@
-//! Decides the begin and the outcome of node executions.
+//! Decides when node executions begin and what their outcomes cause, and records their steps.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Even
     check_unfinished(run)?;
     let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
     let begins = NodeWork::Begin(position);
-    // The engine chooses among the nodes that are ready.
+    // The engine may begin any node that is ready, not only the next one.
     if run.next_work() != Some(begins) && !run.ready_work().contains(&begins) {
         return Err(Refusal::NodeNotRunning);
     }
@@ -53,7 +53,7 @@ pub(super) fn finish(
     now: Timestamp,
 ) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
-    // The worker enters the node again after the run is resumed.
+    // An immediate pause discards the outcome. The worker enters the node again after the run is resumed.
     if run.paused.as_ref().is_some_and(|pause| pause.drain == Drain::Immediate) {
         return Err(Refusal::WrongState(run.status()));
     }
@@ -67,13 +67,13 @@ pub(super) fn finish(
         NodeOutcome::Asked(request) => request_interrupt(run, node, request)?,
         NodeOutcome::Joined(interrupt) => vec![join_interrupt(run, node, *interrupt)?],
         NodeOutcome::Suspended { policy } => vec![suspend_agent(run, node, *policy)?],
-        NodeOutcome::ChildRequested(wanted) => start_child(run, node, wanted),
+        NodeOutcome::ChildRequested(request) => start_child(run, node, request),
         NodeOutcome::Sleeping(until) => {
-            // A sleep that is already over also ends through its timer: the timer is the only way to wake a node.
+            // A sleep whose end has passed also needs a timer, because only a timer wakes a node.
             vec![Event::SleepStarted { node, until: (*until).max(now) }]
         }
     };
-    // Also if the node only suspends: nodes that do not depend on it must not wait for its interrupt.
+    // The suspension of a node also has consequences: nodes that do not depend on it must not wait for its interrupt.
     Ok(with_consequences(run, events, now))
 }
 
@@ -108,8 +108,8 @@ pub(super) fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     }
 }
 
-/// Suspends a node on an interrupt that another node opened. If the interrupt was closed in the meantime, the worker
-/// enters the node again.
+/// Suspends a node on an interrupt that another node opened. Refuses a closed interrupt; the worker then enters the
+/// node again.
 pub(super) fn join_interrupt(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
     if run.interrupt(interrupt).is_some_and(Interrupt::is_open) {
         Ok(Event::NodeSuspended { node, interrupt, all: false })

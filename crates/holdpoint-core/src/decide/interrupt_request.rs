@@ -14,13 +14,13 @@ use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::{InterruptId, NodeId};
 
-/// Opens an interrupt for a node and suspends the node. A node that requests a known key joins the existing interrupt.
+/// Opens an interrupt for a node and suspends the node. If an interrupt has the requested key, the node joins it.
 pub(super) fn request_interrupt(
     run: &Run,
     node: NodeId,
     request: &InterruptRequest,
 ) -> Result<Vec<Event>, Refusal> {
-    // Each key opens at most one interrupt of a run. The rule is enforced here, where the event is created.
+    // Each key opens at most one interrupt of a run.
     if let Some(asked) = request.key.as_deref().and_then(|key| run.interrupt_by_key(key)) {
         return join_interrupt(run, node, asked.id).map(|event| vec![event]);
     }
@@ -38,7 +38,7 @@ pub(super) fn request_interrupt(
     Ok(events)
 }
 
-/// Opens an interrupt while its node continues: for a tool call or a reply of an agent.
+/// Opens an interrupt for a tool call or a reply of an agent. Does not suspend the node, which continues.
 pub(super) fn request_without_suspension(
     run: &Run,
     node: &NodeId,
@@ -90,7 +90,7 @@ fn interrupt_requested(run: &Run, node: &NodeId, request: &InterruptRequest) -> 
     })
 }
 
-/// Returns the events that follow the request of an interrupt of this kind.
+/// Returns the events that follow `interrupt.requested`. They depend on the kind of the interrupt.
 fn follow_up_events(id: InterruptId, node: NodeId, request: &InterruptRequest) -> Vec<Event> {
     let answered = |value: Value| resolve_by_host(id, value);
     let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id, all: false };

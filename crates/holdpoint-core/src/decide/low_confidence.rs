@@ -1,5 +1,5 @@
-//! Decides model replies with low confidence: records the decision, asks for its ratification, and cancels the reply if
-//! another decision is made.
+//! Decides model replies with low confidence: records the decision, opens the interrupt that asks for its ratification,
+//! and cancels the calls of a reply that is not ratified.
 
 use serde_json::json;
 
@@ -15,10 +15,10 @@ use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::{NodeId, Timestamp};
 
-/// The reason why a call was not made, as it is recorded for agents and clients.
+/// The recorded reason of calls whose reply was not ratified. Agents and clients read it.
 const OVERRULED: &str = "the reply was not ratified";
 
-/// Records the decision of an agent and opens the interrupt that asks for its ratification, if there is one.
+/// Records the decision of an agent. Opens the interrupt `question`, if there is one, which asks for its ratification.
 pub(super) fn record_decision(
     run: &Run,
     node: &NodeId,
@@ -40,7 +40,7 @@ pub(super) fn record_decision(
     Ok(events)
 }
 
-/// Cancels the calls of an overruled reply and adds a message with the other decision for the agent.
+/// Cancels the calls of an overruled reply and adds a message that tells the agent the decision that replaces it.
 pub(super) fn overrule_reply(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
     let unratified =
         agent_of(run, node).and_then(|agent| agent.unratified).filter(|unratified| unratified.overruled);

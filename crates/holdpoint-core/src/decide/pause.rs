@@ -1,4 +1,4 @@
-//! Decides the pause of a run, immediately or after the executing nodes, and its resumption.
+//! Decides the pause of a run, immediately or after its executing nodes have ended, and the end of the pause.
 
 use super::check_unfinished;
 use super::finish::remaining_bytes;
@@ -16,7 +16,7 @@ pub(super) fn pause(
     by: &Principal,
 ) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
-    // A second request can turn a draining pause into an immediate one.
+    // A second request can replace a draining pause by an immediate one.
     let again = run.draining.is_some() && drain == Drain::DrainCurrentNode;
     if run.started.is_none() || run.paused.is_some() || again {
         return Err(Refusal::WrongState(run.status()));

@@ -35,7 +35,7 @@ pub(super) fn resolve(
     let mut events = Vec::new();
     for (id, answer) in answers {
         let decided = resolve_one(&after, *id, answer, now)?;
-        // A denied answer rejects the others, too.
+        // If one answer is denied, none is accepted: only the denial is recorded.
         if decided.iter().any(|event| event.denial().is_some()) {
             return Ok(decided);
         }
@@ -68,10 +68,10 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
         }
         AnswerResult::Voted { value, by } => {
             check_size("the vote", &value, remaining_bytes(run))?;
-            let said = governed_gate_event(interrupt, &value);
+            let gate_event = governed_gate_event(interrupt, &value);
             let decision = answer.decision.clone();
             let cast = Event::VoteCast { interrupt: id, value, by, decision, copied: answer.copied, via };
-            Ok(std::iter::once(cast).chain(said).collect())
+            Ok(std::iter::once(cast).chain(gate_event).collect())
         }
         AnswerResult::Repeated { who: AnswerAuthor { by, acted_by }, action } => {
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by, via }])
@@ -92,7 +92,8 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
     }
 }
 
-/// Limits the number of recorded denials of a governed gate, so that repeated attempts do not fill the log.
+/// Refuses the answer without a recorded denial if the gate has the maximum number of denials or the run is full, so
+/// that repeated attempts do not fill the log.
 fn check_denial(run: &Run, asked: &Interrupt, by: &str, reason: &str) -> Result<(), Refusal> {
     if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > remaining_bytes(run) {
         return Err(Refusal::NotAuthorized(reason.to_owned()));
@@ -152,9 +153,9 @@ fn resolution_events(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<E
     let id = interrupt.id;
     let Event::InterruptResolved { value, vote, .. } = &resolved else { return vec![resolved] };
     let value = vote.as_ref().unwrap_or(value);
-    let said = governed_gate_event(interrupt, value).or_else(|| companion_event(interrupt.kind, id));
+    let second = governed_gate_event(interrupt, value).or_else(|| companion_event(interrupt.kind, id));
     let mut events = vec![resolved];
-    events.extend(said);
+    events.extend(second);
     events.extend(resume_waiting_nodes(run, id));
     events
 }

@@ -66,7 +66,7 @@ fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), 
     }
     for variable in &workflow.variables {
         let field = || format!("inputs.{}", variable.name);
-        // The value that the variable will have. An input takes precedence over the default, also if it is null.
+        // An input takes precedence over the default, even if the input is null.
         match inputs.get(&variable.name).or(variable.default.as_ref()) {
             None | Some(Value::Null) if variable.required => {
                 return Err(Refusal::invalid(field(), "is required by the workflow"));

@@ -58,12 +58,13 @@ pub struct RunParameters {
     /// The ids of the grants that permitted the parent run to start this one. A copy keeps them and cannot use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// Requesters that a child run inherits from its parent, besides owner and forkers: the principals that had sent
-    /// messages to an agent above it when it was started.
+    /// Requesters that a child run inherits from its parent, in addition to owner and forkers: the principals that had
+    /// sent messages to an agent of an ancestor run when the child run was started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
-    /// Lineages of the keys that started and forked this run or its parent. Links that the host mints for the run need
-    /// the rights of all of them. Empty if a key is unknown: in runs of earlier versions and in copies of them.
+    /// The lineages of the keys that started and forked this run or its parent. A link that the server creates for the
+    /// run has only rights that all of these keys have. Empty if a key is unknown, as in runs of earlier versions and
+    /// their forks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<String>,
     /// The secret that callbacks are signed with, sealed by the host.
@@ -91,7 +92,8 @@ pub struct Fork {
     pub source: RunId,
     /// The first run of a chain of forks. Keys of interrupts contain its id, so that they are equal in all forks.
     pub origin: RunId,
-    /// The number of events of the source that were copied or replayed.
+    /// In a branch: the number of copied events. In a replay: the number of events for which the record takes
+    /// precedence if the replay computes other events.
     pub from_seq: u64,
     /// Replay or branch.
     pub mode: ForkMode,
@@ -102,8 +104,8 @@ pub struct Fork {
     /// The run whose id the artifacts of a replay contain, if it is not `origin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<RunId>,
-    /// The number of events of the source that the copy may contain. Copies made before grants were introduced do not
-    /// store it.
+    /// The number of events of the source that the fork can repeat: `from_seq` in a branch, all events in a replay.
+    /// Forks of versions without grants do not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<u64>,
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// The result that a child run passes to its parent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChildResult {
-    /// The variables of the child run that the parent asked for.
+    /// The variables of the child run that `outputMapping` of the node names. For a tool call: the result of the call.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The error of a child run that failed.
@@ -28,7 +28,7 @@ pub struct RunError {
     pub code: String,
     /// The message for people.
     pub message: String,
-    /// A retry may succeed.
+    /// True if a retry may succeed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retryable: bool,
     /// Further members, such as the `reason` of a timeout.

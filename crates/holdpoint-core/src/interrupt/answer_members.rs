@@ -1,5 +1,5 @@
-//! The members of an answer: those that an interrupt reads, those that are only recorded, and those that a gate
-//! outputs.
+//! The members of an answer: those that the interrupt reads, those that are recorded as ignored, and those that become
+//! outputs of the gate.
 
 use serde_json::{Map, Value};
 
@@ -7,10 +7,10 @@ use super::{InterruptRequest, Kind, is_governed};
 use crate::refusal::Refusal;
 use crate::schema::is_instant;
 
-/// The member of a recorded answer that holds the members which its kind does not read.
+/// The member of a recorded answer that contains the members which the kind of the interrupt does not read.
 pub(crate) const IGNORED: &str = "ignored";
 
-/// Members of an answer to an approval, besides `decidedAt` and those that a resume schema names.
+/// Members that an approval reads, in addition to `decidedAt` and those that a resume schema names.
 const APPROVAL_MEMBERS: [&str; 11] = [
     "action",
     "decision",
@@ -25,13 +25,13 @@ const APPROVAL_MEMBERS: [&str; 11] = [
     "digest",
 ];
 
-/// Members of an answer to a clarification.
+/// Members that a clarification reads.
 const CLARIFICATION_MEMBERS: [&str; 4] = ["answers", "decidedBy", "voter", "digest"];
 
 /// Members that only the host writes.
 const HOST_MEMBERS: [&str; 5] = ["quorum", "actedBy", "claimedAt", "decidedAt", IGNORED];
 
-/// Members of a recorded approval that are outputs of its gate, besides those that a resume schema names.
+/// Members of a recorded approval that are outputs of its gate, in addition to those that a resume schema names.
 const OUTPUT_MEMBERS: [&str; 13] = [
     "action",
     "decision",
@@ -82,8 +82,8 @@ pub(super) fn ignored_by_clarification(answer: &Value) -> Map<String, Value> {
     take_unknown(&mut members, |name| CLARIFICATION_MEMBERS.contains(&name))
 }
 
-/// Returns the answer that a protocol derived from a payload, with the members that the protocol does not read as
-/// `ignored`.
+/// Returns the answer that a protocol derived from a payload. The member `ignored` contains the members of the payload
+/// that the protocol does not read.
 pub fn with_ignored(mut answer: Value, payload: &Value, read: &[&str]) -> Value {
     let mut members = payload.as_object().cloned().unwrap_or_default();
     let ignored = take_unknown(&mut members, |name| read.contains(&name));
@@ -104,7 +104,7 @@ pub fn repeats_answer(recorded: &Value, again: &Value) -> bool {
     };
     let all_ignored = |value: &Value| {
         let members = value.as_object().zip(ignored.and_then(Value::as_object));
-        members.is_some_and(|(said, kept)| said.iter().all(|(name, value)| kept.get(name) == Some(value)))
+        members.is_some_and(|(sent, known)| sent.iter().all(|(name, value)| known.get(name) == Some(value)))
     };
     again.iter().all(|(name, value)| is_recorded(name, value) || (name == IGNORED && all_ignored(value)))
 }
@@ -159,13 +159,12 @@ fn names(schema: Option<&Value>) -> impl Iterator<Item = &str> {
 pub struct GateOutputs {
     /// The outputs by name.
     pub outputs: Map<String, Value>,
-    /// Names of outputs that do not become variables, because the answer decides whether they exist, not the
-    /// definition.
+    /// Names of outputs that do not become variables: the answer, not the definition, determines whether they exist.
     pub unmapped: Vec<String>,
 }
 
 impl InterruptRequest {
-    /// Returns the outputs of the gate that makes this request for a recorded answer: a closed set of members.
+    /// Returns the outputs of the gate that made this request, for a recorded answer. They are a closed set of members.
     pub fn outputs(&self, answer: &Value) -> GateOutputs {
         let is_output = |name: &str| match self.kind {
             Kind::Approval => {
@@ -190,7 +189,7 @@ impl InterruptRequest {
         GateOutputs { outputs, unmapped }
     }
 
-    /// Returns whether an output becomes a variable. That depends on the definition alone.
+    /// Returns whether an output becomes a variable. This depends only on the definition.
     fn maps(&self, output: &str) -> bool {
         let offers = |action: &str| {
             let actions = self.data.get("actions").and_then(Value::as_array);

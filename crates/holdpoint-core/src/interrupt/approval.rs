@@ -1,5 +1,5 @@
-//! Approvals: the actions that a gate offers, the members that each action requires, and the form of answers of older
-//! clients.
+//! Approvals: the actions that a gate offers, the members that each action requires, and the answers of older clients,
+//! which have a `decision` instead of an `action`.
 
 use serde_json::{Map, Value, json};
 
@@ -130,25 +130,25 @@ fn offered_actions(data: &Value) -> Vec<&str> {
 /// Returns the answer with an action. Older clients send a `decision` instead: a rejection with feedback becomes
 /// `refine` if that is offered, otherwise it stays a rejection with its feedback.
 fn with_action(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<String, Value>, Refusal> {
-    let mut words = given.clone();
+    let mut answer = given.clone();
     if given.contains_key("action") {
-        return Ok(words);
+        return Ok(answer);
     }
-    let Some(decision) = words.shift_remove("decision") else { return Ok(words) };
+    let Some(decision) = answer.shift_remove("decision") else { return Ok(answer) };
     let feedback = given.get("feedback").and_then(Value::as_str).filter(|text| !text.is_empty());
     let structured = given.get("refineFeedback").is_some();
     let action = match decision.as_str() {
         Some("approved") => "accept",
         Some("rejected") if (structured || feedback.is_some()) && offered.contains(&"refine") => {
             let whole = || json!({"scope": "whole", "text": feedback});
-            words.entry("refineFeedback").or_insert_with(whole);
+            answer.entry("refineFeedback").or_insert_with(whole);
             "refine"
         }
         Some("rejected") => "reject",
         _ => return Err(Refusal::invalid("resumeValue.decision", "must be approved or rejected")),
     };
-    words.insert("action".to_owned(), json!(action));
-    Ok(words)
+    answer.insert("action".to_owned(), json!(action));
+    Ok(answer)
 }
 
 fn check_action_members(action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {

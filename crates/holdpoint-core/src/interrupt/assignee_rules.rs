@@ -9,7 +9,7 @@ use crate::names::{self, parse_new_name};
 use crate::refusal::Refusal;
 
 /// The prefixes of the principal names that the host uses for itself.
-const HOST: [&str; 2] = ["system:", "quorum:"];
+const HOST_PREFIXES: [&str; 2] = ["system:", "quorum:"];
 
 /// The members of the interrupt data that restrict who may answer.
 pub const ASSIGNEE_MEMBERS: [&str; 5] =
@@ -30,7 +30,7 @@ const LISTS: [(&str, EntryMeaning); 3] = [
 const AUDIENCE: [(&str, EntryMeaning); 3] =
     [("subjects", EntryMeaning::Name), ("groups", EntryMeaning::Group), ("roles", EntryMeaning::Role)];
 
-/// The member of [`Assignees::rules`](super::Assignees::rules) with an `audience` that informs.
+/// The member of [`Assignees::rules`](super::Assignees::rules) with an `audience` that does not restrict approvers.
 pub(super) const INFORMED_AUDIENCE: &str = "informedAudience";
 
 /// The effect of an `audience`.
@@ -42,6 +42,7 @@ pub enum AudienceRule {
     Restricts,
 }
 
+/// The meaning of an entry without a prefix.
 #[derive(Clone, Copy, PartialEq)]
 enum EntryMeaning {
     Any,
@@ -132,7 +133,7 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
         Some(name) if name != answer.by.name && (!answer.acting_as || is_host_name(name)) => {
             Err(Refusal::MayNotActFor(name.to_owned()))
         }
-        // The answer records a name that no key has yet.
+        // No principal has this name, so it must be valid as a new name.
         Some(name) if name != answer.by.name && !answer.decider_known => match parse_new_name(name) {
             Ok(normal) if normal == name => Ok(name),
             Ok(normal) => {
@@ -166,7 +167,7 @@ pub(super) fn with_acted_by(mut value: Value, answer: &Answer, decider: &str) ->
 /// Returns whether a name is reserved for the host. No principal gets such a name, so that actions of the host and of
 /// people can be distinguished.
 pub fn is_host_name(name: &str) -> bool {
-    HOST.iter().any(|prefix| name.starts_with(prefix))
+    HOST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn is_name(text: &str) -> bool {
@@ -192,7 +193,8 @@ pub(super) fn check(
     if !is_admitted(data, who, asked.audience) {
         return Err(Refusal::NotAnApprover(decider.to_owned()));
     }
-    // The entry may be the name of a role, and no principal has it.
+    // An entry without a prefix may be the name of a role. If only the name of the decider is known, it must be the
+    // name of a principal.
     let only_named = other_decider.is_some() || answer.by_link;
     if only_named && !answer.decider_known && lists_without_prefix(data, decider) {
         return Err(Refusal::UnknownName(decider.to_owned()));
@@ -213,7 +215,7 @@ pub(super) fn restricts_deciders(data: &Value, rule: AudienceRule) -> bool {
     excludes_requesters(data) || lists.any(|(list, _)| has_entries(list))
 }
 
-/// Returns whether the data names whom the interrupt is shown to.
+/// Returns whether the data names an audience.
 pub(super) fn names_audience(data: &Value) -> bool {
     list_sets(data).flat_map(audience).any(|(list, _)| has_entries(list))
 }
@@ -233,7 +235,8 @@ fn is_admitted(data: &Value, who: &Principal, rule: AudienceRule) -> bool {
     list_sets(data).all(|set| admits(who, approvers(set)) && in_audience(set))
 }
 
-/// Returns whether `who` may decide in its own name, as far as the data determines it.
+/// Returns whether the lists, the required role and the required scope let `who` decide in its own name. Does not check
+/// whether `who` is a requester.
 pub(super) fn may_decide(data: &Value, who: &Principal, rule: AudienceRule) -> bool {
     is_admitted(data, who, rule) && governance::may_decide(data, who)
 }
@@ -263,15 +266,16 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
     entries
 }
 
-/// JSON pointers into the config of a node that may name assignees: for gates, `core.interrupt` and agents.
-const NAMED_IN: [&str; 3] = ["", "/data", "/approval"];
+/// JSON pointers into the config of a node to the objects that may name assignees: for gates, `core.interrupt` and
+/// agents.
+const ASSIGNEE_POINTERS: [&str; 3] = ["", "/data", "/approval"];
 
 fn nodes_of(definition: &Value) -> impl Iterator<Item = (String, Vec<&Value>)> {
     let nodes = definition.get("nodes").and_then(Value::as_array).into_iter().flatten();
     nodes.map(|node| {
         let id = node.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         let config = node.get("config").unwrap_or(&Value::Null);
-        (id, NAMED_IN.iter().filter_map(|place| config.pointer(place)).collect())
+        (id, ASSIGNEE_POINTERS.iter().filter_map(|place| config.pointer(place)).collect())
     })
 }
 
@@ -308,7 +312,8 @@ impl Principal {
     }
 }
 
-/// Returns the objects with lists that an approver must be in: that of the definition, and that of the operator.
+/// Returns the objects that contain approver lists: that of the definition, and that of the operator. An approver must
+/// be in the lists of both.
 fn list_sets(data: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(data).chain(data.get(OPERATOR_APPROVAL))
 }

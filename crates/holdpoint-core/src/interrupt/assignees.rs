@@ -1,5 +1,4 @@
-//! The assignees of an open interrupt, for lists. They follow from the same rules as the evaluation of answers, which
-//! happens when an answer arrives.
+//! The assignees of an open interrupt, for lists. The same rules apply as when an answer is evaluated.
 
 use serde_json::{Map, Value};
 
@@ -12,8 +11,8 @@ const GOVERNED_MEMBERS: [&str; 4] = ["gateId", "requiredRole", "requiredScope", 
 /// The principals that may decide one interrupt, and those it is shown to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignees {
-    /// The assignee members of the gate. None if it names no principal. An audience that informs is stored as
-    /// `informedAudience`; an audience that restricts, in rows of earlier versions, keeps its name.
+    /// The assignee members of the gate. None if they have no entries. An audience that does not restrict approvers is
+    /// stored as `informedAudience`. An audience that restricts them, in rows of earlier versions, keeps its name.
     pub rules: Option<Value>,
     /// The requesters of the run, if they may not approve their own request.
     pub excluded: Vec<String>,
@@ -62,8 +61,8 @@ impl Interrupt {
         Assignees { rules, excluded }
     }
 
-    /// Returns whether `who` may answer a side question. The requesters and the host may. The other assignees may, too,
-    /// unless they asked the question.
+    /// Returns whether `who` may answer a side question: a requester, the host, or an assignee that did not ask the
+    /// question.
     pub fn may_answer_side_question(
         &self,
         requesters: &[&str],
@@ -128,9 +127,9 @@ mod tests {
         let both = assignees(json!({"approversList": ["ann", "bob"], "audience": {"roles": ["lead"]}}));
         assert!(both.admits(&lead), "in the list and in the audience");
         assert!(!both.admits(&ann), "in the list alone, in a row of an earlier version");
-        let told = assignees(json!({"approversList": ["ann"], "informedAudience": {"roles": ["lead"]}}));
-        assert!(told.admits(&ann) && !told.admits(&lead), "an audience that informs does not restrict");
-        assert_eq!(told.entries(), ["ann", "role:lead"]);
+        let listed = assignees(json!({"approversList": ["ann"], "informedAudience": {"roles": ["lead"]}}));
+        assert!(listed.admits(&ann) && !listed.admits(&lead), "an audience that informs does not restrict");
+        assert_eq!(listed.entries(), ["ann", "role:lead"]);
         let informed = assignees(json!({"informedAudience": {"roles": ["lead"]}}));
         assert!(informed.admits(&ann) && informed.admits(&lead));
         let operator =

@@ -1,4 +1,4 @@
-//! Clarifications: questions with ids, and answers that must contain all of them.
+//! Clarifications: questions with ids, and the check that every question has a valid answer.
 
 use serde_json::{Map, Value};
 

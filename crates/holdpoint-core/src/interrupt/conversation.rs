@@ -1,4 +1,4 @@
-//! Conversations: checks the data of their three kinds of requests. The run knows which conversation is open.
+//! Checks the data of the three conversation kinds. `decide/conversation.rs` checks that the conversation is open.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::BadRequest;
 use crate::limits;
 use crate::schema::Schema;
 
-/// Checks the data. Without an id, the run selects the conversation.
+/// Checks the members that the three kinds share. Without a `conversationId`, the run selects the conversation.
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     if !data.is_object() {
         return Err(BadRequest::new("data", "must be an object"));

@@ -50,7 +50,7 @@ fn excerpt_of(value: &Value) -> Option<String> {
 struct ExcerptWriter {
     text: String,
     chars: usize,
-    /// A space that is written before the next character.
+    /// True if a space must be written before the next character.
     blank: bool,
 }
 

@@ -1,4 +1,4 @@
-//! External events: the match of events with the interrupts that wait for them, and the topics by which both are found.
+//! External events: the rules that match an event with an interrupt, and the topics that index both.
 
 use holdpoint_ids::digest;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
 //! Governed gates: approvals that require a role or a scope, have their own decisions, and permit an override with
-//! another role. They record denials. The other rules of approvals apply to them, too.
+//! another role. They record denials. All other rules of approvals also apply to them.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 const GOVERNING_MEMBERS: [&str; 3] = ["gateId", "requiredRole", "requiredScope"];
 
 pub(crate) fn is_governed(data: &Value) -> bool {
-    GOVERNING_MEMBERS.iter().any(|mark| data.get(mark).is_some())
+    GOVERNING_MEMBERS.iter().any(|member| data.get(member).is_some())
 }
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
@@ -25,15 +25,15 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
             "is missing; a gate with requiredRole or requiredScope needs a gateId",
         ));
     }
-    for mark in GOVERNING_MEMBERS {
-        check_name(data.get(mark), &format!("data.{mark}"))?;
+    for member in GOVERNING_MEMBERS {
+        check_name(data.get(member), &format!("data.{member}"))?;
     }
     if data.get("requiredRole").is_none() && data.get("requiredScope").is_none() {
         return Err(BadRequest::new("data.requiredRole", "is missing; give requiredRole or requiredScope"));
     }
     let actions = data.get("actions").and_then(Value::as_array).into_iter().flatten();
-    let strange = |action: &Value| !matches!(action.as_str(), Some("accept" | "reject" | "ask"));
-    if let Some(place) = actions.into_iter().position(strange) {
+    let is_invalid = |action: &Value| !matches!(action.as_str(), Some("accept" | "reject" | "ask"));
+    if let Some(place) = actions.into_iter().position(is_invalid) {
         let message = "cannot be offered by a governed gate; use accept, reject or ask";
         return Err(BadRequest::new(&format!("data.actions[{place}]"), message));
     }
@@ -96,7 +96,7 @@ pub(super) fn check(data: &Value, who: &Principal, answer: &Value) -> Result<(),
                 "{name} may not decide this interrupt: it requires the {what} {wanted}"
             )))
         }
-        // This happens only if the data was not checked at the request.
+        // Only the data of a request that was not checked has neither member.
         None if needed.is_empty() => Err(Refusal::NotAuthorized(
             "the gate has no requiredRole and no requiredScope; set one of them".to_owned(),
         )),
@@ -138,18 +138,19 @@ pub(super) fn offers_override(data: &Value) -> bool {
     is_governed(data) && data.get("override").is_some()
 }
 
-/// Returns the answer with `action`, `decision` and `reason`, also if the client used other members for them.
+/// Returns the answer with the members `action`, `decision` and `reason`. Clients may send only one of `action` and
+/// `decision`, `override: true` for an override, and `feedback` instead of `reason`.
 pub(super) fn normalize_answer(given: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     let action = action_of(given)?.to_owned();
-    let mut words = given.clone();
-    words.shift_remove("override");
-    if !words.contains_key("reason")
-        && let Some(reason) = words.shift_remove("feedback")
+    let mut answer = given.clone();
+    answer.shift_remove("override");
+    if !answer.contains_key("reason")
+        && let Some(reason) = answer.shift_remove("feedback")
     {
-        words.insert("reason".to_owned(), reason);
+        answer.insert("reason".to_owned(), reason);
     }
-    let reason = words.get("reason").map(|reason| reason.as_str().unwrap_or_default().trim());
-    if words.get("reason").is_some_and(|reason| !reason.is_string()) {
+    let reason = answer.get("reason").map(|reason| reason.as_str().unwrap_or_default().trim());
+    if answer.get("reason").is_some_and(|reason| !reason.is_string()) {
         return Err(Refusal::invalid("resumeValue.reason", "must be a string"));
     }
     if action == "override" && reason.is_none_or(str::is_empty) {
@@ -162,10 +163,10 @@ pub(super) fn normalize_answer(given: &Map<String, Value>) -> Result<Map<String,
         _ => None,
     };
     if let Some(decision) = decision {
-        words.insert("decision".to_owned(), json!(decision));
+        answer.insert("decision".to_owned(), json!(decision));
     }
-    words.insert("action".to_owned(), json!(action));
-    Ok(words)
+    answer.insert("action".to_owned(), json!(action));
+    Ok(answer)
 }
 
 fn action_of(given: &Map<String, Value>) -> Result<&str, Refusal> {
@@ -179,16 +180,16 @@ fn action_of(given: &Map<String, Value>) -> Result<&str, Refusal> {
         }
     };
     let action = given.get("action").map(|action| action.as_str().unwrap_or_default());
-    let said = match (decision, action) {
+    let chosen = match (decision, action) {
         (None, None) => return Err(Refusal::invalid("resumeValue.decision", "must be granted or rejected")),
         (Some(decision), Some(action)) if decision != action => {
             return Err(Refusal::invalid("resumeValue.action", "differs from decision"));
         }
-        (Some(said), _) | (None, Some(said)) => said,
+        (Some(chosen), _) | (None, Some(chosen)) => chosen,
     };
     match given.get("override") {
-        None | Some(Value::Bool(false)) => Ok(said),
-        Some(Value::Bool(true)) if ["accept", "override"].contains(&said) => Ok("override"),
+        None | Some(Value::Bool(false)) => Ok(chosen),
+        Some(Value::Bool(true)) if ["accept", "override"].contains(&chosen) => Ok("override"),
         Some(Value::Bool(true)) => {
             Err(Refusal::invalid("resumeValue.override", "is allowed only with the decision granted"))
         }
@@ -199,10 +200,10 @@ fn action_of(given: &Map<String, Value>) -> Result<&str, Refusal> {
 /// Returns the answer that the resume schema checks: its decision is granted or rejected. An override counts as
 /// granted.
 pub(super) fn as_decision(answer: &Value) -> Value {
-    let Some(Ok(mut words)) = answer.as_object().map(normalize_answer) else { return answer.clone() };
-    words.shift_remove("action");
-    if words.get("decision") == Some(&json!("overridden")) {
-        words.insert("decision".to_owned(), json!("granted"));
+    let Some(Ok(mut members)) = answer.as_object().map(normalize_answer) else { return answer.clone() };
+    members.shift_remove("action");
+    if members.get("decision") == Some(&json!("overridden")) {
+        members.insert("decision".to_owned(), json!("granted"));
     }
-    Value::Object(words)
+    Value::Object(members)
 }

@@ -23,7 +23,7 @@ pub struct GrantUse {
 }
 
 impl Interrupt {
-    /// Returns whether the interrupt guards the nodes behind it. An interrupt of a tool call guards that call only.
+    /// Returns whether the interrupt guards the nodes after it. An interrupt of a tool call guards only that call.
     pub fn is_gate(&self) -> bool {
         self.call_id().is_none() && (self.kind == Kind::Approval || self.is_content_review())
     }
@@ -63,7 +63,7 @@ impl Interrupt {
         self.data.get("covers").is_none_or(|_| self.entry_of(node).is_some())
     }
 
-    /// Returns whether every round of a loop may use the grant for an effect at this node.
+    /// Returns whether every iteration of a loop may use the grant for an effect at this node.
     pub fn repeats(&self, node: &NodeId) -> bool {
         self.entry_of(node).is_some_and(|entry| entry.get("repeat") == Some(&Value::Bool(true)))
     }
@@ -104,7 +104,7 @@ impl Interrupt {
         presented == self.granted_digest() || (!edited && self.digest.as_deref() == Some(presented))
     }
 
-    /// Returns the principals whose votes made the decision.
+    /// Returns the principals that decided: those whose votes granted, and that of the last answer.
     pub fn deciders(&self) -> Vec<&str> {
         let Some(Resolution::Answered { by, .. }) = &self.resolution else { return Vec::new() };
         let mut deciders: Vec<&str> = self
@@ -128,7 +128,7 @@ impl Interrupt {
 /// Checks the form of `covers`. The registration of the workflow checks that its nodes exist.
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     let Some(covers) = data.get("covers") else { return Ok(()) };
-    let sound = |entry: &Value| match entry {
+    let is_valid = |entry: &Value| match entry {
         Value::String(node) => !node.is_empty(),
         Value::Object(members) => {
             members.get("node").and_then(Value::as_str).is_some_and(|node| !node.is_empty())
@@ -138,7 +138,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         _ => false,
     };
     match covers.as_array() {
-        Some(entries) if !entries.is_empty() && entries.iter().all(sound) => Ok(()),
+        Some(entries) if !entries.is_empty() && entries.iter().all(is_valid) => Ok(()),
         _ => {
             let message = "must be a non-empty array of node ids or of {\"node\": id, \"repeat\": true}";
             Err(BadRequest::new("data.covers", message))

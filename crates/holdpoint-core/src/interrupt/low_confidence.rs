@@ -1,4 +1,4 @@
-//! Low confidence: the decisions of agents that must be ratified, and the requests for it.
+//! Decisions of agents, and the requests to ratify those with low confidence.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ pub struct AgentDecision {
     pub agent: String,
     /// The decision.
     pub decision: Value,
-    /// The confidence. None and numbers that are not finite never escalate; the event records the latter as a flaw.
+    /// The confidence. None and a number that is not finite never escalate. The event records such a number as a flaw.
     pub confidence: Option<f64>,
 }
 

@@ -18,7 +18,7 @@ pub struct Vote {
     pub at: Timestamp,
     /// The decision id that the client chose.
     pub decision: Option<String>,
-    /// The vote was cast in the run that this one was copied from. It is shown and does not count.
+    /// True if the vote was cast in the run that this one was copied from. It does not count for this run.
     pub copied: bool,
     /// The credential that the vote was sent with.
     pub via: Option<Via>,
@@ -72,8 +72,8 @@ impl Quorum {
         Self { required, policy, override_decides }
     }
 
-    /// Returns the outcome of all votes and their count, or None if more votes are needed. Apart from `decidedBy` and
-    /// `decidedAt`, the outcome does not depend on the order of the votes.
+    /// Returns the outcome of all votes and their count, or None if more votes are needed. Apart from `decidedBy`,
+    /// `actedBy` and `decidedAt`, the outcome does not depend on the order of the votes.
     pub(super) fn outcome(
         self,
         before: &[&Vote],

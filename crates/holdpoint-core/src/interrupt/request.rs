@@ -1,4 +1,5 @@
-//! Requests of interrupts, as node code passes them to `interrupt(…)` or `suspend(…)`, in both spellings.
+//! Requests to open an interrupt. `interrupt(…)` and `suspend(…)` of node code have different names for three members;
+//! both forms are read.
 
 use serde_json::{Map, Value};
 
@@ -26,7 +27,7 @@ pub struct InterruptRequest {
     pub simulated_answer: Option<Value>,
 }
 
-/// An error of a request.
+/// The error of an invalid field in a request to open an interrupt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct BadRequest {
@@ -138,7 +139,7 @@ impl InterruptRequest {
     }
 }
 
-/// Returns a member with the name under which it was given.
+/// Returns a member, and the name that the request uses for it. Rejects different values under the two names.
 fn either<'a>(
     members: &'a Map<String, Value>,
     name: &'static str,

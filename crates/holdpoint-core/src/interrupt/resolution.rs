@@ -46,7 +46,7 @@ impl Resolution {
         }
     }
 
-    /// Returns the credential that closed the interrupt. Answers that older versions recorded have none.
+    /// Returns the credential that closed the interrupt. Answers of principals that older versions recorded have none.
     pub fn via(&self) -> Option<Via> {
         match self {
             Self::Answered { via: Some(via), .. } => Some(via.clone()),

@@ -170,8 +170,8 @@ impl RunDispatch {
 
     /// Takes the claim from its worker if the lease has expired. None if it has not.
     pub fn reclaimed(&self, epoch: u64, now: Timestamp) -> Option<ReclaimedDispatch> {
-        let lapsed = self.lease_until.is_some_and(|until| until < now);
-        (self.status == RunDispatchStatus::Claimed && lapsed)
+        let expired = self.lease_until.is_some_and(|until| until < now);
+        (self.status == RunDispatchStatus::Claimed && expired)
             .then(|| self.force_reclaimed(LEASE_EXPIRED, epoch, now))
     }
 
@@ -184,7 +184,7 @@ impl RunDispatch {
     }
 
     fn failed(mut self, error: &str, retry_at: Timestamp, now: Timestamp) -> Self {
-        // A stored row may already have no attempts left. A further attempt does not raise the count.
+        // A stored row may already have no attempts left. A further attempt does not increase the count.
         self.attempt_count = self.attempt_count.saturating_add(1).min(self.max_attempts);
         if self.attempt_count >= self.max_attempts {
             self.clear_result();

@@ -84,7 +84,7 @@ impl RegexPattern {
         if source.is_empty() {
             return Err("the regular expression is empty".to_owned());
         }
-        // Compiled without the anchors first: a source such as `a)|(b` is valid only inside the added group.
+        // Compiled without the added group first, because the invalid source `a)|(b` would be valid inside the group.
         let alone = compile(source)?;
         let compiled = match mode {
             MatchMode::Broad => alone,

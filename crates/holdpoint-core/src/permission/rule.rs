@@ -86,8 +86,8 @@ impl Rule {
         conditions + usize::from(self.tool.is_regex())
     }
 
-    /// Returns the text that orders rules of the same precedence. Different rules have different texts. The order is
-    /// stored with tickets, so it must not change.
+    /// Returns the text that orders rules of the same precedence. Different rules have different texts. The rule that
+    /// decides is stored with the ticket of a call, so the order must not change.
     pub(super) fn key(&self) -> String {
         canonical(&self.json())
     }

@@ -39,8 +39,8 @@ impl PermissionSet {
         if errors.is_empty() { Ok(set) } else { Err(errors) }
     }
 
-    /// Returns the set extended by rules that were given with an approval. They have the same precedence as the others:
-    /// a deny still wins. Rejects a set that becomes too large.
+    /// Returns the set extended by more rules. They have the same precedence as the others: a deny still wins. Rejects
+    /// a set that becomes too large.
     pub fn with_rules(&self, more: &[Rule]) -> Result<Self, RuleError> {
         let set = Self { default: self.default, rules: [self.rules.as_slice(), more].concat() };
         set.check_size().map(|()| set)

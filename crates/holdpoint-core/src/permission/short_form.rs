@@ -1,5 +1,5 @@
 //! The parser and formatter of the short form of rules: `allow sendEmail(to ~ *@example.com, cc = null)`. The parser
-//! rejects ambiguous texts, because a misread rule gives no protection.
+//! rejects ambiguous texts, because a rule that is not understood as its author meant it gives no protection.
 
 use serde_json::Value;
 

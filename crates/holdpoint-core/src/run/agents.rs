@@ -13,7 +13,8 @@ impl Run {
     /// Records the progress of a streamed reply. The text is not kept, because the complete reply contains it.
     pub(super) fn apply_message_chunk(&mut self, node: &NodeId, last: bool, meta: &Map<String, Value>) {
         let Some(progress) = StreamProgress::from_meta(meta).filter(|_| !last) else { return };
-        // This does not end a delay of the node: a model that fails repeatedly may stream chunks before each failure.
+        // A chunk does not end a delay of the node: a model that fails repeatedly may stream chunks before each
+        // failure.
         let Some(position) = self.workflow.position(node) else { return };
         if let Some(agent) = &mut self.nodes[position].agent {
             Arc::make_mut(agent).streamed = Some(progress);
@@ -58,7 +59,7 @@ impl Run {
         }
     }
 
-    /// Returns the thread of the run. A run that was started without a thread is its own thread.
+    /// Returns the thread of the run: the one that it was started with, otherwise the id of the run.
     pub fn thread(&self) -> &str {
         let named = self.started.as_ref().and_then(|started| started.thread.as_deref());
         named.unwrap_or_else(|| self.id.as_str())

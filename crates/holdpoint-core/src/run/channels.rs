@@ -7,7 +7,7 @@ use super::Run;
 use crate::Timestamp;
 use crate::event::{Event, Reducer};
 
-/// The limits that a write applies to the older entries of a channel.
+/// The limits of a channel. A write removes the entries that exceed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ChannelLimits {
     ttl_ms: Option<u64>,

@@ -55,8 +55,8 @@ impl Run {
         });
     }
 
-    /// Abandons a child run whose result is no longer needed. The engine cancels it in the same commit, or later if
-    /// very many child runs end at once.
+    /// Abandons a child run whose result is no longer needed. The engine cancels it in the same commit, or in a later
+    /// one if too many child runs end in this commit.
     pub(super) fn abandon_child(&mut self, child: &RunId) {
         let Some(known) = self.children.iter_mut().find(|known| known.run == *child) else { return };
         let known = Arc::make_mut(known);

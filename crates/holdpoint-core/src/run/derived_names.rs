@@ -1,5 +1,5 @@
-//! Derives names: keys of interrupts from the run, the node and a count that continues over visits, and ids of
-//! artifacts from the run and the node.
+//! Names that are derived from a run id: keys of interrupts, which also contain the node and a count that continues
+//! over its visits, and the public ids of interrupts, artifacts and conversations.
 
 use super::Run;
 use crate::event::{ForkMode, RunParameters};
@@ -8,12 +8,12 @@ use crate::limits::INTERRUPT_KEY_CHARS_MAX;
 use crate::{InterruptId, NodeId, RunId};
 
 impl Run {
-    /// Returns the key of the interrupt of a node with this count. Node ids have any length and keys do not, so the
-    /// position of the node replaces an id that is too long.
+    /// Returns the key of the interrupt of a node with this count. A key has a maximum length: the position of the node
+    /// replaces a node id that is too long for it.
     pub fn interrupt_key(&self, position: usize, count: u32) -> String {
-        let [named, placed] = self.key_beginnings(position);
-        let key = format!("{named}{count}");
-        if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{placed}{count}") }
+        let [by_id, by_position] = self.key_prefixes(position);
+        let key = format!("{by_id}{count}");
+        if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{by_position}{count}") }
     }
 
     /// Returns the id of the artifact of a node.
@@ -21,13 +21,13 @@ impl Run {
         format!("{}:{node}", self.naming_run())
     }
 
-    /// Returns the id of an interrupt outside of its run.
+    /// Returns the public id of an interrupt, which is unique across runs except for the replays of this run.
     pub fn interrupt_name(&self, id: InterruptId) -> String {
         format!("{}:{id}", self.naming_run())
     }
 
-    /// Returns the interrupt with this name. A replay also accepts the name that begins with its own id, as lists show
-    /// it.
+    /// Returns the interrupt with this public id. A replay also accepts an id that begins with its own run id, because
+    /// lists show that form.
     pub fn interrupt_named(&self, name: &str) -> Option<&Interrupt> {
         let (run, id) = name.rsplit_once(':')?;
         let is_own = [self.naming_run(), &self.id].iter().any(|known| known.as_str() == run);
@@ -46,23 +46,24 @@ impl Run {
         format!("{}:{name}", self.naming_run())
     }
 
-    /// Returns the first count that no interrupt of the node has used.
+    /// Returns the count after the highest one that an interrupt of the node has used.
     pub(super) fn unused_key_count(&self, position: usize) -> u32 {
-        let (node, beginnings) = (&self.workflow.nodes[position].id, self.key_beginnings(position));
+        let (node, prefixes) = (&self.workflow.nodes[position].id, self.key_prefixes(position));
         let asked = self.interrupts.iter().filter(|interrupt| interrupt.node == *node);
         let count = |key: &str| {
-            beginnings.iter().find_map(|beginning| key.strip_prefix(beginning.as_str())?.parse::<u32>().ok())
+            prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())?.parse::<u32>().ok())
         };
         asked.filter_map(|interrupt| count(&interrupt.key)).max().map_or(0, |last| last.saturating_add(1))
     }
 
-    fn key_beginnings(&self, position: usize) -> [String; 2] {
+    /// Returns the two possible prefixes of the keys of a node: with its id, and with its position.
+    fn key_prefixes(&self, position: usize) -> [String; 2] {
         let run = self.key_owner();
         [format!("{run}:{}:", self.workflow.nodes[position].id), format!("{run}:#{position}:")]
     }
 
-    /// Returns the run id that interrupt keys begin with. A fork uses the id of the first run of its lineage, so that
-    /// it does not repeat the interrupts that it copied.
+    /// Returns the run id that interrupt keys begin with. A fork uses the id of the first run in its chain of forks, so
+    /// that its nodes find the interrupts that it copied instead of opening them again.
     fn key_owner(&self) -> &RunId {
         let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
         fork.map_or(&self.id, |fork| &fork.origin)

@@ -3,10 +3,10 @@
 use crate::event::Event;
 use crate::refusal::json_bytes;
 
-/// The bytes that a pause and its resumption count as.
+/// The bytes that a pause and its resumption add to the size of the run.
 const PAUSE_BYTES: usize = 256;
 
-/// Returns the bytes that an event adds to the state of its run.
+/// Returns the bytes that an event adds to the size of its run.
 pub(super) fn stored_bytes(event: &Event) -> usize {
     match event {
         Event::NodeCompleted { outputs, .. } if !outputs.is_empty() => json_bytes(outputs),

@@ -19,7 +19,7 @@ pub enum UnusableGrant {
          before the gate, so that the copy asks again"
     )]
     NotTransferable {
-        /// The gate, or in a copy of a child run a text that stands for the gates of its parent.
+        /// The gate. In a copy of a child run: a text that describes the gates of the parent run.
         gate: String,
         /// The run that this one was copied from.
         source_run: RunId,
@@ -48,7 +48,7 @@ pub enum UnusableGrant {
     },
 }
 
-/// The type of nodes that execute graphs of providers.
+/// The node type that executes the graphs of providers.
 const PROVIDER: &str = "core.provider";
 
 impl UnusableGrant {
@@ -80,14 +80,15 @@ impl UnusableGrant {
 
 impl Run {
     /// Returns the granted decisions that an effect at this node depends on: the latest decision of each gate that
-    /// leads to the node and covers it. Decisions about tool calls belong to their call and are not among them.
+    /// leads to the node and covers it. Does not return decisions about tool calls, which permit only their call.
     pub fn grants_before(&self, node: &NodeId) -> Vec<&Interrupt> {
         let mut grants = self.granted_gates_before(node);
         grants.retain(|asked| asked.covers(node));
         grants
     }
 
-    /// Returns the latest decision of each gate that leads to a node, or is that node, if it is a grant.
+    /// Returns the latest decision of each gate that leads to the node or is the node. Leaves out decisions that are
+    /// not grants. Returns no decisions if the node needs no grant.
     fn granted_gates_before(&self, node: &NodeId) -> Vec<&Interrupt> {
         let Some(target) = self.workflow.position(node).filter(|_| !self.interrupts.is_empty()) else {
             return Vec::new();
@@ -102,7 +103,7 @@ impl Run {
                 continue;
             }
             gates.push(&asked.node);
-            // A node that opens its own interrupt opens a new one in each visit.
+            // A gate that is the node itself opens a new interrupt in each visit, so only the current visit counts.
             let is_current = asked.node != *node || asked.visit == self.nodes[target].visit;
             if asked.is_granted() && is_current && self.leads_from(asked, target) {
                 grants.push(asked.as_ref());
@@ -165,8 +166,8 @@ impl Run {
         }
     }
 
-    /// Returns whether another visit of the node has used the grant, and the gate does not permit that. Definitions
-    /// from before grants keep running.
+    /// Returns whether another visit of the node has used the grant, and the gate does not permit repetition. Returns
+    /// false for definitions that were registered before loops were checked, so that their runs continue.
     fn is_used_in_another_round(&self, asked: &Interrupt, node: &NodeId) -> bool {
         let visit = self.node_state(node).map(|state| state.visit);
         let other = |used: &GrantUse| used.node == *node && Some(used.visit) != visit;
@@ -228,8 +229,8 @@ impl Run {
         }
     }
 
-    /// Returns the ids of the grants that a run started by this node carries: those of the node or the call, and those
-    /// that this run itself was started with.
+    /// Returns the ids of the grants that a child run of this node is started with: those of the node or the call, and
+    /// those that this run itself was started with.
     pub fn grants_for_child(&self, node: &NodeId, call: Option<&str>) -> Vec<String> {
         let usable = self.usable_grants_for_child(node, call);
         let inherited = self.started.iter().flat_map(|started| started.grants.iter().cloned());
@@ -264,8 +265,8 @@ impl Run {
         }
     }
 
-    /// Records the uses of grants by an event. Events of older versions do not name the grants: there, a recorded step
-    /// or a started child run is a use.
+    /// Records the uses of grants by an event. Older versions did not record them in events, so a recorded step and a
+    /// started child run also count as uses.
     pub(super) fn record_uses(&mut self, event: &Event, at: Timestamp) {
         if self.interrupts.is_empty() {
             return;
@@ -283,7 +284,7 @@ impl Run {
         }
     }
 
-    /// Marks a replay as different from its source. Events after that are its own.
+    /// Marks a replay as different from its source. Later events do not count as copied.
     pub(super) fn mark_diverged(&mut self, source: &RunId) {
         if self.is_fork_of(source) {
             self.diverged = true;
@@ -306,7 +307,7 @@ impl Run {
         }
     }
 
-    /// Returns whether the next event of a replay is on the record of its source.
+    /// Returns whether this run is a replay and its next event repeats an event of its source.
     pub(crate) fn follows_record(&self) -> bool {
         let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
         let on_record = match self.copied {
@@ -325,10 +326,10 @@ impl Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopiedPart {
     Nothing,
-    /// This many events at the beginning.
+    /// The first events of the log, up to this number.
     Events(u64),
-    /// Events until the instant of the copy, or all events if it is unknown. Used for replays of versions that did not
-    /// record the number of copied events.
+    /// The events up to the time of the fork, or all events if that time is unknown. For replays of versions that did
+    /// not record the number of copied events.
     Until(Option<Timestamp>),
 }
 

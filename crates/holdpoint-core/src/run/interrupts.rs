@@ -50,7 +50,7 @@ impl Run {
         }));
     }
 
-    /// Returns the effect of `audience` in this run. Runs of versions that did not record theirs keep the older rule.
+    /// Returns the effect of `audience` in this run. Runs that do not record their engine version keep the older rule.
     fn audience_rule(&self) -> AudienceRule {
         let version = self.started.as_ref().and_then(|started| started.engine_version);
         if version.is_some() { AudienceRule::Informs } else { AudienceRule::Restricts }
@@ -74,12 +74,12 @@ impl Run {
         } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
             self.update_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
         } else if let Event::AskRaised { interrupt, ask, question, by, acted_by, via } = event {
-            let heard = Some(UndecidedAnswer::Asked(*ask));
+            let undecided = Some(UndecidedAnswer::Asked(*ask));
             let (question, by, acted_by) = (question.clone(), by.clone(), acted_by.clone());
             let ask = SideQuestion { id: *ask, question, by, acted_by, via: via.clone(), at, answer: None };
             self.update_interrupt(*interrupt, |asked| {
                 asked.side_questions.push(ask);
-                asked.undecided_answer = heard;
+                asked.undecided_answer = undecided;
             });
             self.write_side_questions(*interrupt);
         } else if let Event::AskAnswered { interrupt, ask, answer, by } = event {

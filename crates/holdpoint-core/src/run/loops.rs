@@ -1,4 +1,4 @@
-//! Folds a taken back edge: resets all nodes that its target leads to.
+//! Folds a taken back edge: resets its target and all nodes that the target leads to.
 
 use super::{NodeState, Run};
 

@@ -111,8 +111,8 @@ impl Run {
     }
 
     /// Returns the interrupt that an answer to a node is for: the named one, otherwise the only open one, otherwise the
-    /// latest one. An answer without a name is refused if several are open, because it could reach an interrupt that
-    /// its sender was not shown.
+    /// latest one. Refuses an answer without a name if several are open, because it could reach an interrupt that its
+    /// sender was not shown.
     pub fn addressed_interrupt(&self, node: &NodeId, named: Option<&str>) -> Result<&Interrupt, Refusal> {
         let joined = self.awaited_by(node);
         let is_of_node = |one: &Interrupt| one.node == *node || Some(one.id) == joined;
@@ -133,7 +133,7 @@ impl Run {
         }
     }
 
-    /// Returns the interrupt of a node that was closed last.
+    /// Returns the most recently closed interrupt of a node.
     pub fn closed_interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
         let of_node = self.interrupts.iter().map(Arc::as_ref).filter(|interrupt| interrupt.node == *node);
         let closed = of_node.filter_map(|one| Some((one.resolution.as_ref()?.at(), one)));
@@ -142,8 +142,8 @@ impl Run {
 
     /// Returns the limit of node executions of the run.
     pub fn executions_max(&self) -> u64 {
-        let asked = self.started.as_ref().and_then(|started| started.configurable.get("recursionLimit"));
-        asked.and_then(Value::as_u64).map_or(NODE_EXECUTIONS_MAX, |asked| asked.min(NODE_EXECUTIONS_MAX))
+        let option = self.started.as_ref().and_then(|started| started.configurable.get("recursionLimit"));
+        option.and_then(Value::as_u64).map_or(NODE_EXECUTIONS_MAX, |limit| limit.min(NODE_EXECUTIONS_MAX))
     }
 
     /// Returns whether this run is a fork of `source`.
@@ -158,7 +158,7 @@ impl Run {
         parent.map_or(0, |parent| parent.depth)
     }
 
-    /// Returns the number of back edges that were taken to a node. A new iteration of an enclosing loop resets it.
+    /// Returns how often back edges to a node were taken. A new iteration of an enclosing loop resets the number.
     pub fn iteration_of(&self, position: usize) -> u32 {
         let loops = self.workflow.loops.iter().map(|found| found.edge);
         loops
@@ -201,10 +201,10 @@ impl Run {
     pub fn requesters(&self) -> Vec<&str> {
         let Some(started) = &self.started else { return Vec::new() };
         let agents = self.nodes.iter().filter_map(|node| node.agent.as_deref());
-        let told = agents.flat_map(|agent| &agent.messages).filter_map(|message| message.by.as_ref());
+        let senders = agents.flat_map(|agent| &agent.messages).filter_map(|message| message.by.as_ref());
         let mut all: Vec<&str> = Vec::new();
         let given = std::iter::once(&started.owner.principal).chain(&started.forked_by);
-        for name in given.chain(&started.requested_by).chain(told) {
+        for name in given.chain(&started.requested_by).chain(senders) {
             if !all.contains(&name.as_str()) {
                 all.push(name);
             }
@@ -248,7 +248,8 @@ impl Run {
         })
     }
 
-    /// Returns whether a node is active that a draining pause waits for: a node that ends without input.
+    /// Returns whether a draining pause must wait for a node that runs or sleeps. It does not wait for nodes that need
+    /// an answer, a child run or an operator to continue.
     pub(crate) fn has_node_to_drain(&self) -> bool {
         let ends_by_itself = |state: &NodeState| match state.status {
             NodeStatus::Running => !state.waits_for_operator(),
@@ -277,7 +278,7 @@ impl Run {
         }
     }
 
-    /// Returns the values of the input ports of a node, or the port without a value and the reason.
+    /// Returns the values of the input ports of a node, or the error of the first port without a value.
     pub fn inputs_of(&self, node: &Node) -> Result<Map<String, Value>, InputError> {
         resolve_inputs(self, node)
     }

@@ -36,7 +36,7 @@ pub struct NodeState {
     pub outputs_before: Arc<Value>,
     /// The number of retries in this visit.
     pub retries: u32,
-    /// The node sleeps before the next retry.
+    /// True while the node sleeps before the next retry.
     pub retrying: bool,
     /// The first count of derived interrupt keys in this visit, after the counts of all earlier visits.
     pub keys_from: u32,
@@ -44,9 +44,9 @@ pub struct NodeState {
     pub children: Vec<RunId>,
     /// The state of the agent, for the node of an agent.
     pub agent: Option<Arc<Agent>>,
-    /// The node resumes when all its interrupts are closed, not with the first answer.
+    /// True if the node resumes when all its interrupts are closed, not with the first answer.
     pub waits_for_all: bool,
-    /// The delay because of an outage, if no other event of the node has followed it.
+    /// The current delay because of an outage. Every other event of the node, except a chunk, ends it.
     pub delay: Option<Arc<OutageDelay>>,
 }
 
@@ -55,7 +55,7 @@ pub struct NodeState {
 pub struct OutageDelay {
     /// The time at which the outage began.
     pub since: Timestamp,
-    /// The time of the last automatic retry. None if the node continues only after an operator resumes the run.
+    /// The time of the last automatic retry. None if the node continues only after an operator requeues its dispatch.
     pub until: Option<Timestamp>,
     /// The error of the last attempt.
     pub error: RunError,
@@ -77,7 +77,7 @@ impl NodeState {
         self.delay.as_ref().is_some_and(|delay| delay.until.is_none())
     }
 
-    /// Keeps the start of the outage if the node is no longer retried after an earlier delay.
+    /// Keeps the start of the earlier delay if the node is no longer retried automatically.
     pub(super) fn continue_delay(&mut self, before: Option<Arc<OutageDelay>>) {
         let (Some(delay), Some(before)) = (&mut self.delay, before) else { return };
         if delay.until.is_none() {
@@ -149,9 +149,9 @@ pub struct ChildRunState {
     pub workflow: WorkflowId,
     /// The inputs of the child run.
     pub inputs: Map<String, Value>,
-    /// The node waits for the end of the child run.
+    /// True if the node waits for the end of the child run.
     pub wait: bool,
-    /// The child run is cancelled if this run fails or is cancelled.
+    /// True if the child run is cancelled when this run fails or is cancelled.
     pub cascade: bool,
     /// The tool call that the child run executes.
     pub call: Option<String>,
@@ -159,7 +159,7 @@ pub struct ChildRunState {
     pub status: Status,
     /// The result, after the child run has ended.
     pub result: Option<Arc<ChildResult>>,
-    /// The result is no longer needed, and the child run is cancelled.
+    /// True if the result is no longer needed. The engine cancels the child run.
     pub abandoned: bool,
 }
 
@@ -181,7 +181,7 @@ pub struct Pause {
 pub enum NodeStatus {
     /// The node has not begun.
     Pending,
-    /// A worker executes the node.
+    /// The node has begun. A worker executes it, or will enter it again.
     Running,
     /// The node waits for an interrupt.
     Waiting(InterruptId),
@@ -284,7 +284,7 @@ impl RunEnd {
 pub enum NodeWork {
     /// Begin the node at this position, which is ready.
     Begin(usize),
-    /// Enter the running node at this position again from its start.
+    /// Enter the running node at this position: execute its code from the start.
     Enter(usize),
 }
 

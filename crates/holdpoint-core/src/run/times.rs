@@ -1,4 +1,4 @@
-//! The times of a run. The times of a fork begin with the fork, so that the deadlines it copies have not already
+//! The times of a run. In a fork, timeouts and deadlines count from the fork, so that copied deadlines have not already
 //! passed.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Property test: the budgeted check agrees with the crate `jsonschema` on small random schemas and values.
+//! Property test: the check with a work budget agrees with the crate `jsonschema` on small random schemas and values.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -12,9 +12,9 @@ use crate::limits;
 /// Members that hold a schema, in workflows and in tools of agents. Other names end in `Schema`.
 const SCHEMAS: [&str; 2] = ["schema", "parameters"];
 
-/// Checks the patterns of a definition that a caller supplies: their compiled size in all schemas together. A pattern
-/// that is too large counts as the largest allowed one, the cost of the attempt to compile it. A pattern that cannot be
-/// parsed counts as 0; its schema is rejected when it is registered.
+/// Rejects a definition if the compiled patterns of all its schemas together are too large. A pattern that is too large
+/// counts as the largest allowed one, because trying to compile it costs as much. A pattern that cannot be parsed
+/// counts as 0; its schema is rejected when it is registered.
 pub(crate) fn check_patterns(definition: &Value) -> Result<(), String> {
     let mut total = PatternTotal { bytes: 0, sizes: HashMap::new() };
     if total.add_schemas(definition) {

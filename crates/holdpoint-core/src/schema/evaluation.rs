@@ -103,7 +103,7 @@ impl Evaluation<'_> {
             // The schema refers to itself for the same part of the value: that adds no condition.
             Some(CachedResult::Open) => Ok(Some(None)),
             None => {
-                // The cost of the memory of the entry.
+                // The work that stands for the memory of the cache entry.
                 self.spend(2)?;
                 self.cache.insert(key, CachedResult::Open);
                 Ok(None)

@@ -71,7 +71,7 @@ impl<'s> Anchors<'s> {
     }
 }
 
-/// Returns a key for a part of a JSON document that stays in place.
+/// Returns the address of a part of a JSON document, as a key. The document must not move while the key is used.
 pub(super) fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }

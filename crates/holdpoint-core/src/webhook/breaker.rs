@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 
 /// Consecutive failures that open the circuit.
-const IN_A_ROW_MAX: u32 = 4;
+const CONSECUTIVE_FAILURES_MAX: u32 = 4;
 /// Failures within the window after which the breaker fails permanently.
 pub const FAILURES_MAX: usize = 100;
 const WINDOW_MS: i64 = 7 * 24 * 60 * 60 * 1000;
@@ -19,7 +19,7 @@ pub struct Breaker {
     /// Attempts are not allowed before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     open_until: Option<Timestamp>,
-    /// A probe is in flight. Other attempts are not allowed before this time.
+    /// The time until which a probe is in flight. Other attempts are not allowed before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     probing_until: Option<Timestamp>,
     /// Times of failures within the window, in milliseconds, oldest first.
@@ -87,7 +87,7 @@ impl Breaker {
     /// Records a failed attempt.
     pub fn record_failure(&mut self, now: Timestamp, cooldown_ms: u64) {
         self.in_a_row = self.in_a_row.saturating_add(1);
-        if self.in_a_row >= IN_A_ROW_MAX {
+        if self.in_a_row >= CONSECUTIVE_FAILURES_MAX {
             self.open_until = Some(now.plus_ms(cooldown_ms));
             self.probing_until = None;
         }
@@ -100,7 +100,7 @@ impl Breaker {
     }
 
     fn count(&mut self, now: Timestamp) {
-        // Clocks of processes differ. The list stays sorted.
+        // The clocks of processes differ, so `now` may be before the last failure. The list must stay sorted.
         let at = self.failures.last().map_or(now.0, |last| now.0.max(*last));
         self.failures.push(at);
         let since = at.saturating_sub(WINDOW_MS);

@@ -21,7 +21,7 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Returns the policy of ten attempts over about a day.
+    /// Returns a policy of ten attempts within about nine hours.
     fn default() -> Self {
         let max_ms = 6 * 60 * 60 * 1000;
         Self { max_attempts: 10, backoff: Backoff::Exponential, base_ms: 60_000, max_ms }
@@ -103,11 +103,11 @@ impl RetryPolicy {
     pub fn outcome_of_attempt(
         &self,
         attempt: u32,
-        reception: DeliveryResponse,
+        response: DeliveryResponse,
         chance: u64,
         now: Timestamp,
     ) -> DeliveryOutcome {
-        match reception {
+        match response {
             DeliveryResponse::Accepted => DeliveryOutcome::Delivered,
             DeliveryResponse::Gone => DeliveryOutcome::DeadLetter(DeadReason::Gone),
             DeliveryResponse::Failed { .. } if attempt >= self.max_attempts => {
@@ -115,8 +115,8 @@ impl RetryPolicy {
             }
             DeliveryResponse::Failed { retry_after_ms } => {
                 // The receiver can request a longer delay, up to a limit.
-                let asked = retry_after_ms.unwrap_or(0).min(limits::WEBHOOK_WAIT_MS_MAX);
-                DeliveryOutcome::RetryAt(now.plus_ms(self.wait_ms(attempt, chance).max(asked)))
+                let requested = retry_after_ms.unwrap_or(0).min(limits::WEBHOOK_WAIT_MS_MAX);
+                DeliveryOutcome::RetryAt(now.plus_ms(self.wait_ms(attempt, chance).max(requested)))
             }
         }
     }

@@ -38,7 +38,7 @@ fn number(text: &str, most: i64) -> Option<i64> {
     text.parse().ok().filter(|number| digits && *number <= most)
 }
 
-/// Returns the days since 1970-01-01. The computation starts years in March, so that the leap day is the last.
+/// Returns the days since 1970-01-01. In the computation, a year begins in March, so that the leap day is its last day.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let shifted = if month > 2 { year } else { year - 1 };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

@@ -15,9 +15,9 @@ pub struct Channel {
     pub default: Option<Value>,
     /// The maximum number of entries.
     pub max_size: Option<u64>,
-    /// The time after which entries are removed.
+    /// The maximum age of entries. A write removes older entries.
     pub ttl_ms: Option<u64>,
-    /// The value is not shown to clients.
+    /// True if the value is not shown to clients.
     pub sensitive: bool,
     /// The version of the schema.
     pub schema_version: u64,
@@ -39,15 +39,15 @@ impl Channel {
         self.writers.as_ref().is_none_or(|names| names.iter().any(|name| names_node(name, node)))
     }
 
-    /// Checks a value with the schema of the channel. The error is a JSON pointer into the value and a message.
+    /// Checks a value against the schema of the channel. The error is a JSON pointer into the value and a message.
     pub(crate) fn check(&self, value: &Value) -> Result<(), (String, String)> {
         self.schema.as_ref().map_or(Ok(()), |schema| schema.check(value))
     }
 }
 
-/// Returns whether a name means a node: it is the id of the node, its type, or a prefix of its type followed by `*`.
+/// Returns whether a name in an access list matches a node: its id, its type, or a prefix of its type followed by `*`.
 fn names_node(name: &str, node: &Node) -> bool {
     name == node.id.as_str()
         || name == node.type_id
-        || name.strip_suffix('*').is_some_and(|beginning| node.type_id.starts_with(beginning))
+        || name.strip_suffix('*').is_some_and(|prefix| node.type_id.starts_with(prefix))
 }

@@ -67,12 +67,12 @@ impl Workflow {
 
     /// Returns whether an iteration of a loop can reach a node along edges that `follows` admits. Nodes are given by
     /// position.
-    pub fn iteration_reaches(&self, round: &Loop, node: usize, follows: impl Fn(&Edge) -> bool) -> bool {
+    pub fn iteration_reaches(&self, found: &Loop, node: usize, follows: impl Fn(&Edge) -> bool) -> bool {
         let next = |from: usize| {
             let edges = self.outgoing[from].iter().map(|edge| &self.edges[*edge]);
-            edges.filter(|edge| round.region[edge.target] && follows(edge)).map(|edge| edge.target)
+            edges.filter(|edge| found.region[edge.target] && follows(edge)).map(|edge| edge.target)
         };
-        reached(vec![self.edges[round.edge].target], self.nodes.len(), next)[node]
+        reached(vec![self.edges[found.edge].target], self.nodes.len(), next)[node]
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) enum GraphAction {
     TakeBackEdge(usize),
 }
 
-/// Returns the next action: a back edge, otherwise the first decided node in the order of the file.
+/// Returns the next action: a back edge that is taken, otherwise the action of the first node that begins or is
+/// skipped, in the order of the file.
 pub(crate) fn next_action(run: &Run) -> Option<GraphAction> {
     let is_pending = |position: &usize| run.nodes[*position].status == NodeStatus::Pending;
     let mut pending = (0..run.workflow.nodes.len()).filter(is_pending);

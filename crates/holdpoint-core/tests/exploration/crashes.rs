@@ -6,7 +6,7 @@ use holdpoint_core::{Event, GrantUse};
 
 use crate::forks::{ExploredRun, Move, Shape};
 
-/// The number of gates that are answered. A run with a loop would open gates without end.
+/// The number of gates that are answered. A run with a loop would never end.
 const GATES: usize = 2;
 
 /// Accepts every gate and executes the run until it ends. Returns the run, and the length of its log after

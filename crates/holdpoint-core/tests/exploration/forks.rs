@@ -98,7 +98,7 @@ impl Shape {
             "id": "flow", "name": "Flow", "version": "1", "triggers": [], "metadata": {}, "settings": {},
             "nodes": nodes, "edges": edges, "variables": [],
         });
-        Workflow::parse(&definition, 1).expect("a sound definition")
+        Workflow::parse(&definition, 1).expect("a valid definition")
     }
 }
 

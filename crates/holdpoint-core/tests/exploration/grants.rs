@@ -50,7 +50,7 @@ fn explore(shape: Shape, depth: usize, generations: usize) -> Exploration {
     reached
 }
 
-/// Returns the forks of a log, except those of its known part.
+/// Returns the moves that fork a log of this length, without forks at positions up to `known`.
 fn forks(known: usize, length: usize) -> Vec<Move> {
     let positions = known + 1..=length;
     let mut forks = vec![Move::Replay, Move::Branch("ann", length)];

@@ -154,7 +154,7 @@ impl World {
             "metadata": {}, "settings": {},
             "nodes": [{"id": "gate", "typeId": "gate", "name": "gate", "config": {}, "inputs": {}}],
         });
-        let workflow = Arc::new(Workflow::parse(&definition, 1).expect("a sound definition"));
+        let workflow = Arc::new(Workflow::parse(&definition, 1).expect("a valid definition"));
         let run = Run::new(RunId::parse("r").expect("a run id"), workflow);
         let mut world = Self { gate: rules, run, now: START_TIME, log: Vec::new(), timers: Vec::new() };
         let (tenant, principal) = (TenantId::parse("acme").expect("a tenant id"), "olga".to_owned());

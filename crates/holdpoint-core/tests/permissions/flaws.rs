@@ -1,4 +1,4 @@
-//! Validation of rule sets: all flaws are reported, each with its place.
+//! Validation of rule sets: all flaws are reported, each with its path.
 
 use holdpoint_core::permission::{
     CONDITIONS_MAX, NOTE_CHARS_MAX, PATTERN_CHARS_MAX, PermissionSet, REGEXES_MAX, RULES_MAX, VALUE_BYTES_MAX,
@@ -11,7 +11,7 @@ fn flaws(document: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_flaw_has_its_place_and_says_what_to_do() {
+fn each_flaw_is_reported_with_its_path_and_a_message() {
     for (document, field, message) in [
         (json!("allow t"), "(document)", "must be an array"),
         (json!({}), "rules", "is missing"),

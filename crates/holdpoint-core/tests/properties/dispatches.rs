@@ -1,5 +1,5 @@
-//! Property of a dispatch: its row stays valid under random sequences of claims, interrupts and time. The test does
-//! what a store does: it checks the status, calls the core and stores the result.
+//! Property of a dispatch: its row stays valid under random sequences of claims, interruptions of its thread and time
+//! steps. The test does what a store does: it checks the status, calls the core and stores the result.
 
 use holdpoint_core::mailbox::{
     ClaimAction, MailboxError, ReclaimedDispatch, RunDispatch, RunDispatchResult, RunDispatchStatus,

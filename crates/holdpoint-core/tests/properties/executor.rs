@@ -115,7 +115,7 @@ fn start_child(wait: bool) -> NodeOutcome {
     }))
 }
 
-/// Returns a write to one channel with a reducer that depends on the time. Each reducer meets values of the others.
+/// Returns a write to one channel. The reducer depends on the time, so a reducer also gets values of other reducers.
 fn write(config: &Map<String, Value>, now: Timestamp) -> Vec<ChannelWrite> {
     let place = usize::try_from(now.0.rem_euclid(7)).expect("less than seven");
     let reducer = Reducer::ALL[place];

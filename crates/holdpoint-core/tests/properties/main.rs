@@ -19,8 +19,8 @@ use world::World;
 /// One attempt to change the run. Nodes and interrupts are numbers that may not exist.
 #[derive(Clone, Debug)]
 enum Move {
-    /// The executor does the next work of the run. If it is not lucky, a task fails and a gate requests its interrupt
-    /// again.
+    /// The executor does the next work of the run. If `lucky` is false, a task fails, a gate requests its interrupt
+    /// again, and a loop ends.
     Work {
         lucky: bool,
     },

@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn a_delivery_has_as_many_attempts_as_its_policy_says(
+    fn a_delivery_has_as_many_attempts_as_its_policy_allows(
         policy in policy(),
         chances in prop::collection::vec(any::<u64>(), 100),
         retry_after_ms in prop::option::of(any::<u64>()),

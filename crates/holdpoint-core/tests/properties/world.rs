@@ -24,7 +24,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(definition: &Value) -> Self {
-        let workflow = Workflow::parse(definition, 1).expect("a sound definition");
+        let workflow = Workflow::parse(definition, 1).expect("a valid definition");
         let run = Run::new(RunId::parse("r").expect("a run id"), Arc::new(workflow));
         let (log, timers, started, cancelled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { run, now: Timestamp(1_700_000_000_000), log, timers, started, cancelled }
@@ -133,7 +133,7 @@ impl World {
         self.check_caps();
     }
 
-    /// Checks that the fold of the log equals the run, also after a round trip through JSON.
+    /// Checks that a round trip through JSON changes no event, and that the fold of the log equals the run.
     fn check_replay(&self) {
         let text = serde_json::to_string(&self.log.iter().map(|(_, event)| event).collect::<Vec<_>>());
         let read: Vec<Event> =

@@ -42,13 +42,13 @@ fn a_reply_with_too_many_calls_is_refused() {
 }
 
 #[test]
-fn a_reply_must_have_one_rule_for_each_call() {
+fn a_reply_must_have_one_policy_for_each_call() {
     let AgentAction::Reply(whole) = reply(1, &[("c1", Behaviour::Ask)]) else { panic!("a reply") };
     let without_policies = ReplyRecord { policies: Vec::new(), ..*whole.clone() };
     started_agent().when(act([AgentAction::Reply(Box::new(without_policies))])).refused_for("reply");
-    let gates = vec![whole.policies[0].clone(), whole.policies[0].clone()];
+    let two_policies = vec![whole.policies[0].clone(), whole.policies[0].clone()];
     started_agent()
-        .when(act([AgentAction::Reply(Box::new(ReplyRecord { policies: gates, ..*whole }))]))
+        .when(act([AgentAction::Reply(Box::new(ReplyRecord { policies: two_policies, ..*whole }))]))
         .refused_for("reply");
 }
 
@@ -207,8 +207,8 @@ fn a_request_about_a_call_must_be_valid_and_have_a_new_key() {
     let second = AgentAction::Suspend { call: "c2".to_owned(), ticket: ticket.clone() };
     story.when(act([first, second])).refused_for("key");
     let story = started_agent().given([act([reply(1, &[("c1", Behaviour::Ask)])])]);
-    let unsound = suspend_with(&story, Kind::Approval, json!({"actions": []}));
-    let story = story.when(act([unsound])).refused_for("invalid_interrupt");
+    let invalid = suspend_with(&story, Kind::Approval, json!({"actions": []}));
+    let story = story.when(act([invalid])).refused_for("invalid_interrupt");
     assert_eq!(status(&story, "c1"), CallStatus::New);
 }
 
@@ -259,13 +259,13 @@ fn an_agent_that_waits_for_all_calls_continues_when_all_are_decided() {
 fn kinds_that_return_at_once_have_no_deadline() {
     let timed = |kind, data| InterruptRequest { timeout_ms: Some(1000), ..request(kind, data) };
     let opened = timed(Kind::ConversationStart, json!({"conversationId": "c"}));
-    let story = given_asked(opened);
+    let story = waiting_for(opened);
     assert_eq!(story.run().interrupt(InterruptId(1)).map(|asked| asked.timeout_ms), Some(None));
-    let story = given_asked(InterruptRequest { timeout_ms: Some(1000), ..approval() });
+    let story = waiting_for(InterruptRequest { timeout_ms: Some(1000), ..approval() });
     assert_eq!(story.run().interrupt(InterruptId(1)).map(|asked| asked.timeout_ms), Some(Some(1000)));
 }
 
-fn given_asked(request: InterruptRequest) -> Story {
+fn waiting_for(request: InterruptRequest) -> Story {
     on(gate_then_after()).given([start(), begin("gate"), ask("gate", request)])
 }
 
@@ -285,6 +285,6 @@ fn a_decision_id_is_unique_over_all_interrupts_of_a_run() {
 #[test]
 fn an_outcome_of_a_node_that_does_not_run_is_refused() {
     let suspended = finish("after", NodeOutcome::Suspended { policy: AS_DECIDED });
-    given_asked(approval()).when(suspended).refused(Refusal::NodeNotRunning);
-    given_asked(approval()).when(act([begin_call("c1")])).refused(Refusal::NodeNotRunning);
+    waiting_for(approval()).when(suspended).refused(Refusal::NodeNotRunning);
+    waiting_for(approval()).when(act([begin_call("c1")])).refused(Refusal::NodeNotRunning);
 }

@@ -38,17 +38,17 @@ pub(crate) fn reply(seen: usize, calls: &[(&str, Behaviour)]) -> AgentAction {
         arguments: json!({ "to": id }),
     };
     message.calls = calls.iter().map(call).collect();
-    let gate = |(_, behaviour): &(&str, Behaviour)| CallPolicy {
+    let policy = |(_, behaviour): &(&str, Behaviour)| CallPolicy {
         behaviour: *behaviour,
         why: None,
         idempotent: false,
         client: false,
     };
-    let gates = calls.iter().map(gate).collect();
+    let policies = calls.iter().map(policy).collect();
     let usage = Usage { input_tokens: 3, output_tokens: 2 };
     AgentAction::Reply(Box::new(ReplyRecord {
         message,
-        policies: gates,
+        policies,
         usage,
         model: "m".to_owned(),
         seen,

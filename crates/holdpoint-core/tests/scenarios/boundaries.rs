@@ -115,7 +115,7 @@ fn a_plain_entry_of_a_list_may_be_a_name_or_a_role() {
 }
 
 #[test]
-fn an_answer_names_another_principal_than_its_sender_or_none() {
+fn the_other_named_principal_of_an_answer_is_never_its_sender() {
     let named = |value: Value| Answer::new(value, ada()).other_named_principal().map(str::to_owned);
     assert_eq!(named(json!({"action": "accept"})), None);
     assert_eq!(named(json!({"voter": "ada", "decidedBy": "ada"})), None);
@@ -167,7 +167,7 @@ fn outputs_of_a_node_may_fill_the_run_and_not_exceed_it() {
 }
 
 #[test]
-fn a_declared_variable_may_become_another_value_of_its_type_or_null() {
+fn a_declared_variable_accepts_values_of_its_type_and_null() {
     let declared = json!({"name": "n", "type": "number"});
     for (value, status) in
         [(json!(2), Status::Completed), (json!(null), Status::Completed), (json!("x"), Status::Failed)]
@@ -183,7 +183,7 @@ fn a_declared_variable_may_become_another_value_of_its_type_or_null() {
 }
 
 #[test]
-fn a_conversation_is_closed_while_another_waits() {
+fn a_conversation_can_be_closed_while_another_waits() {
     let at = |key: &str, kind: Kind, data: Value| with_key(key, request(kind, data));
     let named = |name: &str| json!({"conversationId": name, "prompt": "And?"});
     let story = on(left_and_right()).given([
@@ -363,7 +363,7 @@ fn approvers_of_a_governed_gate_may_answer_its_side_questions() {
 }
 
 #[test]
-fn keys_and_custom_kinds_have_at_least_one_character_and_keys_not_too_many() {
+fn empty_keys_empty_custom_kinds_and_too_long_keys_are_refused() {
     let long = "ü".repeat(limits::INTERRUPT_KEY_CHARS_MAX);
     waiting_for(with_key(&long, approval())).status_is(Status::WaitingApproval);
     for key in ["", &format!("{long}x")] {

@@ -138,7 +138,7 @@ fn children_are_cancelled_with_a_parent_that_is_cancelled_or_fails() {
 }
 
 #[test]
-fn a_completed_parent_leaves_its_children_alone() {
+fn children_of_a_completed_parent_continue() {
     on(workflow([node("gate")], []))
         .given([start(), begin("gate"), start_child("gate", false)])
         .when(done("gate"))

@@ -17,8 +17,8 @@ fn waiting_for(correlation: &Value) -> Story {
     })
 }
 
-fn waiting(asking: InterruptRequest) -> Story {
-    given([start(), begin("gate"), ask("gate", asking)])
+fn waiting(request: InterruptRequest) -> Story {
+    given([start(), begin("gate"), ask("gate", request)])
 }
 
 fn event(correlation: Value, payload: Value) -> ExternalEvent {

@@ -61,7 +61,7 @@ fn deciding_action(story: &Story) -> Option<String> {
 }
 
 #[test]
-fn a_governed_gate_is_announced_by_its_request_alone() {
+fn a_governed_gate_has_no_event_approval_requested() {
     let data = json!({"gateId": "g", "requiredRole": "release", "actions": ["accept", "reject"]});
     given([start(), begin("gate")])
         .when(ask("gate", approval_of(data.clone())))
@@ -175,7 +175,7 @@ fn several_answers_are_all_refused_if_one_is_denied() {
 }
 
 #[test]
-fn each_grant_counts_once_and_the_last_one_needed_decides() {
+fn each_granting_vote_counts_once_and_the_last_required_one_decides() {
     let cast = Event::VoteCast {
         interrupt: InterruptId(1),
         value: recorded_value("bob", "accept", "granted"),
@@ -298,7 +298,7 @@ fn an_invalid_answer_to_a_governed_gate_is_refused_and_the_gate_stays_open() {
 }
 
 #[test]
-fn a_resume_schema_sees_a_grant_or_a_rejection() {
+fn a_resume_schema_is_applied_to_the_decision_granted_or_rejected() {
     let gate = || {
         let data = json!({
             "gateId": "g", "requiredRole": "release", "actions": ["accept", "reject"],

@@ -73,7 +73,7 @@ fn review() -> InterruptRequest {
 }
 
 #[test]
-fn decisions_that_let_an_effect_pass_create_a_grant() {
+fn decisions_that_permit_an_effect_create_a_grant() {
     let edited = json!({"action": "edit-accept", "editedArtifactData": {"amount": 4}});
     let overridden = json!({"decision": "overridden", "reason": "urgent fix"});
     for (request, value) in [

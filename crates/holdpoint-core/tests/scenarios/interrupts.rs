@@ -1,4 +1,4 @@
-//! Interrupts: each key has one interrupt and one answer, also if several nodes request it; late answers are refused.
+//! Interrupts: each key has one interrupt and one answer, even if several nodes request it; late answers are refused.
 
 use holdpoint_core::{
     Event, InterruptId, InterruptRequest, Kind, NodeStatus, Obligation, Refusal, RunError, Status, limits,
@@ -118,7 +118,7 @@ fn another_key_opens_another_interrupt() {
     assert_eq!(story.interrupt_of("right").map(|interrupt| interrupt.id), Some(InterruptId(2)));
     let value = || json!({"action": "accept"});
     let refused = story.when(answer_all([(1, value()), (2, json!(7))])).refused_for("resumeValue");
-    // All or nothing: the good answer of the refused pair did not count.
+    // Either all answers are accepted or none: the valid answer of the refused pair did not count.
     refused.when(answer_all([(1, value()), (2, value())])).then([
         resolved(1, accepted_value()),
         approval_received(1),

@@ -1,4 +1,4 @@
-//! Loops: when loopback edges are taken, the nodes that repeat, iteration limits, and nodes that wait for a loop.
+//! Loops: when back edges are taken, the nodes that repeat, iteration limits, and nodes that wait for a loop.
 
 use holdpoint_core::{Cap, Event, NodeStatus, RunError, Status, Workflow};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn rejected_once() -> Story {
 }
 
 #[test]
-fn a_loopback_edge_resets_all_nodes_after_its_target() {
+fn a_back_edge_resets_all_nodes_after_its_target() {
     rejected_once()
         .node_is("pay", &NodeStatus::Pending)
         .when(done("fix"))
@@ -104,7 +104,7 @@ fn interrupt_keys_are_numbered_over_all_visits() {
 }
 
 #[test]
-fn a_loopback_edge_waits_for_all_active_nodes_of_the_loop() {
+fn a_back_edge_waits_for_all_active_nodes_of_the_loop() {
     let flow = workflow(
         [node("start"), node("head"), node("slow"), node("tail"), node("next")],
         [
@@ -129,7 +129,7 @@ fn a_loopback_edge_waits_for_all_active_nodes_of_the_loop() {
 }
 
 #[test]
-fn a_loopback_edge_above_its_iteration_limit_fails_the_run() {
+fn a_back_edge_above_its_iteration_limit_fails_the_run() {
     let mut story = on(gate_with_fix(json!({"maxLoopbackIterations": 2}))).given([
         start(),
         begin("start"),
@@ -204,7 +204,7 @@ fn the_count_of_an_inner_loop_restarts_in_each_iteration_of_the_outer_loop() {
 }
 
 #[test]
-fn a_loopback_condition_that_cannot_be_evaluated_fails_the_run() {
+fn a_condition_of_a_back_edge_that_cannot_be_evaluated_fails_the_run() {
     let flow = workflow([node("a"), node("b")], [edge("a", "b"), edge_if("1 < \'x\'", "b", "b")]);
     on(flow)
         .given([start(), begin("a"), done("a"), begin("b"), done("b")])
@@ -212,7 +212,7 @@ fn a_loopback_condition_that_cannot_be_evaluated_fails_the_run() {
 }
 
 #[test]
-fn a_connection_over_a_loopback_edge_reads_the_previous_visit() {
+fn a_connection_over_a_back_edge_reads_the_previous_visit() {
     let port = json!({"type": "connection", "nodeId": "b", "outputKey": "x", "optional": true});
     let flow = workflow(
         [node("s"), with(node("a"), "inputs", json!({"last": port})), node("b")],

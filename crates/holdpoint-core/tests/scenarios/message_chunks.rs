@@ -1,4 +1,4 @@
-//! Chunks of a streamed reply: each is recorded once and in order, and the reply always keeps its room.
+//! Chunks of a streamed reply: each is recorded once and in order, and bytes stay reserved for the complete reply.
 
 use holdpoint_core::agent::{
     AgentAction, CallPolicy, Message, ReplyChunk, ReplyRecord, Role, StreamProgress, Usage,
@@ -95,7 +95,7 @@ fn the_run_keeps_only_the_progress_of_a_stream() {
 }
 
 #[test]
-fn chunks_never_use_the_room_that_the_reply_needs() {
+fn chunks_never_use_the_bytes_reserved_for_the_reply() {
     let large = "x".repeat(limits::STEP_RESULT_BYTES_MAX - 2);
     let mut story = started_agent();
     for step in 0..126 {

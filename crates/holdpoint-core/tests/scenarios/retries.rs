@@ -89,7 +89,7 @@ fn a_retry_keeps_the_steps_of_the_attempt_before() {
 }
 
 #[test]
-fn a_delay_is_recorded_once_and_again_when_it_ends() {
+fn a_delay_is_recorded_when_it_begins_and_when_its_retries_end() {
     let delay = |until: Option<u64>| Command::Delay {
         node: node_id("gate"),
         error: busy(),

@@ -37,7 +37,7 @@ fn a_run_that_was_cancelled_before_it_began_never_starts() {
 }
 
 #[test]
-fn only_a_start_begins_a_run() {
+fn other_commands_before_the_start_are_refused() {
     let story = on(gate_then_after()).when(begin("gate")).refused(Refusal::NodeNotRunning);
     let story = story.when(done("gate")).refused(Refusal::NodeNotRunning);
     let story = story.when(accept(1)).refused(Refusal::InterruptNotFound);

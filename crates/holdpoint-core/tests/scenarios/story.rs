@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::vocabulary::gate_then_after;
 
-/// The time at which every story starts.
+/// The time at which every scenario starts.
 pub(crate) const START_TIME: Timestamp = Timestamp(1_700_000_000_000);
 
 /// A run, its log, and the result of the last command.
@@ -213,7 +213,7 @@ impl Story {
         }
     }
 
-    /// Returns the values of the input ports of a node, or the port without a value and the reason.
+    /// Returns the values of the input ports of a node, or the error of the first port without a value.
     pub(crate) fn inputs_of(&self, node: &str) -> Result<Map<String, Value>, InputError> {
         let id = NodeId::parse(node).expect("a node id");
         self.run.inputs_of(self.run.workflow.node(&id).expect("a node of the workflow"))

@@ -46,7 +46,7 @@ fn an_interrupt_without_a_deadline_sets_no_timer_and_never_expires() {
 }
 
 #[test]
-fn a_deadline_does_not_fire_before_it_has_come() {
+fn a_deadline_does_not_fire_early() {
     waiting()
         .later(TIMEOUT_MS - 1)
         .when(expire(1))
@@ -134,7 +134,7 @@ fn a_key_that_expired_opens_no_second_interrupt() {
 }
 
 #[test]
-fn a_sleeping_node_wakes_when_its_time_has_come() {
+fn a_sleeping_node_wakes_at_the_end_of_its_sleep() {
     let until = START_TIME.plus_ms(50);
     let timer = Timer::Sleep(node_id("gate"));
     given([start(), begin("gate")])
@@ -158,7 +158,7 @@ fn a_sleeping_node_wakes_when_its_time_has_come() {
 }
 
 #[test]
-fn a_sleep_that_is_already_over_still_goes_through_its_timer() {
+fn a_sleep_whose_end_has_passed_also_sets_a_timer() {
     given([start(), begin("gate")])
         .later(100)
         .when(sleep("gate", START_TIME))

@@ -1,4 +1,4 @@
-//! The vocabulary of the scenarios: short constructors for workflows, requests, commands and events.
+//! Short constructors for the workflows, requests, commands and events of the scenarios.
 
 use holdpoint_core::{
     Answer, Command, Completion, Drain, Effect, Event, InterruptId, InterruptRequest, Kind, NodeId,
@@ -20,7 +20,7 @@ pub(crate) fn workflow_with(
         "id": "story", "name": "Story", "version": "1", "triggers": [], "metadata": {}, "settings": {},
         "nodes": nodes.into(), "edges": edges.into(), "variables": variables.into(),
     });
-    Workflow::parse(&definition, 1).expect("a sound definition")
+    Workflow::parse(&definition, 1).expect("a valid definition")
 }
 
 /// Returns a workflow with additional members, such as settings and channels.
@@ -36,7 +36,7 @@ pub(crate) fn workflow_with_members(
     for (name, value) in object(members) {
         definition[name] = value;
     }
-    Workflow::parse(&definition, 1).expect("a sound definition")
+    Workflow::parse(&definition, 1).expect("a valid definition")
 }
 
 pub(crate) fn gate_then_after() -> Workflow {

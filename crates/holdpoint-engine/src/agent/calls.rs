@@ -20,7 +20,7 @@ use super::workflow_tools;
 use crate::approval_check::check_as_shown;
 use crate::context::{EffectContext, Stop};
 
-/// The number of attempts of an idempotent call whose outcome is unknown.
+/// The maximum number of attempts of an idempotent call. Only a call with an unknown outcome is attempted again.
 const TRIES_MAX: u32 = 3;
 
 /// A call that is about to be made.
@@ -72,7 +72,7 @@ pub(super) async fn process_calls(
             let (one, unreached) = split_by_reach(context, vec![one]).await;
             unreachable = unreached.or(unreachable);
             let suspended = execute_calls(context, setup, one).await?;
-            // The answer to a suspended call may affect the calls after it, so that they wait for it.
+            // The answer to a suspended call may affect the calls after it, so they wait for the answer.
             if suspended || unreachable.is_some() {
                 break;
             }
@@ -91,19 +91,19 @@ pub(super) async fn process_calls(
 /// Returns the calls whose servers can be reached, and the reason why another server cannot be reached.
 async fn split_by_reach(context: &EffectContext, due: Vec<DueCall>) -> (Vec<DueCall>, Option<String>) {
     let reach = servers::reach(context, due.iter().map(|one| one.owner.as_ref())).await;
-    let (mut there, mut unreachable) = (Vec::with_capacity(due.len()), None);
+    let (mut reachable, mut unreachable) = (Vec::with_capacity(due.len()), None);
     for (one, reach) in due.into_iter().zip(reach) {
         match reach {
-            // The call of a server that the policy refuses fails with the reason for the agent.
-            Ok(()) | Err(ToolError::NotCalled(_)) => there.push(one),
+            // If the outgoing policy forbids the server, the call fails, and the agent sees the reason.
+            Ok(()) | Err(ToolError::NotCalled(_)) => reachable.push(one),
             Err(error) => unreachable = Some(error.to_string()),
         }
     }
-    (there, unreachable)
+    (reachable, unreachable)
 }
 
-/// Starts the runs of calls that are workflows, and returns the others. With sequential execution, calls do not wait
-/// for these runs, which may take days.
+/// Starts the child runs of calls whose tool is a workflow, and returns the other calls. Even with sequential
+/// execution, later calls do not wait for these runs, which may take days.
 fn start_runs(
     context: &mut EffectContext,
     setup: &Setup,
@@ -121,7 +121,7 @@ fn start_runs(
     Ok(others)
 }
 
-/// Suspends, denies or resumes a call. Returns the call if it is to be made now.
+/// Suspends, denies or resumes a call. Returns the call if it must be made now.
 fn prepare_call(
     context: &mut EffectContext,
     setup: &Setup,
@@ -190,7 +190,7 @@ fn enforce(
     Ok(false)
 }
 
-/// Applies a decision. Returns the arguments and the decision if the call is to be made.
+/// Applies the decision of a suspended call. Returns the arguments and the decision if the call must be made.
 fn resume(
     context: &mut EffectContext,
     setup: &Setup,
@@ -269,7 +269,7 @@ async fn execute_calls(context: &mut EffectContext, setup: &Setup, due: Vec<DueC
         let edited = edits.then(|| one.arguments.clone());
         context.apply_action(AgentAction::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
-    // From here on calls may have effects.
+    // The calls may have effects, so the `Begin` actions are committed first. Calls of local tools can be repeated.
     let is_local = due.iter().all(DueCall::is_local);
     let is_repeatable = is_local && !context.is_replay() && !context.has_many_pending_actions();
     if !is_repeatable {
@@ -354,7 +354,7 @@ fn record_result(
             let ticket = Ticket::outcome_unknown(next_key(context, &call), &call, &approval, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
-        // An approved call is not lost: a new interrupt lets the approver have it made later.
+        // The approved call was not made. A new interrupt lets an approver repeat it later.
         Err(ToolError::Unreachable(why)) if uses_grants(context, &one.call) => {
             let call = begun_call(context, &id)?;
             let approval = setup.approval(one.owner.as_ref());
@@ -366,7 +366,7 @@ fn record_result(
     context.apply_action(AgentAction::Return { call: id, status, content }).map(|()| false)
 }
 
-/// Returns the call as it was begun, with the arguments that an approver has edited.
+/// Returns the recorded call. Its arguments are the edited ones if an approver edited them.
 fn begun_call(context: &EffectContext, id: &str) -> Result<ToolCall, Stop> {
     let call = context.agent().and_then(|agent| agent.call(id)).cloned();
     call.ok_or_else(|| Stop::Broken(format!("call {id} is not known")))

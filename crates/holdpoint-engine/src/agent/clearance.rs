@@ -16,16 +16,16 @@ pub(super) enum Clearance {
     Deny(String),
 }
 
-/// The tool of a call and the toolbox that it belongs to now. The toolbox may differ from the one at the time of the
-/// model's reply, because servers change their tools.
+/// The tool of a call, and the toolbox that has the tool now. At the time of the model's reply another toolbox may have
+/// had it, because servers change their tools.
 pub(super) struct CallTarget<'a> {
     pub spec: &'a ToolSpec,
     pub owner: Option<&'a ToolOwner>,
 }
 
 impl CallTarget<'_> {
-    /// Checks a call against the rules of the tool's connection. An approval counts only if its interrupt was opened
-    /// under exactly these rules.
+    /// Checks a call against the rules of the tool's connection. An approval is valid only if its interrupt was
+    /// opened under exactly these rules.
     pub(super) fn clearance(&self, context: &EffectContext, call: &ToolCall, arguments: &Value) -> Clearance {
         let Some((owner, rules)) = self.owner.and_then(|owner| Some((owner, owner.rules()?))) else {
             return Clearance::Cleared;
@@ -60,7 +60,7 @@ pub(super) fn check_approved(interrupt: &Interrupt, call: &ToolCall, arguments: 
     Err(Stop::failed("approval_mismatch", message))
 }
 
-/// Returns true if the call uses grants, so that its begin must be recorded.
+/// Returns true if the call uses grants. A `Begin` action must be recorded for such a call.
 pub(super) fn uses_grants(context: &EffectContext, call: &ToolCall) -> bool {
     let grants = context.run().usable_grants_of_call(&context.node().id, &call.id);
     grants.is_ok_and(|grants| !grants.is_empty())

@@ -1,5 +1,5 @@
 //! Tools and context that a front end sends in the metadata of a message. The front end executes these tools itself.
-//! The last message that has the member counts.
+//! Of several messages with the member, the last one is used.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::tool::{ToolSpec, is_name};
 
-/// The member of a message's metadata that has the tools of the front end.
+/// The member of a message's metadata that contains the tools of the front end.
 pub const CLIENT_TOOLS: &str = "clientTools";
-/// The member of a message's metadata that has the context for the model.
+/// The member of a message's metadata that contains the context for the model.
 pub const CLIENT_CONTEXT: &str = "context";
 
-/// Returns the tools of the front end, without those whose names are taken.
+/// Returns the tools of the front end. Skips tools with an invalid name or with the name of another tool.
 pub(super) fn tools(agent: &Agent, taken: &[Arc<ToolSpec>]) -> Vec<Arc<ToolSpec>> {
     let Some(Value::Array(tools)) = last(agent, CLIENT_TOOLS) else { return Vec::new() };
     let mut found: Vec<Arc<ToolSpec>> = Vec::new();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_list_of_client_tools_counts_and_taken_names_are_skipped() {
+    fn the_last_list_of_client_tools_is_used_and_taken_names_are_skipped() {
         let tool = |name: &str| json!({"name": name, "description": "d", "parameters": {"type": "object"}});
         let agent = agent(&[
             json!({"clientTools": [tool("old")]}),

@@ -14,10 +14,10 @@ use super::rules::ConnectionRules;
 use super::tool::ToolOrigin;
 use crate::operator::Tenants;
 
-/// Members that a definition may combine with `use`. All others are reserved for the operator: with them a definition
+/// Members that a model or a tool with `use` may have. All others are reserved for the operator: with them a definition
 /// could send the operator's secrets to another server.
-const BESIDE_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
-const BESIDE_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
+const MODEL_MEMBERS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
+const TOOL_MEMBERS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
 
 /// The connections of a server, by name.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub struct Connection {
     settings: Map<String, Value>,
     tenants: Tenants,
     rules: Option<ConnectionRules>,
-    /// The agent whose file the connection was made from. No other agent may use it.
+    /// The agent whose file declares the connection. No other agent may use it.
     agent: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// The definition that refers to a connection.
+/// The tenant and the workflow of the definition that refers to a connection.
 #[derive(Clone, Copy)]
 pub(super) struct ConnectionUser<'a> {
     pub tenant: &'a TenantId,
@@ -84,8 +84,7 @@ impl Connection {
         Ok(Self { settings, tenants, rules, agent: None })
     }
 
-    /// Returns a connection that was made from the file of an agent. Only that agent may use it, in the tenant
-    /// `default`.
+    /// Returns a connection that the file of an agent declares. Only that agent may use it, in the tenant `default`.
     pub fn of_agent(agent: &str, settings: Map<String, Value>) -> Self {
         Self { settings, tenants: Tenants::default(), rules: None, agent: Some(agent.to_owned()) }
     }
@@ -104,7 +103,7 @@ impl Connection {
 impl Connections {
     /// Returns the model of a definition with the settings of the connection that it names.
     pub(super) fn resolve_model(&self, model: &Value, user: ConnectionUser<'_>) -> Result<Value, AgentFlaw> {
-        resolve("model", model, (&self.models, &BESIDE_MODELS), user).map(|resolved| resolved.value)
+        resolve("model", model, (&self.models, &MODEL_MEMBERS), user).map(|resolved| resolved.value)
     }
 
     /// Returns the tool at this index of a definition with the settings of the connection that it names, and the origin
@@ -116,7 +115,7 @@ impl Connections {
         user: ConnectionUser<'_>,
     ) -> Result<(Value, Option<ToolOrigin>), AgentFlaw> {
         let ResolvedEntry { value, used } =
-            resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)?;
+            resolve(&format!("tools[{at}]"), tool, (&self.tools, &TOOL_MEMBERS), user)?;
         let origin = used.map(|(name, connection)| {
             let settings = &connection.settings;
             ToolOrigin {
@@ -142,7 +141,7 @@ struct ResolvedEntry<'a> {
 fn resolve<'a>(
     field: &str,
     value: &Value,
-    (connections, beside): (&'a BTreeMap<String, Connection>, &[&str]),
+    (connections, allowed): (&'a BTreeMap<String, Connection>, &[&str]),
     user: ConnectionUser<'_>,
 ) -> Result<ResolvedEntry<'a>, AgentFlaw> {
     let Some(name) = value.get("use") else {
@@ -154,8 +153,8 @@ fn resolve<'a>(
         AgentFlaw::new(format!("{field}.use"), message)
     })?;
     let given = || value.as_object().into_iter().flatten();
-    if let Some((name, _)) = given().find(|(name, _)| !beside.contains(&name.as_str())) {
-        let message = format!("cannot be combined with use; only {} can", beside.join(", "));
+    if let Some((name, _)) = given().find(|(name, _)| !allowed.contains(&name.as_str())) {
+        let message = format!("cannot be combined with use; only {} can", allowed.join(", "));
         return Err(AgentFlaw::new(format!("{field}.{name}"), message));
     }
     let settings = &connection.settings;
@@ -171,8 +170,8 @@ fn resolve<'a>(
     Ok(ResolvedEntry { value: Value::Object(merged), used: Some((name, connection)) })
 }
 
-/// Rejects a definition that names connections of agent files. `own` is the agent whose file the definition comes from;
-/// the definition may name the connections that were made from that file.
+/// Rejects a definition that names a connection of an agent file. `own` is the agent whose file contains the
+/// definition; the definition may name the connections of that file.
 pub(crate) fn check_reserved_names(definition: &Value, own: Option<&str>) -> Result<(), AgentFlaw> {
     let own = own.map(|agent| format!("{AGENT_PREFIX}{agent}:"));
     let is_foreign = |value: &Value| {
@@ -230,7 +229,7 @@ mod tests {
         let foreign = resolved(&all, shell, "evil", "agent:pwn").unwrap_err();
         let missing = resolved(&all, json!({"use": "nothing"}), "evil", "agent:pwn").unwrap_err();
         assert_eq!(foreign, missing.replace("nothing", "shell"));
-        // Other flaws of the entry do not tell the two apart either.
+        // Other flaws of the entry do not reveal that the connection exists.
         let flawed =
             resolved(&all, json!({"use": "shell", "command": ["id"]}), "evil", "agent:pwn").unwrap_err();
         assert_eq!(flawed, foreign);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_an_agent_file_is_for_that_agent_alone() {
+    fn only_the_agent_of_a_file_can_use_the_connections_of_the_file() {
         let all = connections();
         let mailer = || json!({"use": "agent:mailer:tool:0"});
         assert!(resolved(&all, mailer(), "default", "agent:mailer").is_ok());

@@ -23,7 +23,7 @@ const APPROVAL_MEMBERS: [&str; 6] = [
     "profile",
 ];
 
-/// A flaw of a definition and the field that has it.
+/// A flaw of a definition, with the field that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct AgentFlaw {
@@ -52,7 +52,7 @@ pub(crate) struct Definition {
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
-    /// The confidence below which a reply needs to be ratified, for models that report a confidence.
+    /// The confidence below which an approver must ratify a reply, for models that report a confidence.
     pub escalation_threshold: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ struct RawDefinition {
     limits: AgentLimits,
     #[serde(default)]
     escalation_threshold: Option<f64>,
-    /// The initial state of a run. The workflow around the agent has it as its variables.
+    /// The initial state of a run. The workflow that the agent is registered as declares it as its variables.
     #[serde(default)]
     state: Map<String, Value>,
 }
@@ -109,7 +109,7 @@ enum ToolExecution {
 struct AgentLimits {
     steps: Option<u32>,
     tokens: Option<u64>,
-    /// The time limit of a run. The workflow around the agent has it as its own limit.
+    /// The time limit of a run. The workflow that the agent is registered as enforces it.
     #[serde(default, rename = "timeMs")]
     _time_ms: Option<u64>,
 }
@@ -155,7 +155,7 @@ impl Definition {
     }
 }
 
-/// Returns the variables of the workflow around an agent: its initial state.
+/// Returns the variables of the workflow that an agent is registered as: the initial state of the agent.
 pub(crate) fn variables(definition: &Value) -> Vec<Value> {
     let kind = |value: &Value| match value {
         Value::Bool(_) => "boolean",
@@ -178,7 +178,7 @@ fn check_id(id: &str) -> Result<(), AgentFlaw> {
     let (least, most) = (limits::AGENT_ID_CHARS_MIN, limits::AGENT_NAME_CHARS_MAX);
     Err(AgentFlaw::new(
         "agentId",
-        format!("must be {least} to {most} letters, digits, dashes, dots and underlines"),
+        format!("must be {least} to {most} letters, digits, dashes, dots and underscores"),
     ))
 }
 

@@ -13,7 +13,7 @@ use super::setup;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// The member of an answer that has the arguments.
+/// The member of an answer that contains the edited arguments.
 const FIELD: &str = "resumeValue.editedArtifactData.arguments";
 
 /// The longest time that an answer waits for a server to list its tools.
@@ -24,7 +24,7 @@ struct Edit<'a> {
     node: &'a Node,
     call: &'a ToolCall,
     arguments: Value,
-    /// The interrupt has no schema that the core could check the arguments with.
+    /// The interrupt has no schema of the arguments, so the core has not checked them.
     is_unchecked: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn check(engine: &Engine, of: &RunRef, run: &Run, events: &[Eve
     Ok(())
 }
 
-/// Returns the edit of a call that an answer makes. None if the answer changes no arguments or is not about a call.
+/// Returns the edit in an answer. None if the answer changes no arguments or is not about a tool call.
 fn find_edit(run: &Run, id: InterruptId) -> Option<Edit<'_>> {
     let interrupt = run.interrupt(id)?;
     let agent = run.node_state(&interrupt.node)?.agent.as_deref()?;

@@ -1,5 +1,5 @@
-//! Caches the messages of a thread from before a run started in it. They do not change while the run is open, because
-//! no other run starts in the thread, and the agent needs them at each of its steps.
+//! Caches the messages that a thread had before a run started in it. The agent needs them at each step. They do not
+//! change while the run is open, because no other run starts in the thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,9 +9,9 @@ use holdpoint_core::agent::Message;
 
 use crate::store::{Database, Error, messages};
 
-/// The number of messages of earlier runs in a prompt.
+/// The maximum number of messages of earlier runs in a prompt.
 const HISTORY_MAX: u64 = 200;
-/// The number of runs in the cache, and the bytes per run. A longer history is not cached.
+/// The maximum number of runs in the cache, and of bytes per run. A longer history is not cached.
 const RUNS_MAX: usize = 1024;
 const BYTES_MAX: usize = 4 * 1024;
 
@@ -23,7 +23,7 @@ pub(crate) struct ThreadHistory(Mutex<HistoryCache>);
 #[derive(Debug, Default)]
 struct HistoryCache {
     by_run: HashMap<RunRef, EarlierMessages>,
-    /// Oldest first.
+    /// The runs in `by_run`, oldest first.
     order: VecDeque<RunRef>,
 }
 

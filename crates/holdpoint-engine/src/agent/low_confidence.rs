@@ -8,11 +8,11 @@ use super::setup::Setup;
 use crate::approval_check::check_as_shown;
 use crate::context::{Context, Stop};
 
-/// The member that requires answers to be sent with a key.
+/// The member with the interrupt profile, which can require that answers are sent with a key.
 const PROFILE: &str = "profile";
 
-/// Returns the decision of a reply whose model reports a confidence, with the interrupt for ratification if the
-/// confidence is below the threshold.
+/// Returns the action that records the decision of a reply. It requests ratification if the confidence is below the
+/// threshold. None if the model reports no confidence.
 pub(super) fn build_decision(
     context: &Context,
     setup: &Setup,

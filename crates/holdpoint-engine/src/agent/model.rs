@@ -82,11 +82,11 @@ pub enum ReplyDelta {
         /// The next part of the arguments, as JSON text.
         arguments: String,
     },
-    /// The reply failed and the model is called again. All earlier deltas are void.
+    /// The reply failed and the model is called again. The listener must discard all earlier deltas.
     Restarted,
 }
 
-/// The member that has the original text of arguments that are not a JSON object.
+/// The member that contains the original text of arguments that are not a JSON object.
 const UNPARSED: &str = "_unparsed";
 
 /// Returns the original text of arguments that are not a JSON object. Such a call is neither made nor shown to an
@@ -113,7 +113,8 @@ impl BadModel {
 }
 
 /// Builds the model of a definition. `base` is the folder of a definition that is a file of the operator; without it,
-/// members that read files or the environment are rejected. The caller resolves `use` before.
+/// members that read files or the environment are rejected. The caller must have replaced `use` with the settings of
+/// the connection.
 pub fn from_definition(
     model: &Value,
     base: Option<&Path>,
@@ -198,7 +199,7 @@ pub trait Model: Send + Sync {
     /// Generates one reply. Dropping the future cancels the request.
     fn reply<'a>(&'a self, prompt: &'a ModelPrompt, listener: DeltaHandler<'a>) -> ReplyFuture<'a>;
 
-    /// Returns true if a call has no cost, no effect and no delay, so that it can be repeated after a crash.
+    /// Returns true if a call has no cost, no effect and no delay. Such a call can be repeated after a crash.
     fn is_instant(&self) -> bool {
         false
     }

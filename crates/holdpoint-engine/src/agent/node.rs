@@ -1,5 +1,5 @@
-//! `core.agent`: the agent loop. Derives the next step from the record, executes it and records the result, until the
-//! model ends its turn or the run waits for a decision.
+//! `core.agent`: the agent loop. It derives the next step from the record, executes it and records the result, until
+//! the model ends its turn or the run waits for a decision.
 
 use std::sync::Arc;
 
@@ -106,8 +106,8 @@ impl AllTools {
     }
 }
 
-/// Adds the inputs of the node as a user message if the agent has no message yet. An agent that was started with a
-/// message already has one.
+/// Adds the inputs of the node as a user message, unless the agent already has a message because its run was started
+/// with one.
 fn add_input_message(context: &mut EffectContext) -> Result<(), Stop> {
     if context.agent().is_some_and(|agent| !agent.messages.is_empty()) {
         return Ok(());
@@ -153,12 +153,12 @@ async fn ask_model(
     let recorded = record(setup, agent, tools, reply, took_ms)?;
     let (calls, model, usage) = (&recorded.message.calls, recorded.model.as_str(), recorded.usage);
     let whole = FinishedReply { text: &text, calls, finish, model, usage: json!(usage) };
-    let mut acts: Vec<AgentAction> =
+    let mut actions: Vec<AgentAction> =
         stream.finish(&whole).map(|last| AgentAction::Stream(Box::new(last))).into_iter().collect();
     let decided = low_confidence::build_decision(context, setup, &recorded, confidence);
-    acts.push(AgentAction::Reply(Box::new(recorded)));
-    acts.extend(decided);
-    context.apply_actions(acts)?;
+    actions.push(AgentAction::Reply(Box::new(recorded)));
+    actions.extend(decided);
+    context.apply_actions(actions)?;
     // The reply is committed at once, so that a crash does not repeat a call that has a cost.
     if setup.instant { Ok(()) } else { context.commit_actions().await }
 }
@@ -214,7 +214,7 @@ fn instructions(setup: &Setup, agent: &Agent) -> Option<String> {
     }
 }
 
-/// Builds the record of a reply, in which each call has a unique id and the policy that the rules give it.
+/// Builds the record of a reply. Each call in it has a unique id and the policy that follows from the rules.
 fn record(
     setup: &Setup,
     agent: &Agent,
@@ -233,15 +233,15 @@ fn record(
         reply.calls.into_iter().enumerate().map(|(at, call)| with_unique_id(call, step, at, agent)).collect();
     let policies = calls.iter().map(|call| decide_policy(setup, tools, call)).collect();
     let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
-    // The last message in prompt order, which can differ from the order of arrival: a tool result can arrive after a
-    // user message that follows it in the prompt.
+    // The prompt order can differ from the order of arrival: a tool result can arrive after a user message that follows
+    // it in the prompt.
     message.after = in_prompt_order(&agent.messages).last().map(|last| last.id.clone());
     message.calls = calls;
     let seen = agent.messages.len();
     Ok(ReplyRecord { message, policies, usage: reply.usage, model: reply.model, seen, took_ms })
 }
 
-/// Replaces a call id that is missing, repeated or too long. Models return such ids.
+/// Replaces a call id that is missing, repeated or too long, because models return such ids.
 fn with_unique_id(call: CallRequest, step: u32, at: usize, agent: &Agent) -> CallRequest {
     let fits = !call.id.is_empty() && call.id.chars().count() <= CALL_ID_CHARS_MAX;
     let taken = agent.call(&call.id).is_some();

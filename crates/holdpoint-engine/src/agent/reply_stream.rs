@@ -17,20 +17,20 @@ use super::run_end::RunEndWatch;
 use crate::context::{EffectContext, Stop};
 
 /// The longest time that text is buffered before it is committed.
-const GATHER: Duration = Duration::from_millis(50);
-/// The number of buffered bytes that are committed at once.
-const GATHER_BYTES: usize = 1024;
+const BUFFER_TIME_MAX: Duration = Duration::from_millis(50);
+/// The number of buffered bytes at which the text is committed without further delay.
+const BUFFER_BYTES_MAX: usize = 1024;
 
 /// The part of a reply that has arrived so far.
 #[derive(Debug)]
 pub(super) struct ReplyStream {
     message: String,
     attempt: u32,
-    /// The number of chunks of this attempt that were taken to be committed.
+    /// The number of chunks of this attempt that were built for a commit.
     chunks: u32,
     /// The text of these chunks.
     written: String,
-    /// The text that arrived since.
+    /// The text that arrived after these chunks.
     pending: String,
     pending_since: Option<Instant>,
 }
@@ -45,8 +45,8 @@ pub(super) struct FinishedReply<'a> {
 }
 
 impl ReplyStream {
-    /// Creates the stream of the next reply. Recorded chunks of this reply come from a process that has ended, so that
-    /// the stream begins a new attempt.
+    /// Creates the stream of the next reply. If the record has chunks of this reply, they come from a process
+    /// that has ended, and the stream begins a new attempt.
     pub(super) fn new(agent: &Agent) -> Self {
         Self {
             message: message_id(agent),
@@ -83,7 +83,7 @@ impl ReplyStream {
 
     fn due(&self) -> Option<Instant> {
         let since = self.pending_since?;
-        Some(if self.pending.len() >= GATHER_BYTES { since } else { since + GATHER })
+        Some(if self.pending.len() >= BUFFER_BYTES_MAX { since } else { since + BUFFER_TIME_MAX })
     }
 
     fn take_chunk(&mut self) -> ReplyChunk {

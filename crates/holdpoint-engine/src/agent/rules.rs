@@ -39,8 +39,8 @@ impl ConnectionRules {
         Self { connection: connection.to_owned(), ..self.clone() }
     }
 
-    /// Judges a call by the name that the tool has at its connection. Returns None if the connection has no permission
-    /// rules.
+    /// Evaluates the permission rules for a call. `tool` is the name that the tool has at the connection. Returns None
+    /// if the connection has no permission rules.
     pub(crate) fn judge(
         &self,
         tool: &str,
@@ -75,7 +75,7 @@ impl ConnectionRules {
     }
 }
 
-/// Parses a set of rules. The field of a flaw is its path in `permissions`.
+/// Parses a set of rules. Returns the first flaw; its field is a path that begins with `permissions`.
 pub(super) fn parse_permissions(rules: &Value) -> Result<PermissionSet, AgentFlaw> {
     PermissionSet::parse(rules).map_err(|flaws| {
         let first = flaws.into_iter().next();
@@ -84,7 +84,7 @@ pub(super) fn parse_permissions(rules: &Value) -> Result<PermissionSet, AgentFla
     })
 }
 
-/// Returns the stricter of two verdicts, the first if they are equally strict.
+/// Returns the stricter of two permission decisions; the first one if they are equally strict.
 pub(super) fn stricter(own: PermissionDecision, operator: Option<PermissionDecision>) -> PermissionDecision {
     let strictness = |verdict: &PermissionDecision| match verdict.behaviour {
         Behaviour::Allow => 0,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_verdict_applies() {
+    fn the_stricter_permission_decision_applies() {
         let set = |default: &str| parse_permissions(&json!({"default": default})).unwrap();
         let all = ["allow", "ask", "deny"];
         for (own, operator) in all.iter().flat_map(|own| all.map(|operator| (*own, operator))) {

@@ -26,13 +26,14 @@ impl RunEndWatch {
         }
     }
 
-    /// Returns when the run ends, otherwise never.
+    /// Returns when the run ends. Never returns if the run does not end or the engine stops.
     pub(crate) async fn wait_until_ended(&self) {
         wait_for_run_end(&self.engine, &self.of, &mut self.engine.subscribe(&self.of)).await;
     }
 }
 
-/// Returns when the run ends after the subscription was made, otherwise never.
+/// Returns when the run ends. The subscription must exist before the caller checks that the run is open. Never returns
+/// if the engine stops.
 pub(crate) async fn wait_for_run_end(engine: &Engine, of: &RunRef, changes: &mut Subscription) {
     loop {
         changes.changed().await;

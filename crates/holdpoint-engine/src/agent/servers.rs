@@ -1,4 +1,4 @@
-//! Tool servers that cannot be reached: finds the calls that need them, and suspends the node until they are back.
+//! Tool servers that cannot be reached: finds the calls that need them, and stops the node until they can be reached.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::setup::Setup;
 use super::tool::{ToolError, ToolOwner, ToolSpec};
 use crate::context::{EffectContext, Stop};
 
-/// The tools that calls can use now, and the reason why the list may be incomplete.
+/// The tools that calls can use now.
 pub(super) struct AvailableTools<'a> {
     pub specs: &'a [Arc<ToolSpec>],
-    /// The reason why a server could not list its tools.
+    /// The reason why a server could not list its tools. None if the list is complete.
     pub unreachable: Option<&'a str>,
 }
 
@@ -21,8 +21,8 @@ impl AvailableTools<'_> {
         self.specs.iter().find(|spec| spec.name == tool)
     }
 
-    /// Returns the reason why the tool of a call is not known now. The interrupt about a call with an unknown outcome
-    /// needs no tool, but it needs the approvers of the tool's connection.
+    /// Returns the reason why the tool of a call is not known now, or None if the call can be processed. The interrupt
+    /// about a call with an unknown outcome does not need the tool, only the approvers of the tool's connection.
     pub(super) fn missing(&self, setup: &Setup, call: &ToolCall) -> Option<String> {
         let is_askable = call.has_unknown_outcome() && setup.owner(&call.name).is_some();
         let known = call.run.is_some() || is_askable || self.find(&call.name).is_some();
@@ -30,14 +30,14 @@ impl AvailableTools<'_> {
     }
 }
 
-/// Commits the recorded acts and stops the node until a server can be reached.
+/// Commits the recorded actions and stops the node until a server can be reached.
 pub(super) async fn wait_for_server<T>(context: &mut EffectContext, why: String) -> Result<T, Stop> {
     context.commit_actions().await?;
     Err(Stop::Unavailable(why))
 }
 
-/// Connects to the servers of calls that are about to be made. A call begins only after that: the outcome of a call
-/// that began but was not made would be unknown, and an approver would have to decide it.
+/// Connects to the servers of calls that are about to be made. A call begins only after its server is connected.
+/// Otherwise a call that began but was not sent would have an unknown outcome, and an approver would have to decide it.
 pub(super) async fn reach(
     context: &EffectContext,
     owners: impl Iterator<Item = Option<&ToolOwner>>,

@@ -1,4 +1,4 @@
-//! Builds the model, the tools and the rules of an agent from its definition, once for each revision.
+//! Builds the setup of an agent from its definition: the model, the tools and the rules. Caches it for each revision.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -33,8 +33,8 @@ pub(crate) const NODE: &str = "agent";
 const OUTAGE_MS: u64 = 600_000;
 /// The step of a node that records the revision of the agent that it names.
 const PINNED_REVISION: &str = "agent";
-/// The number of setups in the cache.
-const READY_MAX: usize = 256;
+/// The number of setups at which the cache is cleared.
+const SETUPS_MAX: usize = 256;
 
 /// The connections, tools and network policies of the agents of this process.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl fmt::Debug for AgentSettings {
 pub(crate) struct AgentRuntime {
     pub settings: AgentSettings,
     pub history: ThreadHistory,
-    ready: Mutex<HashMap<SetupKey, Arc<Setup>>>,
+    setups: Mutex<HashMap<SetupKey, Arc<Setup>>>,
     /// The MCP servers that definitions share.
     mcp_servers: McpServers,
 }
@@ -101,8 +101,8 @@ impl fmt::Debug for Setup {
 
 impl AgentRuntime {
     pub(crate) fn new(settings: AgentSettings) -> Self {
-        let programs = McpServers::new(settings.connections.programs_max);
-        Self { settings, history: ThreadHistory::default(), ready: Mutex::default(), mcp_servers: programs }
+        let mcp_servers = McpServers::new(settings.connections.programs_max);
+        Self { settings, history: ThreadHistory::default(), setups: Mutex::default(), mcp_servers }
     }
 
     /// Returns the time in milliseconds that runs wait for a model or a tool server that cannot be reached.
@@ -111,16 +111,16 @@ impl AgentRuntime {
     }
 
     fn prepare(&self, key: SetupKey, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
-        if let Some(setup) = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(setup) = self.setups.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(setup.clone());
         }
         let user = ConnectionUser { tenant: &key.0, workflow: &key.1 };
         let setup = Arc::new(self.build(&Value::Object(definition.clone()), user)?);
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.len() >= READY_MAX {
-            ready.clear();
+        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
+        if setups.len() >= SETUPS_MAX {
+            setups.clear();
         }
-        ready.insert(key, setup.clone());
+        setups.insert(key, setup.clone());
         Ok(setup)
     }
 
@@ -158,7 +158,7 @@ impl Setup {
         listed.into_iter().find(|spec| spec.name == name)
     }
 
-    /// Lists the tools that the next step needs. Returns `listed` if it has them.
+    /// Lists the tools that the next step needs. Returns `listed` if it contains them.
     pub(super) async fn list_tools(
         &self,
         context: &EffectContext,
@@ -176,9 +176,9 @@ impl Setup {
             return Ok(listed);
         }
         let tenant = tenant_of(context);
-        let mut survey = self.tools.list_required(&tenant, needed).await;
-        survey.specs.extend(workflow_tools::specs(context.engine(), &tenant, self.tools.workflows()).await?);
-        Ok(survey)
+        let mut list = self.tools.list_required(&tenant, needed).await;
+        list.specs.extend(workflow_tools::specs(context.engine(), &tenant, self.tools.workflows()).await?);
+        Ok(list)
     }
 
     fn required_for(&self, call: &ToolCall) -> RequiredTools {
@@ -203,13 +203,14 @@ impl Setup {
         self.tools.owner(tool)
     }
 
-    /// Judges a call by the rules of the definition and those of the tool's connection. The stricter verdict applies.
+    /// Evaluates the permission rules of the definition and of the tool's connection for a call. The stricter result
+    /// applies.
     pub(super) fn judge(&self, tool: &str, primary: Option<&str>, arguments: &Value) -> PermissionDecision {
         let own = self.definition.permissions.evaluate(tool, primary, arguments);
         stricter(own, self.owner(tool).and_then(|owner| owner.judge(arguments)))
     }
 
-    /// Returns true if every call of a tool is denied, so that prompts omit the tool.
+    /// Returns true if every call of a tool is denied. Prompts omit such a tool.
     pub(super) fn hides(&self, tool: &str) -> bool {
         self.definition.permissions.always_denies(tool)
             || self.owner(tool).is_some_and(|owner| owner.is_hidden())
@@ -223,12 +224,12 @@ impl Setup {
     }
 }
 
-/// Returns the tenant of the run. A replayed run has no claim, so that the tenant comes from its start event.
+/// Returns the tenant of the run. A replayed run has no claim, so the tenant comes from its start event.
 fn tenant_of(context: &EffectContext) -> TenantId {
     context.started().map_or_else(|| context.of().tenant, |started| started.owner.tenant.clone())
 }
 
-/// Returns the flaws of a node of this type. Its config either declares an agent or names one.
+/// Returns the flaws of an agent node. Its config either declares an agent or names one.
 pub(super) fn flaws(node: &workflow::Node) -> Vec<DefinitionFlaw> {
     if node.config.contains_key("model") {
         let parsed = Definition::parse(&Value::Object(node.config.clone()));
@@ -253,7 +254,7 @@ pub(crate) fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
         .map_err(|error| AgentFlaw::new("agentId", error.to_string()))
 }
 
-/// Returns the agent of the node that is entered. A named agent keeps the revision that it had when the node began.
+/// Returns the setup of the current node. A named agent keeps the revision that it had when the node began.
 pub(super) async fn load(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> {
     let tenant = tenant_of(context);
     let engine = context.engine().clone();
@@ -282,7 +283,7 @@ pub(super) async fn load(context: &mut EffectContext) -> Result<Arc<Setup>, Stop
     engine.agents().prepare(key, &node.config).map_err(invalid)
 }
 
-/// Returns the agent of a node as [`load`] does, but from the record only. None if the node has not recorded a revision
+/// Returns the setup of a node as [`load`] does, but from the record only. None if the node has not recorded a revision
 /// or the definition is invalid now.
 pub(super) async fn load_recorded(
     engine: &Engine,
@@ -304,7 +305,7 @@ pub(super) async fn load_recorded(
     Ok(prepared.and_then(Result::ok))
 }
 
-/// Returns the agent that the config of a node declares. None if the config names an agent.
+/// Returns the setup of the agent that the config of a node declares. None if the config names an agent.
 fn declared_setup(
     engine: &Engine,
     tenant: &TenantId,
@@ -317,12 +318,12 @@ fn declared_setup(
 }
 
 /// Returns true if the agent of a node can continue without effects outside the process. The earlier messages of a
-/// thread are certain only after the run has started in it, so that they must be in the cache.
+/// thread are final only after the run has started in it, so they must be in the cache.
 pub(super) fn runs_locally(engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
     let Some(started) = &run.started else { return false };
     let tenant = &started.owner.tenant;
     let of = || RunRef { tenant: tenant.clone(), run: run.id.clone() };
-    let certain = started.thread.is_none() || engine.agents().history.contains(&of());
-    certain
+    let is_history_known = started.thread.is_none() || engine.agents().history.contains(&of());
+    is_history_known
         && declared_setup(engine, tenant, run, node).is_some_and(|own| own.is_ok_and(|own| own.is_local()))
 }

@@ -37,7 +37,7 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, which are an object.
     pub parameters: Value,
-    /// A call with an unknown outcome may be repeated.
+    /// True if a call with an unknown outcome may be repeated.
     pub idempotent: bool,
     /// The argument that a permission rule applies to if it names no argument.
     pub primary: Option<String>,
@@ -115,10 +115,11 @@ pub trait Toolbox: Send + Sync {
     /// Lists the tools for agents of this tenant.
     fn list<'a>(&'a self, tenant: &'a TenantId) -> ListFuture<'a>;
 
-    /// Makes a call. Dropping the future gives the call up; its outcome is then unknown.
+    /// Makes a call. Dropping the future abandons the call; its outcome is then unknown.
     fn call<'a>(&'a self, call: &'a Call) -> CallFuture<'a>;
 
-    /// Connects to the server, if there is one, before a call begins. A call that has not begun is not lost.
+    /// Connects to the server, if there is one, before a call begins. If this fails, the call was not made and can be
+    /// made later.
     fn reach(&self) -> ReachFuture<'_> {
         Box::pin(async { Ok(()) })
     }
@@ -140,7 +141,7 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// Returns the error of a call that the HTTP client did not send.
 fn unsent_error(error: &outgoing::Error, why: String) -> ToolError {
-    // An address that the operator's policy refuses does not become available later.
+    // An address that the outgoing policy forbids does not become available later.
     match error {
         outgoing::Error::Refused(_) => ToolError::NotCalled(why),
         _ => ToolError::Unreachable(why),

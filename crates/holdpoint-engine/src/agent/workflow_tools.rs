@@ -1,5 +1,5 @@
-//! Tool calls that are workflows: a child run executes each of them. The call begins in the same commit as the child
-//! run, so that its outcome is always known. The agent holds no resources while the child run is open.
+//! Tool calls that start workflows. A child run executes each call. The call begins in the commit that starts the child
+//! run, so its outcome is always known. The agent uses no resources while the child run is open.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The jobs of one batch: each is checked against the locked rows, and the writes of all accepted jobs are sent
-//! together. A rejected job stages no writes, so that none must be undone.
+//! together. A rejected job stages none of its writes, so that no rollback is needed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::store::dispatches::{self, StoredDispatch};
 use crate::store::{Error, Param, Query, Tx, arrivals, deliveries, params, receipts, usage, webhooks};
 use crate::webhooks::{SubscriptionList, WebhookHub};
 
-/// Writes the jobs, and those that `more` adds meanwhile, in one transaction. Returns one reply for each, in their
-/// order. `pause` is called before the commit and can make it fail.
+/// Writes the jobs, and those that `more` adds meanwhile, in one transaction. Returns one reply for each job, in
+/// the order of the jobs. `before_commit` is called before the commit and can make it fail.
 pub(super) async fn write<T: Tx>(
     tx: &T,
     (hooks, shard): (&WebhookHub, i64),
     jobs: &mut Vec<Job>,
     mut more: impl FnMut(&mut Vec<Job>),
-    pause: impl FnOnce() -> Result<(), Error>,
+    before_commit: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Vec<CommitReply>, Error> {
     let mut batch = BatchWrite::default();
     let mut replies = Vec::with_capacity(jobs.len());
@@ -51,7 +51,7 @@ pub(super) async fn write<T: Tx>(
     for addition in usage::additions(std::mem::take(&mut batch.usage), shard) {
         batch.add(usage::ADD, addition.into());
     }
-    pause()?;
+    before_commit()?;
     tx.commit(&batch.writes).await?;
     Ok(replies)
 }
@@ -59,7 +59,7 @@ pub(super) async fn write<T: Tx>(
 #[derive(Default)]
 struct BatchWrite {
     state: BatchState,
-    /// Dispatches that change, as they are stored, and whether they must be reconciled with their runs.
+    /// Dispatches that change: the row before the batch, and whether the new row must be reconciled with its run.
     updated: HashMap<String, (RunDispatch, bool)>,
     writes: Vec<Query>,
     /// The webhook subscriptions, and whether runs may have callback addresses.
@@ -107,7 +107,7 @@ impl BatchWrite {
             Work::Mail(MailboxOp::ClaimAction { tenant, dispatch_id, token, what, now }) => {
                 Ok(CommitReply::Each(vec![self.claim_action(tenant, dispatch_id, token, what, *now)]))
             }
-            // Claims are staged after all other jobs of the batch.
+            // Claims are staged after all other jobs of the batch. `Plain` and `Each` are never in a batch.
             Work::Mail(_) | Work::Plain(_) | Work::Each(..) => Ok(CommitReply::Rows(Vec::new())),
             Work::Rows(rows) => {
                 rows.iter().for_each(|row| self.add(row.sql, row.params.clone()));
@@ -193,7 +193,7 @@ impl BatchWrite {
         delta.event_bytes = delta.event_bytes.saturating_add_unsigned(size as u64);
     }
 
-    /// Returns the dispatch of a change as it is after the change; None if it stays as it is.
+    /// Returns the dispatch of a change after the change, or None if the change does not update it.
     fn updated_dispatch(&mut self, change: &Change) -> Result<Option<RunDispatch>, Precondition> {
         let stored = |id: &String| self.state.dispatches.get(id).ok_or(Precondition::Claim);
         match &change.mail {
@@ -326,10 +326,10 @@ impl BatchWrite {
         };
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
-        // A dispatch that another job of this batch changes is not as it was read.
+        // These rows are read without the changes of this batch. A dispatch that the batch changes is not claimed.
         heads.retain(|head| !self.updated.contains_key(&head.row.dispatch_id));
         heads.sort_by_key(|head| (head.row.priority, head.row.created_at, head.seq));
-        // Requests for one thread come first: the others can take any.
+        // Requests that name a thread come first: the others can take a dispatch of any thread.
         for named in [true, false] {
             for (at, thread, order) in orders.iter().filter(|(_, thread, _)| thread.is_some() == named) {
                 replies[*at] = CommitReply::Rows(self.take(&mut heads, thread.as_ref(), order));

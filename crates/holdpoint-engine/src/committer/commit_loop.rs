@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_millis(500);
 const RECONNECT_WAITS: [u64; 14] =
     [20, 50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000];
 
-/// Waits from this length on are not used for a lock conflict.
+/// A job that loses a lock conflict is tried again only after waits shorter than this, in milliseconds.
 const BUSY_WAIT_MAX: u64 = 400;
 
 /// Counters of the committer, for measurements.
@@ -79,7 +79,7 @@ enum CommitError {
     Store(Error),
 }
 
-/// The end of the commit of a batch. All its jobs are answered, except after `Stop`.
+/// The result of the commit of a batch. All its jobs have replies, except after `Stop`.
 enum BatchEnd {
     Answered,
     /// An injected fault stops the writer.
@@ -189,7 +189,7 @@ impl<T: Tx> CommitLoop<T> {
     async fn one_by_one(&self, jobs: Vec<Job>, error: &Error, queue: &mut JobQueue) -> BatchEnd {
         tracing::warn!(%error, jobs = jobs.len(), "a batch failed; its jobs are committed one by one");
         let mut jobs = jobs.into_iter();
-        // No other job joins a batch until the failing job is found.
+        // No other job joins a batch until each of these has been tried.
         let most = std::mem::replace(&mut queue.most, 1);
         let mut end = BatchEnd::Answered;
         while let Some(job) = jobs.next() {
@@ -217,7 +217,7 @@ impl<T: Tx> CommitLoop<T> {
         let stop = fault == Some(CommitFault::StopBefore(number));
         let injected = || "injected fault".to_owned();
         let mut committing = None;
-        let pause = || match fault {
+        let before_commit = || match fault {
             _ if stop => Err(Error::Failed(injected())),
             Some(CommitFault::Fail(n)) if n == number => Err(Error::Failed(injected())),
             Some(CommitFault::LoseConnectionBefore(n)) if n == number => Err(Error::Unknown(injected())),
@@ -229,11 +229,13 @@ impl<T: Tx> CommitLoop<T> {
         let mut replies = match &jobs[..] {
             [alone] if !alone.work.is_batchable() => {
                 let receipt = alone.receipt.as_deref();
-                single_job::write(&self.tx, &alone.work, receipt, pause).await.map(|reply| vec![reply])
+                single_job::write(&self.tx, &alone.work, receipt, before_commit)
+                    .await
+                    .map(|reply| vec![reply])
             }
             _ => {
                 let webhooks = (&*self.observers.hooks, self.shard);
-                batch::write(&self.tx, webhooks, jobs, |jobs| queue.take_late(jobs), pause).await
+                batch::write(&self.tx, webhooks, jobs, |jobs| queue.take_late(jobs), before_commit).await
             }
         };
         if stop || (replies.is_ok() && fault == Some(CommitFault::StopAfter(number))) {
@@ -297,7 +299,7 @@ impl<T: Tx> CommitLoop<T> {
     pub(super) fn fail(&self, jobs: Vec<Job>, error: &Error) {
         tracing::error!(%error, jobs = jobs.len(), "a commit failed; its callers get the error");
         if matches!(error, Error::Unknown(_)) {
-            // The changes may be stored all the same.
+            // The changes may be stored although the commit failed.
             self.observers.signal_work();
         }
         for job in jobs {

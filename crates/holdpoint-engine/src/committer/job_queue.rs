@@ -1,5 +1,4 @@
-//! The queue of a writer, and the decision whether a batch waits a moment for more jobs. Independent of the work of the
-//! jobs.
+//! The queue of a writer, and the decision whether a batch waits a moment for more jobs.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -52,11 +51,11 @@ impl JobQueue {
         }
         let Some(until) = self.delay.begin(had) else { return };
         while together.len() == had && self.alone.is_empty() && Instant::now() < until {
-            // The next caller may need this core.
+            // Lets a caller that is about to send a job use this core.
             std::thread::yield_now();
             self.take(together);
         }
-        self.delay.came(together.len() - had);
+        self.delay.record_arrivals(together.len() - had);
     }
 
     /// Records a commit: its number of jobs and its duration. Called before the replies are sent.
@@ -82,29 +81,30 @@ impl Drop for JobQueue {
     }
 }
 
-/// A wait is at most this fraction (1/4) of the duration of a commit.
-const PART: u32 = 4;
+/// A batch waits at most the duration of the last commit divided by this.
+const WAIT_DIVISOR: u32 = 4;
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_millis(1);
 /// With shorter commits than this, another commit costs less than the wait.
 const COMMIT_MIN: Duration = Duration::from_micros(80);
-/// The maximum number of commits without a wait after waits in vain. The number doubles up to this.
-const PASS_MAX: u32 = 256;
+/// The maximum number of commits that do not wait after a wait in vain. The number doubles with each wait in vain.
+const SKIP_MAX: u32 = 256;
 
-/// Decides how long a batch waits. It learns whether callers send their next jobs at once. Callers behind a network do
-/// not; then only a batch now and then waits.
+/// Decides how long a batch waits. It learns whether callers send their next jobs at once. Callers behind a network
+/// do not; then batches wait rarely.
 #[derive(Debug, Default)]
 struct BatchDelay {
     /// Jobs that the last commit answered or left in the queue: the next batch may have as many.
     expected: usize,
     took: Duration,
-    /// The end of the wait of this batch, the number of jobs that were missing at its start, and those that came.
+    /// The end of the wait of this batch, the number of jobs that were missing at its start, and of those that came
+    /// since.
     until: Option<Instant>,
     missing: usize,
-    come: usize,
-    /// Commits without a wait: those left now, and those after the next wait in vain.
-    pass: u32,
-    passes: u32,
+    arrived: usize,
+    /// The number of commits left that do not wait, and that number right after the last wait in vain.
+    skips_left: u32,
+    skips: u32,
 }
 
 impl BatchDelay {
@@ -114,29 +114,29 @@ impl BatchDelay {
             return None;
         }
         if self.until.is_none() {
-            if self.pass > 0 {
+            if self.skips_left > 0 {
                 return None;
             }
-            self.until = Some(Instant::now() + (self.took / PART).min(WAIT_MAX));
+            self.until = Some(Instant::now() + (self.took / WAIT_DIVISOR).min(WAIT_MAX));
             self.missing = self.expected - have;
         }
         self.until
     }
 
-    fn came(&mut self, count: usize) {
-        self.come += count;
+    fn record_arrivals(&mut self, count: usize) {
+        self.arrived += count;
     }
 
     fn committed(&mut self, expected: usize, took: Duration) {
         if self.until.take().is_none() {
-            self.pass = self.pass.saturating_sub(1);
-        } else if self.come * 2 >= self.missing {
-            self.passes = 0;
+            self.skips_left = self.skips_left.saturating_sub(1);
+        } else if self.arrived * 2 >= self.missing {
+            self.skips = 0;
         } else {
-            self.passes = (self.passes * 2).clamp(1, PASS_MAX);
-            self.pass = self.passes;
+            self.skips = (self.skips * 2).clamp(1, SKIP_MAX);
+            self.skips_left = self.skips;
         }
-        (self.missing, self.come) = (0, 0);
+        (self.missing, self.arrived) = (0, 0);
         (self.expected, self.took) = (expected, took);
     }
 }
@@ -190,9 +190,9 @@ mod tests {
         delay.committed(16, SLOW);
         let begun = Instant::now();
         let until = delay.begin(10).unwrap();
-        assert!(until <= Instant::now() + SLOW / PART && until > begun);
+        assert!(until <= Instant::now() + SLOW / WAIT_DIVISOR && until > begun);
         // After some jobs came, the wait ends at the same time as before.
-        delay.came(4);
+        delay.record_arrivals(4);
         assert_eq!(delay.begin(14), Some(until));
         assert_eq!(delay.begin(16), None);
     }
@@ -216,7 +216,7 @@ mod tests {
         while delay.begin(1).is_none() {
             delay.committed(16, SLOW);
         }
-        delay.came(15);
+        delay.record_arrivals(15);
         delay.committed(16, SLOW);
         assert!(delay.begin(1).is_some());
     }

@@ -21,7 +21,7 @@ pub(super) type DispatchThread = (TenantId, String);
 pub(super) struct Locks {
     pub new_threads: BTreeSet<DispatchThread>,
     threads: BTreeSet<DispatchThread>,
-    /// Threads of which a job must know whether they have a live dispatch.
+    /// Threads for which a job depends on whether they have a live dispatch.
     taken: BTreeSet<DispatchThread>,
     dispatches: BTreeSet<String>,
     keys: BTreeSet<(TenantId, String, String)>,
@@ -142,8 +142,8 @@ impl Locks {
     /// Returns the queries that lock and read the rows. They lock receipts before scopes before arrivals before threads
     /// before dispatches before runs, each in the order of its keys, so that two batches cannot deadlock.
     ///
-    /// `row_by_row` is false if the writer locks the whole database. Then no thread must exist to be locked, and no row
-    /// changes between two reads.
+    /// `row_by_row` is false if the writer locks the whole database. Then the row of a thread need not exist to be
+    /// locked, and no row changes between two reads.
     pub(super) fn queries(&self, row_by_row: bool) -> Vec<Query> {
         let thread = |(tenant, thread): &DispatchThread| params![tenant.as_str(), thread.as_str()];
         let empty = BTreeSet::new();
@@ -177,7 +177,7 @@ impl Locks {
             Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
             Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
-            // Read again now that the rows are locked: an interrupt may have raised the epoch before.
+            // The epoch is read again after the rows are locked: an interrupt may have raised it in between.
             Query::each(dispatches::EPOCH_BY_ID, again),
             Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
             Query::each(workflows::LATEST_REVISION, revisions.collect()),

@@ -4,7 +4,7 @@ use super::locks::BatchState;
 use super::work::{Change, CommitReply, Precondition};
 
 impl BatchState {
-    /// Returns the reply to a change whose preconditions do not hold; None if they hold.
+    /// Returns the reply to a change whose preconditions do not hold, or None if they hold.
     pub(super) fn find_conflict(&self, change: &Change) -> Option<CommitReply> {
         if !change.has_events() {
             return None;
@@ -26,7 +26,7 @@ impl BatchState {
         if let Some(run) = self.scopes.get(&scope) {
             return Some(CommitReply::ScopeBusy(run.clone()));
         }
-        // Runs of a thread are read in the order of their ids.
+        // Runs of a thread are read in the order of their ids, so that a new run needs the highest id.
         let newest = self.newest.get(&scope).filter(|_| change.started_in_thread().is_some());
         newest
             .filter(|newest| newest.as_str() >= of.run.as_str())

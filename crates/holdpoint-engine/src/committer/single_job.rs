@@ -1,4 +1,4 @@
-//! Jobs that get a transaction of their own. The same code for every database.
+//! Writes jobs that need a transaction of their own. Both databases use this code.
 
 use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
@@ -19,21 +19,21 @@ pub(super) async fn write<T: Tx>(
     tx: &T,
     work: &Work,
     receipt: Option<&(ReceiptKey, Receipt)>,
-    pause: impl FnOnce() -> Result<(), Error>,
+    before_commit: impl FnOnce() -> Result<(), Error>,
 ) -> Result<CommitReply, Error> {
     let (reply, last) = match receipt {
         Some((key, receipt)) => execute_once(tx, work, key, receipt).await?,
         None => execute(tx, work).await?,
     };
-    pause()?;
+    before_commit()?;
     tx.commit(&last).await?;
     Ok(reply)
 }
 
 async fn execute<T: Tx>(tx: &T, work: &Work) -> JobResult {
     match work {
-        Work::Plain(statements) => plain(tx, statements).await,
-        Work::Mail(op) => operate(tx, op).await,
+        Work::Plain(statements) => execute_statements(tx, statements).await,
+        Work::Mail(op) => execute_mailbox_op(tx, op).await,
         Work::Each(sql, sets) => {
             let answers = tx.begin(&[Query::each(sql, sets.clone())]).await?;
             Ok((CommitReply::Table(answers.into_iter().flat_map(|answer| answer.rows).collect()), Vec::new()))
@@ -88,7 +88,7 @@ impl<T: Tx> Tx for OpenTransaction<'_, T> {
 /// The reply, and the statements that are still to be written with the commit.
 type JobResult = Result<(CommitReply, Vec<Query>), Error>;
 
-async fn operate<T: Tx>(tx: &T, op: &MailboxOp) -> JobResult {
+async fn execute_mailbox_op<T: Tx>(tx: &T, op: &MailboxOp) -> JobResult {
     match op {
         MailboxOp::Claim { tenant, thread, order } => claim(tx, tenant, thread, order).await,
         MailboxOp::ClaimDispatch { tenant, dispatch_id, order } => {
@@ -113,7 +113,7 @@ async fn operate<T: Tx>(tx: &T, op: &MailboxOp) -> JobResult {
 }
 
 /// Replies with the number of rows that the last statement changed, or with `Done` if there is only a receipt to write.
-async fn plain<T: Tx>(tx: &T, statements: &[Statement]) -> JobResult {
+async fn execute_statements<T: Tx>(tx: &T, statements: &[Statement]) -> JobResult {
     if statements.is_empty() {
         return Ok((CommitReply::Done, Vec::new()));
     }
@@ -250,16 +250,16 @@ async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, returnable: bool) 
         }
     }
     let reclaimed = found.iter().filter_map(|found| Some((found, found.row.reclaimed(found.epoch, now)?)));
-    take_back(reclaimed)
+    update_reclaimed(reclaimed)
 }
 
 async fn reclaim_all<T: Tx>(tx: &T, now: Timestamp) -> JobResult {
     let found = stored(&tx.begin(&[Query::one(dispatches::ALL_CLAIMED, Vec::new())]).await?)?;
     let why = "the process that held it has ended";
-    take_back(found.iter().map(|found| (found, found.row.force_reclaimed(why, found.epoch, now))))
+    update_reclaimed(found.iter().map(|found| (found, found.row.force_reclaimed(why, found.epoch, now))))
 }
 
-fn take_back<'f>(found: impl Iterator<Item = (&'f StoredDispatch, ReclaimedDispatch)>) -> JobResult {
+fn update_reclaimed<'f>(found: impl Iterator<Item = (&'f StoredDispatch, ReclaimedDispatch)>) -> JobResult {
     let mut updates = DispatchUpdates::default();
     let mut returned = Vec::new();
     for (found, reclaimed) in found {

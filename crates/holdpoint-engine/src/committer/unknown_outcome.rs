@@ -7,7 +7,7 @@ use super::commit_loop::CommitLoop;
 use super::work::{CommitReply, Job, MailboxAction, Work};
 use crate::store::{self, Error, Param, Query, Tx};
 
-/// Lookups for a batch before the outcome stays unknown, in all about half a minute.
+/// The number of lookups after which the outcome stays unknown: about half a minute.
 const TRIES: usize = 60;
 const WAIT: Duration = Duration::from_millis(500);
 
@@ -77,8 +77,9 @@ fn first_append(job: &Job) -> Option<&[Param]> {
     statement.map(|statement| &statement.params[..])
 }
 
-/// Returns true if the job can be committed twice. A change of a dispatch can if it has no events and requires the
-/// state before the first commit, by its token or its lease: the second commit either does it or is rejected.
+/// Returns true if the job can be committed twice. A change can if it has no events and either marks a dispatch as
+/// reconciled or depends on the token or the lease of a claim: if the first commit is stored, the second is
+/// rejected.
 fn is_repeatable(job: &Job) -> bool {
     let Work::Changes(changes) = &job.work else { return matches!(job.work, Work::Rows(_)) };
     changes.iter().all(|change| {

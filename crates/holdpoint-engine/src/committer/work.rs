@@ -252,7 +252,7 @@ pub(crate) enum CommitReply {
     Conflict(Precondition),
     /// The key was used before, with this response. The job was not written.
     Duplicate(Box<Receipt>),
-    /// This unfinished run has the scope. The job was not written.
+    /// Another run of the scope is unfinished. The job was not written.
     ScopeBusy(RunId),
     /// The number of rows that the last of the statements changed.
     Touched(u64),

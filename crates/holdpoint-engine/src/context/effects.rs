@@ -17,7 +17,7 @@ use crate::worker::RunExecutor;
 #[derive(Debug)]
 pub struct EffectContext {
     context: Context,
-    holder: RunExecutor,
+    executor: RunExecutor,
 }
 
 impl Deref for EffectContext {
@@ -35,8 +35,8 @@ impl DerefMut for EffectContext {
 }
 
 impl EffectContext {
-    pub(crate) fn new(context: Context, holder: RunExecutor) -> Self {
-        Self { context, holder }
+    pub(crate) fn new(context: Context, executor: RunExecutor) -> Self {
+        Self { context, executor }
     }
 
     pub(crate) fn complete(self, outputs: Map<String, Value>) -> NodeOutcome {
@@ -45,22 +45,22 @@ impl EffectContext {
 
     /// Sleeps for `ms` milliseconds from now. The sleep survives restarts.
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
-        self.context.now = self.holder.now();
+        self.context.now = self.executor.now();
         self.context.sleep(ms)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        self.holder.engine()
+        self.executor.engine()
     }
 
     /// Commits the actions of an agent. After it returns, they are stored and the worker still holds the claim.
     pub(crate) async fn commit_actions(&mut self) -> Result<(), Stop> {
-        self.holder.check_lease().await?;
+        self.executor.check_lease().await?;
         if self.actions.is_empty() {
-            return self.holder.write_entry(self.context.position).await;
+            return self.executor.write_entry(self.context.position).await;
         }
         let command = Command::Act { node: self.node().id.clone(), actions: self.context.take_actions() };
-        self.context.run = self.holder.record(command).await?;
+        self.context.run = self.executor.record(command).await?;
         Ok(())
     }
 
@@ -71,13 +71,13 @@ impl EffectContext {
         action: AgentAction,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
         let command = Command::Act { node: self.node().id.clone(), actions: vec![action] };
-        let holder = self.holder.clone();
-        Box::pin(async move { holder.record(command).await })
+        let executor = self.executor.clone();
+        Box::pin(async move { executor.record(command).await })
     }
 
     /// Returns whether this execution is a replay, which must not perform outside effects.
     pub(crate) fn is_replay(&self) -> bool {
-        self.holder.is_replay()
+        self.executor.is_replay()
     }
 
     pub(crate) fn replace_run(&mut self, run: Arc<Run>) {
@@ -86,19 +86,19 @@ impl EffectContext {
 
     /// Returns the tenant and the id of the run.
     pub(crate) fn of(&self) -> RunRef {
-        self.holder.of()
+        self.executor.of()
     }
 
     pub(crate) fn clock(&self) -> Timestamp {
-        self.holder.now()
+        self.executor.now()
     }
 
     /// Performs an outside effect and records its result before it returns. If the step is recorded, returns the
     /// recorded result without the effect. An error is not recorded: the effect is repeated when the node executes
     /// again.
     ///
-    /// After a crash between the effect and its record, the effect is repeated. If that does harm, pass the other side
-    /// an idempotency key; run id, node id and step name are stable.
+    /// After a crash between the effect and its record, the effect is repeated. If a repetition does harm, send an
+    /// idempotency key with the effect; run id, node id and step name are stable.
     pub async fn step<F>(&mut self, name: &str, effect: impl FnOnce() -> F) -> Result<Value, Stop>
     where
         F: Future<Output = Result<Value, Stop>>,
@@ -107,12 +107,12 @@ impl EffectContext {
         if let Some(result) = self.run.nodes[self.position].steps.get(name) {
             return Ok(result.clone());
         }
-        self.holder.check_lease().await?;
-        let began = self.holder.now();
+        self.executor.check_lease().await?;
+        let began = self.executor.now();
         let result = effect().await?;
-        let took_ms = u64::try_from(self.holder.now().0 - began.0).ok();
+        let took_ms = u64::try_from(self.executor.now().0 - began.0).ok();
         let command = Command::Record { node, name: name.to_owned(), result: result.clone(), took_ms };
-        self.context.run = self.holder.record(command).await?;
+        self.context.run = self.executor.record(command).await?;
         Ok(result)
     }
 }

@@ -75,8 +75,8 @@ impl Engine {
         }
         let Some(work) = draft.begin_next()? else { return Ok(false) };
         let (run, position) = (draft.run.clone(), work.position());
-        let holder = RunExecutor::for_activation(self.clone(), draft.of.clone(), draft.now);
-        let entering = AssertUnwindSafe(Box::pin(holder.enter_node(run, position))).catch_unwind();
+        let executor = RunExecutor::for_activation(self.clone(), draft.of.clone(), draft.now);
+        let entering = AssertUnwindSafe(Box::pin(executor.enter_node(run, position))).catch_unwind();
         let Ok(Some((actions, outcome))) = entering.await else { return Ok(false) };
         Ok(draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome)).is_ok())
     }

@@ -30,9 +30,9 @@ pub struct AgentInput {
     pub thread: Option<String>,
     /// The messages.
     pub messages: Vec<Message>,
-    /// The owner of a run that is started.
+    /// The owner of the run, if a run is started.
     pub owner: Owner,
-    /// The other members of the start of a run.
+    /// The other members of the request that starts a run.
     pub start: Option<Box<StartRequest>>,
     /// The request whose receipt is written with the messages.
     pub once: Option<Once<Run>>,
@@ -160,7 +160,8 @@ impl Engine {
     /// Sends messages to the open run of a thread, or starts a new run, as `mode` says.
     pub async fn send_input(&self, input: AgentInput, mode: InputMode) -> Result<Arc<Run>, Error> {
         let Some(thread) = input.thread.clone() else { return self.start_agent(input).await };
-        // Checked also if no run starts, so that the outcome does not depend on the state of the thread.
+        // The start is checked even if no run starts, so that the outcome does not depend on the state of the
+        // thread.
         if let Some(start) = &input.start {
             start.check()?;
         }
@@ -305,11 +306,11 @@ impl Engine {
         &self,
         tenant: &TenantId,
         thread: &str,
-        behind: Option<(&RunId, u64)>,
+        after: Option<(&RunId, u64)>,
         limit: u64,
     ) -> Result<Vec<ThreadMessage>, Error> {
-        let behind = behind.map(|(run, seq)| (run.as_str(), seq));
-        Ok(messages::page(&self.0.db, tenant, thread, behind, limit).await?)
+        let after = after.map(|(run, seq)| (run.as_str(), seq));
+        Ok(messages::page(&self.0.db, tenant, thread, after, limit).await?)
     }
 
     /// Returns the last messages of a thread, or the last ones before a position, newest first.

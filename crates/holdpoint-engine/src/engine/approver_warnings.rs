@@ -10,7 +10,7 @@ use super::Engine;
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
 
-/// The maximum number of keys that are read. A tenant with as many keys gets no warnings.
+/// The maximum number of keys that are read. A tenant with this many keys or more gets no warnings.
 const KEYS_MAX: u64 = 10_000;
 
 impl ApiKey {

@@ -96,7 +96,7 @@ impl Engine {
                 std::mem::forget(unfinished);
                 return Ok(received);
             }
-            // If it is missing, it was deleted just now.
+            // A missing event was deleted in the meantime.
             let Some(known) = arrivals::find(self.db(), &key).await? else { continue };
             if known.body_hash != event.digest() {
                 return Err(Error::EventConflict);
@@ -173,29 +173,30 @@ impl Engine {
         arrival: &Arrival,
     ) -> Result<Option<EventOutcome>, Error> {
         let mut matches = self.find_matches(key, arrival).await?;
-        let aside = matches.drafts.is_empty();
-        let kept = aside && arrival.kept_until > self.now();
+        let unmatched = matches.drafts.is_empty();
+        let kept = unmatched && arrival.kept_until > self.now();
         if kept && !self.has_room(&key.tenant).await? {
             // Deletes the event, so that the sender can retry with the same id.
             self.write(vec![key.discard()]).await?;
             return Err(Error::TooMany("kept events"));
         }
-        let mut received = matches.take_outcome(match (aside, kept) {
+        let mut received = matches.take_outcome(match (unmatched, kept) {
             (false, _) => EventReception::Matched,
             (true, true) => EventReception::Kept,
             (true, false) => EventReception::Ignored,
         });
         received.kept_until = kept.then_some(arrival.kept_until);
         let outcome = serde_json::to_string(&received).map_err(|error| unreadable("event", error))?;
-        let happened = if aside {
+        let happened = if unmatched {
             if let (true, Some((run, id)), Some(topic)) = (kept, &matches.last, arrival.topics.first()) {
-                // Before the event is kept: a worker that looks too early finds it open and matches it first.
-                let behind = awaited::schedule_after(&key.tenant, topic, (run, *id), self.now());
-                self.write(vec![behind]).await?;
+                // Scheduled before the event is kept: a worker that runs in between finds the event open and
+                // matches it first.
+                let search = awaited::schedule_after(&key.tenant, topic, (run, *id), self.now());
+                self.write(vec![search]).await?;
                 self.bus().work.raise();
             }
-            let aside = key.keep_or_ignore(kept, &outcome);
-            matches!(self.write(vec![aside]).await?, CommitReply::Touched(rows) if rows > 0)
+            let update = key.keep_or_ignore(kept, &outcome);
+            matches!(self.write(vec![update]).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
             self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_written()
         };

@@ -47,7 +47,8 @@ impl AuditEntries {
         Self(entries)
     }
 
-    /// Writes the entries after the commit. They contain no text of principals, which is private and can be long.
+    /// Writes the entries after the commit. They contain no text that principals wrote: it is private and can be
+    /// long.
     pub(super) fn write(self, of: &RunRef) {
         let (tenant, run) = (&of.tenant, &of.run);
         for AuditEntry { event, principal, kind } in self.0 {

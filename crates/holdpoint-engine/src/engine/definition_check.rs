@@ -135,7 +135,7 @@ fn list<'a>(top: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a
     top.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns whether a member has a value other than `null`, `false` or an empty one.
+/// Returns whether a member has a value other than `null`, `false` or an empty string, list or object.
 fn is_set(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -25,7 +25,7 @@ pub struct Registration {
 pub(super) enum Author {
     /// A caller of the API. The quota for definitions applies.
     Caller,
-    /// The operator or the host itself.
+    /// The operator, or the server itself.
     Operator,
 }
 
@@ -48,7 +48,7 @@ impl Engine {
         self.register_by(Author::Caller, tenant, definition, once).await
     }
 
-    /// Registers a definition of the operator or of the host itself. The quota for definitions does not apply.
+    /// Registers a definition of the operator or of the server itself. The quota for definitions does not apply.
     pub async fn register_for_operator(
         &self,
         tenant: &TenantId,
@@ -135,8 +135,8 @@ impl Engine {
         workflows::latest(&self.0.db, tenant, id).await?.ok_or(Error::NotFound("workflow"))
     }
 
-    /// Lists the latest revisions of a tenant's definitions. Reads summaries only; a revision from before summaries is
-    /// read once to create its summary.
+    /// Lists the latest revisions of a tenant's definitions. Reads summaries only; a revision that was stored
+    /// before summaries existed is read once to create its summary.
     pub async fn workflows(&self, tenant: &TenantId, limit: u64) -> Result<Vec<WorkflowSummary>, Error> {
         let mut listed = Vec::new();
         let mut filled = Vec::new();

@@ -12,7 +12,7 @@ use crate::mailbox::Mailbox;
 use crate::store::dispatches::{self, AvailableWork, StoredDispatch};
 use crate::store::timers::{self, DueTimer};
 
-/// The time of a claim of a timer.
+/// The duration of a claim of a timer, in milliseconds.
 const TIMER_CLAIM_MS: u64 = 10_000;
 
 impl Engine {

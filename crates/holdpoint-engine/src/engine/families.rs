@@ -18,7 +18,7 @@ pub(super) use changes::FamilyChanges;
 /// The maximum number of descendants that end with a run in one commit. The others end in later commits.
 pub(super) const CASCADE_MAX: usize = 256;
 
-/// The state of a run before a change, as far as the change of related runs and dispatches depends on it.
+/// The parts of a run's state before a change that decide about changes of related runs and dispatches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PriorState {
     pub seq: u64,
@@ -49,8 +49,8 @@ impl PriorState {
         self.idle || self.stranded
     }
 
-    /// Returns whether a change needs a new dispatch. A run with remaining work has an active dispatch, whose holder
-    /// sees the change before it can finish, unless that dispatch was abandoned.
+    /// Returns whether a change needs a new dispatch. A run with remaining work has an active dispatch, whose
+    /// worker sees the change before it can finish, unless that dispatch was abandoned.
     pub(crate) fn wakes(&self, draft: &RunDraft) -> bool {
         let is_revived = self.stranded && !draft.events.is_empty() && draft.run.next_work().is_some();
         is_revived || self.idle && draft.obligations.contains(&Obligation::Activate)
@@ -117,7 +117,7 @@ fn tool_result(child: &Run) -> Map<String, Value> {
     let shown = child.outputs().into_iter().filter(|(name, _)| !child.is_hidden(name)).collect();
     match truncate(Value::Object(shown)) {
         Value::Object(members) => members,
-        // `cut` returns an object for an object.
+        // `truncate` returns an object for an object.
         _ => Map::new(),
     }
 }

@@ -29,19 +29,19 @@ use replay::{ForkReplay, ReplayEnd};
 pub struct ForkRequest {
     /// The principal that makes the fork. It is a requester of the fork, in addition to those of the source.
     pub by: String,
-    /// The lineage of the caller's key. `None` if the caller has no key, as outside of the server.
+    /// The lineage of the caller's key. `None` if the caller has no key, as in a program that embeds the engine.
     pub credential: Option<String>,
     /// Branch or replay.
     pub mode: ForkMode,
     /// The sequence of the first event that is not copied.
     pub from_seq: u64,
-    /// Changes of the start of a branch.
+    /// Changes to the start parameters of a branch.
     pub overlay: Overlay,
     /// The request whose receipt is written with the fork.
     pub once: Option<Once<Run>>,
 }
 
-/// Changes of the start of a branch.
+/// Changes to the start parameters of a branch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
     /// Members that replace those of the source's options.
@@ -53,8 +53,8 @@ pub struct Overlay {
 }
 
 impl Engine {
-    /// Creates a fork of a run. Effects, interrupts, timers and child runs in the copied or replayed part do not happen
-    /// again; the rest is executed live. Open interrupts get their full time from now on.
+    /// Creates a fork of a run. Effects, interrupts, timers and child runs in the copied or replayed part do not
+    /// happen again; the rest is executed live. Open interrupts get their full timeout again.
     ///
     /// Fails with [`Error::BeyondLog`] if `from_seq` is beyond the log, and refuses a replay with an overlay.
     ///
@@ -80,7 +80,7 @@ impl Engine {
         let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
         let of = RunRef { tenant: source.tenant.clone(), run: new_run_id()? };
         let at = self.now();
-        let mut start = start_of_copy(source, started, request, (at, log.len() as u64));
+        let mut start = start_of_fork(source, started, request, (at, log.len() as u64));
         start.grants = self.carried_grants(source, started).await?;
         let theirs = started.artifact_owner(&source.run).clone();
         let new_run = Run::new(of.run.clone(), workflow);
@@ -140,7 +140,7 @@ impl Engine {
         if draft.run.finished() {
             return Ok(());
         }
-        complete_cut(draft, record);
+        add_missing_events(draft, record);
         if draft.run.finished() {
             return Ok(());
         }
@@ -155,7 +155,7 @@ impl Engine {
 
 /// Returns the start of a fork: that of the source, with the overlay and the origin. The fork has no parent, because
 /// the parent of the source does not know the fork.
-fn start_of_copy(
+fn start_of_fork(
     source: &RunRef,
     started: &RunParameters,
     request: &ForkRequest,
@@ -188,7 +188,7 @@ fn start_of_copy(
         callback_url: started.callback_url.clone(),
         callback_secret: started.callback_secret.clone(),
         requested_by: started.requested_by.clone(),
-        credentials: credentials_of_copy(started, request),
+        credentials: credentials_of_fork(started, request),
         trace: started.trace.clone(),
         trace_state: started.trace_state.clone(),
         // A fork of a run from an older version keeps the rules of that version.
@@ -200,7 +200,7 @@ fn start_of_copy(
 }
 
 /// Returns the lineages that a fork depends on: those of its source and that of the caller. Empty if one is unknown.
-fn credentials_of_copy(started: &RunParameters, request: &ForkRequest) -> Vec<String> {
+fn credentials_of_fork(started: &RunParameters, request: &ForkRequest) -> Vec<String> {
     let (Some(own), false) = (&request.credential, started.credentials.is_empty()) else { return Vec::new() };
     let earlier = started.credentials.iter().filter(|lineage| *lineage != own);
     earlier.chain([own]).cloned().collect()
@@ -212,7 +212,8 @@ fn apply_event(draft: &mut RunDraft, event: Event) {
     draft.events.push(event);
 }
 
-/// Returns the timers of a fork: deadlines with their full time, and sleeps with their original end.
+/// Returns the timers of a fork: deadlines of interrupts with their full timeout, sleeps with their original end,
+/// and the deadline of the run.
 fn open_timers(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| {
         Some(Obligation::SetTimer { timer: Timer::Interrupt(interrupt.id), due: interrupt.expires_at()? })
@@ -225,9 +226,9 @@ fn open_timers(run: &Run) -> Vec<Obligation> {
     deadlines.chain(sleeps).chain(limit).collect()
 }
 
-/// Adds events that a cut log lacks: the resumption of nodes after an answer, and the failure of the run after the
-/// failure of a node.
-fn complete_cut(draft: &mut RunDraft, record: &SourceLog) {
+/// Adds events that a truncated log lacks: the resumption of nodes after an answer, and the failure of the run
+/// after the failure of a node.
+fn add_missing_events(draft: &mut RunDraft, record: &SourceLog) {
     let run = draft.run.clone();
     for (position, (node, state)) in run.workflow.nodes.iter().zip(&run.nodes).enumerate() {
         if state.status == NodeStatus::Failed && !run.workflow.admits_failure_of(position) {

@@ -59,7 +59,7 @@ impl Engine {
                 Some("reject") => HoldStatus::Rejected,
                 _ => HoldStatus::Approved,
             },
-            // A run that ended before the answer ended the hold.
+            // The run ended without an answer.
             None if run.finished() => HoldStatus::Cancelled,
             None => HoldStatus::Waiting,
         }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::store::receipts::{self, Receipt, ReceiptKey};
 use crate::store::{Statement, params, scopes};
 
-/// Locks of scopes are kept for an hour, which is longer than any transaction that took one.
+/// The time for which the lock row of a scope is kept. It is longer than any transaction that uses the lock.
 const SCOPE_KEPT_MS: i64 = 3_600_000;
 
 /// A receipt that is written with the change of its request.
@@ -80,9 +80,10 @@ impl<T> fmt::Debug for Once<T> {
 }
 
 impl Engine {
-    /// Returns the receipt of a request, unless it has expired. Callers look for it before they try an operation: the
-    /// core refuses many repeated commands, and a refusal does not depend on the key. If two requests with one key
-    /// arrive at the same time, the commit decides, or [`Engine::keep_receipt`] if the second one is refused.
+    /// Returns the receipt of a request, unless it has expired. Callers look for it before they try an operation,
+    /// because the core refuses many repeated commands and does not know the key. If two requests with one key
+    /// arrive at the same time, the commit accepts one of them; if the core refuses the second one,
+    /// [`Engine::keep_receipt`] fails with [`Error::Duplicate`].
     pub async fn receipt(&self, request: &RequestKey) -> Result<Option<Receipt>, Error> {
         Ok(receipts::find(self.db(), &request.receipt_key(), self.now()).await?)
     }
@@ -98,7 +99,8 @@ impl Engine {
         self.0.committer.submit(Work::Plain(Vec::new()), Some(receipt)).await.map(|_| ())
     }
 
-    /// Deletes up to `limit` receipts that have expired, and locks of scopes that were not taken for a while.
+    /// Deletes up to `limit` receipts that have expired, and up to `limit` locks of scopes that were not used for
+    /// an hour.
     pub(crate) async fn purge_receipts(&self, limit: usize) -> Result<usize, Error> {
         let now = self.now();
         let unused = Timestamp(now.0.saturating_sub(SCOPE_KEPT_MS));

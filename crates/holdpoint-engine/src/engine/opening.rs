@@ -52,17 +52,17 @@ impl Engine {
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
         let hooks = Arc::new(WebhookHub::new(webhooks, calls));
         let seal = SealSource::choose(seal, &location).await?;
-        let audience = audience(hooks, &nodes);
+        let observers = new_observers(hooks, &nodes);
         let (stop, stopping) = watch::channel(false);
         let config =
             StoreConfig { location, exclusive, committer_options, now: clock.now(), seal: seal.as_ref() };
-        let (db, committer, seal_key) = config.open(audience.clone(), stopping).await?;
+        let (db, committer, seal_key) = config.open(observers.clone(), stopping).await?;
         let shared = EngineState {
             name,
             db,
             committer,
-            cache: audience.cache,
-            bus: audience.bus,
+            cache: observers.cache,
+            bus: observers.bus,
             local_handoff: Arc::default(),
             clock,
             nodes,
@@ -71,10 +71,10 @@ impl Engine {
             seal: seal_key.as_ref().map(|seal_key| Seal::new(&seal_key.key)),
             sequences: Arc::default(),
             logs: Arc::default(),
-            counters: audience.counters,
-            measures: audience.measures,
-            feed: audience.feed,
-            hooks: audience.hooks,
+            counters: observers.counters,
+            measures: observers.measures,
+            feed: observers.feed,
+            hooks: observers.hooks,
             agents: AgentRuntime::new(agents),
             providers: Providers::new(providers)?,
             lease_ms: millis(lease),
@@ -100,8 +100,8 @@ impl Engine {
     }
 }
 
-/// Returns the components that are notified of commits. The database fills in the rest.
-fn audience(hooks: Arc<WebhookHub>, nodes: &NodeTypes) -> CommitObservers {
+/// Returns the components that are notified of commits. `StoreConfig::open` sets `outbox` and `callers`.
+fn new_observers(hooks: Arc<WebhookHub>, nodes: &NodeTypes) -> CommitObservers {
     CommitObservers {
         measures: Arc::new(EngineMetrics::new(nodes.names())),
         feed: Arc::default(),
@@ -126,12 +126,12 @@ struct StoreConfig<'s> {
 impl StoreConfig<'_> {
     async fn open(
         self,
-        mut audience: CommitObservers,
+        mut observers: CommitObservers,
         stopping: watch::Receiver<bool>,
     ) -> Result<(Database, Committer, Option<ResolvedSealKey>), Error> {
         match self.location {
             Location::Sqlite(path) => {
-                audience.callers = Some(Handle::current());
+                observers.callers = Some(Handle::current());
                 let writer = sqlite::Writer::open(&path, self.exclusive)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
                 let seal_key = resolve_seal_key(self.seal, &db).await?;
@@ -140,23 +140,23 @@ impl StoreConfig<'_> {
                 first.extend(name.map(|name| Work::Plain(vec![seal::remember(&name)])));
                 Ok((
                     db,
-                    Committer::on_thread(writer, audience, self.committer_options, first).await?,
+                    Committer::on_thread(writer, observers, self.committer_options, first).await?,
                     seal_key,
                 ))
             }
             Location::Postgres(url) => {
                 let settings = Arc::new(PostgresSettings::parse(&url)?);
                 postgres::prepare(&settings).await?;
-                audience.outbox = settings.notify.then(|| audience.bus.outbox.clone());
+                observers.outbox = settings.notify.then(|| observers.bus.outbox.clone());
                 let db =
-                    Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
+                    Database::Postgres(postgres::Readers::new(settings.clone(), observers.counters.clone()));
                 let seal_key = resolve_seal_key(self.seal, &db).await?;
-                let committer = on_postgres(&settings, &audience, self.committer_options);
+                let committer = on_postgres(&settings, &observers, self.committer_options);
                 let peers = Peers {
                     db: db.clone(),
                     settings,
-                    bus: audience.bus.clone(),
-                    hooks: audience.hooks.clone(),
+                    bus: observers.bus.clone(),
+                    hooks: observers.hooks.clone(),
                 };
                 tokio::spawn(peers.run(stopping));
                 Ok((db, committer, seal_key))
@@ -175,7 +175,7 @@ async fn resolve_seal_key(
     }
 }
 
-/// Returns changes that release all claims and timers. The file has no other user, so that their holders are gone.
+/// Returns the work that releases all claims. No other process uses the file, so that their holders have ended.
 fn take_over(now: Timestamp) -> Vec<Work> {
     let release = [timers::RELEASE_ALL, awaited::SCHEDULE_NOW, arrivals::SCHEDULE_NOW, handles::RELEASE_ALL];
     let release = release.map(|sql| Statement::new(sql, Vec::new()));
@@ -188,13 +188,13 @@ fn take_over(now: Timestamp) -> Vec<Work> {
 
 fn on_postgres(
     settings: &Arc<PostgresSettings>,
-    audience: &CommitObservers,
+    observers: &CommitObservers,
     committer_options: CommitterOptions,
 ) -> Committer {
     // Faults are counted per commit, which needs a single committer.
     let count = if committer_options.fault.is_some() { 1 } else { settings.committers };
-    let writer = || postgres::Writer::new(settings.clone(), audience.counters.clone());
-    Committer::on_tasks((0..count).map(|_| writer()).collect(), audience, committer_options)
+    let writer = || postgres::Writer::new(settings.clone(), observers.counters.clone());
+    Committer::on_tasks((0..count).map(|_| writer()).collect(), observers, committer_options)
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -151,10 +151,10 @@ impl Options {
         self
     }
 
-    /// Stops writing at a given commit, as a crash would. For tests of recovery.
+    /// Injects a fault into a commit. For tests of recovery.
     #[must_use]
-    pub fn fault(mut self, stop: CommitFault) -> Self {
-        self.committer_options.fault = Some(stop);
+    pub fn fault(mut self, fault: CommitFault) -> Self {
+        self.committer_options.fault = Some(fault);
         self
     }
 
@@ -198,8 +198,8 @@ impl Options {
         self
     }
 
-    /// Sets the time of a lease, after which other nodes take over the work of a node. The worker renews a lease three
-    /// times in that time.
+    /// Sets the duration of a lease, after which other nodes take over the work of a node. The worker renews a
+    /// lease three times in that time.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;

@@ -204,8 +204,8 @@ impl PendingSearch {
         let (from, to) = (filter.requested_from, filter.requested_to);
         let order = filter.order;
         let (backwards, first, until) = match order {
-            PendingOrder::Oldest => (false, before(from.unwrap_or(Timestamp(i64::MIN + 1))), to),
-            PendingOrder::Newest => (true, behind(to.unwrap_or(Timestamp(i64::MAX))), from),
+            PendingOrder::Oldest => (false, cursor_before(from.unwrap_or(Timestamp(i64::MIN + 1))), to),
+            PendingOrder::Newest => (true, cursor_after(to.unwrap_or(Timestamp(i64::MAX))), from),
             PendingOrder::Deadline => (false, PendingCursor::default(), filter.expires_before),
         };
         let until = until.unwrap_or(Timestamp(if backwards { i64::MIN } else { i64::MAX }));
@@ -234,7 +234,7 @@ impl PendingSearch {
     }
 
     /// Returns the next row of all scans in order. Reads the next batch of a scan only when its buffer is empty, so
-    /// that at most one batch per scan is read in vain.
+    /// that at most one batch per scan is read without use.
     async fn next(&mut self, engine: &Engine, tenant: &TenantId) -> Result<SearchStep, Error> {
         if self.scans.iter().any(BufferedScan::needs_rows) {
             if self.read >= ROWS_READ_MAX {
@@ -306,11 +306,11 @@ fn key(place: &PendingCursor) -> (i64, &str, i64) {
     (place.at_ms, &place.run, place.interrupt)
 }
 
-fn before(at: Timestamp) -> PendingCursor {
+fn cursor_before(at: Timestamp) -> PendingCursor {
     PendingCursor { at_ms: at.0, run: String::new(), interrupt: 0 }
 }
 
-fn behind(at: Timestamp) -> PendingCursor {
+fn cursor_after(at: Timestamp) -> PendingCursor {
     PendingCursor { at_ms: at.0, run: BEYOND_EVERY_ID.to_owned(), interrupt: i64::MAX }
 }
 

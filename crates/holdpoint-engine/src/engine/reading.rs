@@ -29,12 +29,12 @@ impl Engine {
         self.run_since(of, 0).await
     }
 
-    /// Returns runs in the given order, each as [`Engine::run`] does. The reads start at once, so that they share
-    /// queries.
+    /// Returns runs in the given order, each as [`Engine::run`] does. The reads run concurrently, so that they
+    /// share queries.
     pub async fn run_each(&self, of: &[RunRef]) -> Result<Vec<Arc<Run>>, Error> {
         let found = try_join_all(of.iter().map(|of| self.find(of, 0))).await?;
         let mut runs = Vec::with_capacity(of.len());
-        // Sequential, so that a definition of several runs is read once.
+        // One run after the other, so that a definition of several runs is read once.
         for (of, found) in of.iter().zip(found) {
             runs.push(self.fold(of, found).await?);
         }

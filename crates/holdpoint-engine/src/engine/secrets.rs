@@ -21,7 +21,7 @@ impl Engine {
     pub async fn secrets(&self) -> Result<Vec<LinkSecret>, Error> {
         let mut stored = secrets::all(&self.0.db).await?;
         for secret in &mut stored {
-            let opened = self.seal()?.open(&place(secret), &secret.secret)?;
+            let opened = self.seal()?.open(&seal_context(secret), &secret.secret)?;
             secret.secret = String::from_utf8(opened).map_err(|error| unreadable("link secret", error))?;
         }
         Ok(stored)
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     fn insertion(&self, secret: &LinkSecret) -> Result<Statement, Error> {
-        let sealed = self.seal()?.seal(&place(secret), secret.secret.as_bytes())?;
+        let sealed = self.seal()?.seal(&seal_context(secret), secret.secret.as_bytes())?;
         Ok(secrets::insert(secret, &sealed))
     }
 
@@ -71,6 +71,6 @@ impl Engine {
 }
 
 /// Returns the context that a sealed secret is bound to.
-fn place(secret: &LinkSecret) -> String {
+fn seal_context(secret: &LinkSecret) -> String {
     format!("link/{}", secret.kid)
 }

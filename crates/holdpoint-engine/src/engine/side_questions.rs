@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::store::Statement;
 use crate::store::pending::{self, OpenSideQuestions};
 
-/// The time of a claim, after which another worker may try. Longer than the timeout of an answerer.
+/// The duration of a claim in milliseconds, after which another worker may try. Longer than the timeout of an
+/// answerer.
 const CLAIM_MS: u64 = 60_000;
 
 impl Engine {

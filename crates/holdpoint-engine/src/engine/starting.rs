@@ -142,8 +142,8 @@ pub(super) fn new_run_id() -> Result<RunId, Error> {
 /// run.
 fn id_after(previous: Option<&RunId>) -> Result<RunId, Error> {
     let fresh = new_run_id()?;
-    let behind = previous.filter(|previous| previous.as_str() >= fresh.as_str()).and_then(next_id_after);
-    Ok(behind.unwrap_or(fresh))
+    let later = previous.filter(|previous| previous.as_str() >= fresh.as_str()).and_then(next_id_after);
+    Ok(later.unwrap_or(fresh))
 }
 
 /// Returns the next id after another one. `None` if the other id is not a UUIDv7.

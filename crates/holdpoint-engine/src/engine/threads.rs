@@ -15,12 +15,12 @@ impl Engine {
         &self,
         tenant: &TenantId,
         thread: &str,
-        behind: Option<&RunId>,
+        after: Option<&RunId>,
     ) -> Result<Option<RunId>, Error> {
         if !is_thread_name(thread) {
             return Ok(None);
         }
-        Ok(threads::next(self.db(), tenant, thread, behind).await?)
+        Ok(threads::next(self.db(), tenant, thread, after).await?)
     }
 
     /// Returns the number of events of a run of a thread, or `None` if the run is not in the thread.

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::store::webhooks::{self, OldSecret, SealedSecret, Webhook};
 use crate::webhooks::{fingerprint, fresh_secret};
 
-/// The name under which secrets of callbacks are sealed. It has no run id, because copies of a run share its secret.
-const CALLBACK_PLACE: &str = "callback";
+/// The context that secrets of callbacks are sealed for. It has no run id, because forks of a run share its secret.
+const CALLBACK_CONTEXT: &str = "callback";
 
 /// The secrets that sign the deliveries of a webhook.
 pub(crate) struct SigningSecrets {
@@ -58,7 +58,7 @@ impl Engine {
     /// Returns a new secret for a webhook, as text and sealed.
     pub(super) fn make_webhook_secret(&self, id: &str) -> Result<(String, SealedSecret), Error> {
         let secret = fresh_secret().ok_or_else(|| failed("the system has no source of randomness"))?;
-        let sealed = self.seal()?.seal(&place(id), secret.as_bytes()).map_err(failed)?;
+        let sealed = self.seal()?.seal(&seal_context(id), secret.as_bytes()).map_err(failed)?;
         Ok((secret, SealedSecret(sealed)))
     }
 
@@ -66,7 +66,7 @@ impl Engine {
     /// protocol, so that receivers that know only the old one accept deliveries until its end.
     pub(crate) fn webhook_secrets(&self, hook: &Webhook) -> Result<SigningSecrets, Error> {
         let open = |sealed: &SealedSecret| {
-            let secret = self.seal()?.open(&place(&hook.id), &sealed.0).map_err(failed)?;
+            let secret = self.seal()?.open(&seal_context(&hook.id), &sealed.0).map_err(failed)?;
             String::from_utf8(secret).map_err(failed)
         };
         let newest = open(&hook.sealed)?;
@@ -77,21 +77,21 @@ impl Engine {
     }
 
     /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed
-    /// text for [`Start::callback_secret`](holdpoint_core::Start::callback_secret), and the secret.
+    /// text for [`StartRequest::callback_secret`](holdpoint_core::StartRequest::callback_secret), and the secret.
     pub fn seal_callback_secret(&self, given: Option<String>) -> Result<(String, String), Error> {
         let secret =
             given.or_else(fresh_secret).ok_or_else(|| failed("the system has no source of randomness"))?;
-        let sealed = self.seal()?.seal(CALLBACK_PLACE, secret.as_bytes()).map_err(failed)?;
+        let sealed = self.seal()?.seal(CALLBACK_CONTEXT, secret.as_bytes()).map_err(failed)?;
         Ok((sealed, secret))
     }
 
     pub(crate) fn callback_secret(&self, sealed: &str) -> Result<String, Error> {
-        let secret = self.seal()?.open(CALLBACK_PLACE, sealed).map_err(failed)?;
+        let secret = self.seal()?.open(CALLBACK_CONTEXT, sealed).map_err(failed)?;
         String::from_utf8(secret).map_err(failed)
     }
 }
 
 /// Returns the context that a secret is sealed for. The secret of one webhook cannot be opened for another.
-fn place(id: &str) -> String {
+fn seal_context(id: &str) -> String {
     format!("webhook/{id}")
 }

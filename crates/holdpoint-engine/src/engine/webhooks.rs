@@ -17,7 +17,7 @@ use crate::store::{self, Statement, params};
 use crate::webhooks::{WebhookHub, fingerprint};
 
 const NOT_FOUND: Error = Error::NotFound("webhook");
-/// The number of rows that one statement ends.
+/// The maximum number of deliveries that one statement ends.
 const BATCH: u64 = 1000;
 
 /// A request to create a webhook.
@@ -97,7 +97,7 @@ impl Engine {
         match self.hooks().outgoing.check(url).await {
             Ok(_) => Ok(()),
             Err(error @ outgoing::Error::Refused(_)) => Err(Error::Target(error)),
-            // Plain HTTP is only for the loopback interface, whose name can always be resolved.
+            // A plain HTTP target must be resolved now, because only its address decides whether it may be called.
             Err(error) if !url.trim_start().to_ascii_lowercase().starts_with("https:") => {
                 Err(Error::Target(error))
             }
@@ -164,9 +164,9 @@ impl Engine {
         once: Option<&Once<Webhook>>,
     ) -> Result<Webhook, Error> {
         let resume = |from: &Webhook| {
-            let stands_still = from.state.may_resume() && from.state != SubscriptionState::Active;
+            let is_stopped = from.state.may_resume() && from.state != SubscriptionState::Active;
             let (state, breaker, owner) = (SubscriptionState::Active, Breaker::default(), owner.clone());
-            stands_still.then(|| Webhook { state, breaker, owner, ..from.clone() })
+            is_stopped.then(|| Webhook { state, breaker, owner, ..from.clone() })
         };
         let resumed =
             self.change_webhook_state(tenant, id, resume, ChangeReason::OperatorResumed, once).await?;
@@ -196,18 +196,18 @@ impl Engine {
         self.change_webhook(&hook.tenant, &hook.id, pause).await
     }
 
-    /// Changes a webhook with `turn`. If `turn` returns `None`, the webhook is returned unchanged.
+    /// Changes a webhook with `change`. If `change` returns `None`, the webhook is returned unchanged.
     async fn change_webhook_state(
         &self,
         tenant: &TenantId,
         id: &str,
-        turn: impl Fn(&Webhook) -> Option<Webhook>,
+        change: impl Fn(&Webhook) -> Option<Webhook>,
         why: ChangeReason,
         once: Option<&Once<Webhook>>,
     ) -> Result<Webhook, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let from = self.webhook(tenant, id).await?;
-            let Some(to) = turn(&from) else {
+            let Some(to) = change(&from) else {
                 self.keep_unchanged(once, &from).await?;
                 return Ok(from);
             };
@@ -305,10 +305,11 @@ impl Engine {
         state: DeliveryState,
         why: Option<DeadReason>,
     ) -> Result<(), Error> {
-        let held_too = i64::from(state == DeliveryState::Dropped);
+        let includes_claimed = i64::from(state == DeliveryState::Dropped);
         loop {
             let why = why.map(DeadReason::as_str);
-            let values = params![state.as_str(), self.now(), why, id, tenant.as_str(), held_too, BATCH];
+            let values =
+                params![state.as_str(), self.now(), why, id, tenant.as_str(), includes_claimed, BATCH];
             match self.write(vec![Statement::new(deliveries::END, values)]).await? {
                 CommitReply::Touched(rows) if rows >= BATCH => {}
                 _ => return Ok(()),

@@ -14,7 +14,7 @@ pub(super) struct ApprovalGate;
 /// The error code of a gate that was rejected or timed out.
 const REJECTED: &str = "approval_rejected";
 
-/// Config members that are copied into the request, besides those about assignees.
+/// Config members that are copied into the request, in addition to [`ASSIGNEE_MEMBERS`].
 const SHOWN: [&str; 7] =
     ["description", "actions", "requiredApprovals", "rejectionPolicy", "artifactType", "profile", COVERS];
 
@@ -42,8 +42,8 @@ impl PureNode for ApprovalGate {
     }
 }
 
-/// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member that has the reason of
-/// a rejection.
+/// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member of the answer that
+/// contains the reason for a rejection.
 pub(super) fn decide(context: &mut Context, request: InterruptRequest, why: &str) -> Result<Outputs, Stop> {
     let answer = match context.interrupt(request.clone()) {
         Err(Stop::TimedOut) => {

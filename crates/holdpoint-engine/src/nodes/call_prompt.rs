@@ -1,4 +1,4 @@
-//! `core.ai.callPrompt`: calls a model. This engine has no model for it and only supports the `mockProvider` of a run.
+//! `core.ai.callPrompt`: replies with the `mockProvider` in the options of a run. This engine has no model for it.
 
 use serde_json::{Map, Value, json};
 
@@ -45,7 +45,7 @@ fn emit_chunks(context: &mut Context, config: &Map<String, Value>) -> Outputs {
     let model = config.get("model").cloned().unwrap_or_else(|| json!("mock-stream-text-v1"));
     let finish = config.get("finishReason").cloned().unwrap_or_else(|| json!("stop"));
     let meta = Map::from_iter([("model".to_owned(), model.clone())]);
-    // A reply without tokens also has a last chunk.
+    // A reply without tokens has one empty chunk.
     let last = tokens.pop().unwrap_or_default();
     for token in tokens {
         context.emit_chunk(token, meta.clone());

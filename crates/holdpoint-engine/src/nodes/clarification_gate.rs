@@ -9,7 +9,7 @@ use crate::context::{Context, Stop};
 
 pub(super) struct ClarificationGate;
 
-/// Config members that are copied into the request, besides those about assignees.
+/// Config members that are copied into the request, in addition to [`ASSIGNEE_MEMBERS`].
 const SHOWN: [&str; 2] = ["questions", "contextType"];
 
 impl PureNode for ClarificationGate {

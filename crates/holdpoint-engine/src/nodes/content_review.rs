@@ -1,5 +1,5 @@
-//! The node types of the graph `content-review`: a text is written, checked by rules, shown to a reviewer, and
-//! published only after an approval. The payloads between the nodes are typed in `payload.rs` and used only here.
+//! The node types of the graph `content-review`, which writes a text, checks it with rules, shows it to a reviewer, and
+//! publishes it only after an approval. Only this graph uses the types in `payload.rs`.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,12 +22,12 @@ pub(crate) const PUBLISH: &str = "contentReview.publish";
 /// The type of the node that must have approved the publication.
 pub(crate) const REVIEW: &str = "contentReview.review";
 
-/// The number of revisions that a run may allow: the default and the maximum. Together with the limits for remarks and
+/// The default and the maximum of the number of revisions in a run. With this maximum and the limits for remarks and
 /// drafts, the data of a review stays below the limit for the data of an interrupt.
 const REVISIONS_DEFAULT: u64 = 3;
 const REVISIONS_MAX: u64 = 10;
 const REMARK_CHARS_MAX: usize = 2000;
-/// The limit of a draft in bytes of JSON. It fits into an answer, so that a reviewer can edit the whole draft.
+/// The limit of a draft in bytes of JSON. A draft fits into an answer, so a reviewer can edit the whole draft.
 const DRAFT_BYTES_MAX: usize = 60 * 1024;
 
 pub(super) fn add_to(types: &mut NodeTypes) {
@@ -38,7 +38,7 @@ pub(super) fn add_to(types: &mut NodeTypes) {
     types.effect(PUBLISH, publish::PublishNode::new(Outgoing::new(OutgoingPolicy::default())));
 }
 
-/// Returns the node that publishes, with another outgoing policy.
+/// Returns the node that publishes, with this outgoing policy.
 pub(crate) fn publish_node(outgoing: Outgoing) -> impl super::Node {
     publish::PublishNode::new(outgoing)
 }

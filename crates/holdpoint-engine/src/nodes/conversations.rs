@@ -1,5 +1,5 @@
-//! The switch that disables conversations. Definitions that need them are rejected. A node whose request is known only
-//! at execution fails if it opens a conversation.
+//! The setting that disables conversations. Definitions that need conversations are then rejected. A node whose request
+//! is known only at execution fails if it opens a conversation.
 
 use holdpoint_core::workflow::{self, DefinitionFlaw, Workflow};
 use holdpoint_core::{InterruptRequest, NodeOutcome, RunError};

@@ -7,7 +7,7 @@ use holdpoint_core::workflow::{self, DefinitionFlaw};
 use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
-/// The names of the time. The second is an alias of later OpenWOP fixtures.
+/// The names of the input and of the config member with the time. Later OpenWOP fixtures use the second name.
 const INPUTS: [&str; 2] = ["delayMs", "durationMs"];
 const CONFIG: [&str; 2] = ["ms", "durationMs"];
 

@@ -14,7 +14,7 @@ impl PureNode for IdentityNode {
 }
 
 /// `core.start`, `core.end`, `core.parallel`, `core.merge`. Edges and trigger rules define concurrency and joins; these
-/// nodes only name the point.
+/// nodes only mark a point in the graph.
 pub(super) struct PassThroughNode {
     settings: &'static [&'static str],
 }

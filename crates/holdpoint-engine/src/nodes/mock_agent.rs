@@ -1,4 +1,4 @@
-//! `core.conformance.mock-agent`: makes the decision in its config, with the confidence in its config.
+//! `core.conformance.mock-agent`: records the decision and the confidence in its config.
 
 use holdpoint_core::AgentDecision;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ impl PureNode for MockAgent {
     }
 }
 
-/// Returns the confidence. A value that is not a number is NaN, which JSON cannot represent.
+/// Returns the confidence. A value that is not a number becomes NaN, which never escalates.
 fn confidence(given: Option<&Value>) -> Option<f64> {
     let given = given.filter(|value| !value.is_null())?;
     Some(given.as_f64().unwrap_or(f64::NAN))

@@ -37,13 +37,13 @@ impl PureNode for SubWorkflow {
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let node = context.node().clone();
         let invalid = |flaw: DefinitionFlaw| Stop::failed("invalid_input", flaw.to_string());
-        let dispatch = ChildRunRequest {
+        let request = ChildRunRequest {
             workflow: workflow_id(&node).map_err(invalid)?,
             inputs: inputs(context, &mapping(&node, "inputMapping").map_err(invalid)?),
             wait: flag(&node, "waitForCompletion").map_err(invalid)?,
             cascade: flag(&node, "propagateCancellation").map_err(invalid)?,
         };
-        let child = context.start_child(dispatch)?;
+        let child = context.start_child(request)?;
         if child.result.is_some() && child.status != Status::Completed {
             let fails = fails_with_child(&node).map_err(invalid)?;
             if fails {
@@ -137,7 +137,7 @@ mod tests {
             "nodes": [{"id": "call", "typeId": "core.subWorkflow", "name": "call", "config": config,
                 "inputs": {"port": port}}],
         });
-        let workflow = Workflow::parse(&definition, 1).expect("a sound definition");
+        let workflow = Workflow::parse(&definition, 1).expect("a valid definition");
         let types = NodeTypes::built_in();
         assert!(types.flaws(&workflow).is_empty());
         let run = Run::new(RunId::parse("r").expect("a run id"), Arc::new(workflow));
@@ -149,7 +149,7 @@ mod tests {
         draft
             .decide(&Command::Start(Box::new(StartRequest { inputs, ..StartRequest::new(owner) })))
             .expect("started");
-        draft.execute_pure_nodes(&types).expect("carried on");
+        draft.execute_pure_nodes(&types).expect("advanced");
         draft
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let child = RunId::parse("r.1").expect("a run id");
         let result = Some(ChildResult { outputs, error });
         draft.decide(&Command::Child { child, status, result }).expect("accepted");
-        draft.execute_pure_nodes(&NodeTypes::built_in()).expect("carried on");
+        draft.execute_pure_nodes(&NodeTypes::built_in()).expect("advanced");
         draft
     }
 

@@ -18,7 +18,7 @@ const KNOWN: [&str; 6] = [SEPARATED, REQUIRED, POLICY, PROFILE, TIMEOUT, EDITABL
 #[serde(try_from = "Value")]
 pub struct OperatorApproval(Map<String, Value>);
 
-/// An `approval` of an operator that cannot be used.
+/// The error for an invalid `approval` of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct BadApproval {
@@ -119,7 +119,7 @@ impl OperatorApproval {
         joined
     }
 
-    /// Returns whether approvers may change what they approve.
+    /// Returns whether approvers may edit the payload.
     pub(crate) fn is_editable(&self) -> bool {
         self.0.get(EDITABLE) != Some(&Value::Bool(false))
     }

@@ -15,7 +15,7 @@ const ALL: &str = "*";
 #[serde(try_from = "Value")]
 pub struct Tenants(Vec<String>);
 
-/// A list of tenants that cannot be used.
+/// The error for an invalid list of tenants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tenants: {message}")]
 pub struct BadTenants {

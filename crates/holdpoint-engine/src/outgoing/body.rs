@@ -1,5 +1,5 @@
-//! The body of a response, read in parts. It owns the connection and the slot of its call; drop closes the socket and
-//! releases the slot.
+//! The body of a response, read in parts. It owns the connection and the slot of its call: dropping it closes the
+//! socket and releases the slot.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -18,7 +18,8 @@ use super::Error;
 use super::error::excerpt;
 use super::progress::CallStage;
 
-/// The future that drives a connection. It never completes: the reader of the body gets the end of the connection.
+/// The future that drives a connection. It never completes; the reader of the body notices the end of the
+/// connection.
 pub(super) type ConnectionDriver = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
 /// A response with any status, whose body is not yet read.

@@ -68,9 +68,9 @@ impl TlsClient {
         let failed = |why: String| Error::Tls { origin: target.origin(), why };
         let config = self.config.get_or_try_init(|| self.load()).await.map_err(failed)?;
         let name = ServerName::try_from(target.host_text()).map_err(|error| failed(error.to_string()))?;
-        let shaking = TlsConnector::from(config.clone()).connect(name, tcp);
-        match tokio::time::timeout(within, shaking).await {
-            Ok(shaken) => shaken.map_err(|error| failed(trust::handshake_error(&error))),
+        let handshake = TlsConnector::from(config.clone()).connect(name, tcp);
+        match tokio::time::timeout(within, handshake).await {
+            Ok(result) => result.map_err(|error| failed(trust::handshake_error(&error))),
             Err(_) => Err(failed(format!("no handshake within {} ms", within.as_millis()))),
         }
     }

@@ -71,8 +71,8 @@ pub(super) fn prepare_request(
     Ok(prepared)
 }
 
-/// Sends the request and returns the response. The future, and then the body, owns the connection; drop closes the
-/// socket.
+/// Sends the request and returns the response. The future, and then the body, owns the connection: dropping it
+/// closes the socket.
 pub(super) async fn exchange<S>(
     target: &OutgoingTarget,
     stream: S,
@@ -87,7 +87,7 @@ where
     progress.enter(CallStage::Answer);
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_BYTES_MAX);
-    let (stream, allowance) = LimitedStream::new(stream, BEFORE_BODY_BYTES_MAX);
+    let (stream, read_limit) = LimitedStream::new(stream, BEFORE_BODY_BYTES_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let mut driver: ConnectionDriver = Box::pin(async move {
         // The reader of the response gets the error of the connection; bytes may remain to be read.
@@ -99,7 +99,7 @@ where
         never = &mut driver => match never {},
     };
     let (head, incoming) = response.map_err(broken)?.into_parts();
-    allowance.lift();
+    read_limit.lift();
     progress.enter(CallStage::Body);
     let (origin, permit, timeouts) = (target.origin(), None, None);
     let body = ResponseBody { origin, incoming, driver, sender, permit, bytes_max, bytes_read: 0, timeouts };

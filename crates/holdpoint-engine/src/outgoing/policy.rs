@@ -71,17 +71,16 @@ impl OutgoingPolicy {
     /// Checks an address and the IPv4 addresses embedded in it. An allowed network covers only its own addresses: an
     /// address behind an allowed translator is checked as well.
     pub(super) fn check_address(&self, host: String, address: IpAddr) -> Result<(), OutgoingRefusal> {
-        let hidden = embedded_addresses(address).into_iter().map(IpAddr::V4);
-        let faces: Vec<IpAddr> = std::iter::once(address).chain(hidden).collect();
-        if faces.iter().any(|face| within(&self.deny, *face)) {
+        let embedded = embedded_addresses(address).into_iter().map(IpAddr::V4);
+        let all: Vec<IpAddr> = std::iter::once(address).chain(embedded).collect();
+        if all.iter().any(|one| within(&self.deny, *one)) {
             return Err(OutgoingRefusal::Denied { host });
         }
         if self.allow_loopback && is_loopback(address) {
             return Ok(());
         }
-        let closed =
-            faces.into_iter().filter(|face| !within(&self.allow, *face)).find_map(find_special_network);
-        match closed {
+        let special = all.into_iter().filter(|one| !within(&self.allow, *one)).find_map(find_special_network);
+        match special {
             Some(special) => Err(OutgoingRefusal::Address { host, special }),
             None => Ok(()),
         }

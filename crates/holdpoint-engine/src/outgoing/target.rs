@@ -128,7 +128,7 @@ fn check_text(text: &str) -> Result<(), OutgoingRefusal> {
 }
 
 /// Returns the name without a trailing dot. Rejects names of internal hosts: this gives better messages and covers
-/// resolvers with local answers. The check of the address is decisive.
+/// resolvers with local answers. The check of the resolved address decides.
 fn normalize_name(name: &str, policy: &OutgoingPolicy) -> Result<String, OutgoingRefusal> {
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     if name.is_empty() || name.split('.').any(str::is_empty) {

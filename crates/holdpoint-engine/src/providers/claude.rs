@@ -39,9 +39,9 @@ pub(crate) use settings::ClaudeSettings;
 
 pub(crate) struct Claude {
     settings: ClaudeSettings,
-    /// Folder of the session folders.
+    /// The parent folder of the session folders.
     folder: PathBuf,
-    children: ProcessSlots,
+    slots: ProcessSlots,
     version: VersionCheck,
 }
 
@@ -50,10 +50,10 @@ impl Claude {
         settings: ClaudeSettings,
         base: &Path,
         folder: &Path,
-        children: ProcessSlots,
+        slots: ProcessSlots,
     ) -> Result<Self, BadProviders> {
         let settings = settings.validate(base)?;
-        Ok(Self { settings, folder: folder.to_owned(), children, version: VersionCheck::default() })
+        Ok(Self { settings, folder: folder.to_owned(), slots, version: VersionCheck::default() })
     }
 
     pub(crate) fn approval(&self) -> &OperatorApproval {
@@ -64,7 +64,7 @@ impl Claude {
         &self.settings.tenants
     }
 
-    pub(crate) fn plan(&self, _case: &LockedHandle) -> Value {
+    pub(crate) fn plan(&self, _handle: &LockedHandle) -> Value {
         ClaudeReference::new(self.settings.tools_digest()).to_value()
     }
 
@@ -93,7 +93,7 @@ impl Claude {
         prompt: Option<&str>,
     ) -> Result<ProviderOutcome, ProviderError> {
         let until = handle.deadline().min(Instant::now() + self.settings.turn());
-        let _slot = self.children.acquire(until).await?;
+        let _slot = self.slots.acquire(until).await?;
         let version = self.version.check(&self.settings).await?;
         let mut turn = ClaudeTurn::open(&self.settings, &self.folder, handle).await?;
         turn.until = until;
@@ -145,7 +145,7 @@ impl Claude {
     }
 }
 
-/// Runs work that blocks on files or processes on a thread for blocking work.
+/// Runs work that waits for files or processes on a thread for blocking work.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ProviderError> + Send + 'static,
 ) -> Result<T, ProviderError> {

@@ -11,7 +11,7 @@ use crate::operator::{OperatorApproval, RequirementSource};
 
 /// Kind of an interrupt for a tool call that needs approval. The run shows it as an approval.
 pub(crate) const TOOL_APPROVAL: &str = "tool_approval";
-/// Kind of an interrupt for a tool call with an unknown outcome. An approver can have the call repeated.
+/// Kind of an interrupt for a tool call with an unknown outcome. An approver decides whether to repeat the call.
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 /// Config member with the number of required approvals.
 pub(crate) const QUORUM: &str = "requiredApprovals";
@@ -48,7 +48,7 @@ impl AnswerRules {
 
     /// Returns the rules of an earlier interrupt, for an interrupt that is opened again.
     pub(crate) fn from_interrupt(run_interrupt: &Interrupt) -> Self {
-        let names = OF_ALL.iter().chain(&OF_APPROVALS).chain(&ASSIGNEE_MEMBERS);
+        let names = MEMBERS_OF_ALL.iter().chain(&MEMBERS_OF_APPROVALS).chain(&ASSIGNEE_MEMBERS);
         let members =
             names.filter_map(|name| Some(((*name).to_owned(), run_interrupt.data.get(*name)?.clone())));
         let actions = run_interrupt.data.get("actions").and_then(Value::as_array);
@@ -62,10 +62,10 @@ impl AnswerRules {
     }
 }
 
-/// Members besides [`ASSIGNEE_MEMBERS`] of every interrupt of a graph.
-const OF_ALL: [&str; 2] = [OPERATOR_APPROVAL, "profile"];
+/// Members of every interrupt of a graph, in addition to [`ASSIGNEE_MEMBERS`].
+const MEMBERS_OF_ALL: [&str; 2] = [OPERATOR_APPROVAL, "profile"];
 /// Members of approvals only.
-const OF_APPROVALS: [&str; 2] = [QUORUM, "rejectionPolicy"];
+const MEMBERS_OF_APPROVALS: [&str; 2] = [QUORUM, "rejectionPolicy"];
 const EDIT: &str = "edit-accept";
 
 /// Returns the request of a run interrupt for a provider interrupt. The data of the graph is in `data.data`, or in
@@ -91,7 +91,7 @@ pub(crate) fn to_request(
         shown.extend(given);
     };
     put(&mut shown, &ASSIGNEE_MEMBERS);
-    put(&mut shown, &OF_ALL);
+    put(&mut shown, &MEMBERS_OF_ALL);
     let mut request = if is_tool_call(&kind) {
         let tool = data.get("tool").and_then(Value::as_str).unwrap_or("a tool");
         let (title, actions) = match kind == TOOL_APPROVAL {
@@ -105,7 +105,7 @@ pub(crate) fn to_request(
         shown.insert("artifactId".to_owned(), json!(artifact));
         shown.insert("artifactType".to_owned(), json!("tool.call"));
         shown.insert("actions".to_owned(), actions);
-        put(&mut shown, &OF_APPROVALS);
+        put(&mut shown, &MEMBERS_OF_APPROVALS);
         shown.insert("artifactData".to_owned(), data);
         InterruptRequest::new(Kind::Approval, Value::Object(shown))
     } else {
@@ -131,7 +131,7 @@ pub(crate) fn find_assignee_flaw(config: &Map<String, Value>) -> Option<BadReque
     Some(BadRequest { field, message: bad.message })
 }
 
-/// Returns kind and data of the provider interrupt behind a run interrupt.
+/// Returns the kind and the data of the provider interrupt that a run interrupt represents.
 pub(crate) fn envelope(run_interrupt: &Interrupt) -> (String, Value) {
     let custom = run_interrupt.data.get("customKind").and_then(Value::as_str);
     let member = |name: &str| run_interrupt.data.get(name).cloned();
@@ -145,7 +145,7 @@ pub(crate) fn envelope(run_interrupt: &Interrupt) -> (String, Value) {
         (Kind::Custom, Some(kind)) => {
             let mut rest = run_interrupt.data.as_object().cloned().unwrap_or_default();
             rest.shift_remove("customKind");
-            // A native graph whose only other member is its data.
+            // In a native graph, `data` can be the only other member.
             let only = (rest.len() == 1).then(|| rest.shift_remove("data")).flatten();
             (kind.to_owned(), only.unwrap_or(Value::Object(rest)))
         }
@@ -158,7 +158,7 @@ pub(crate) fn previous_error(run_interrupt: &Interrupt) -> Option<&Value> {
     run_interrupt.data.get("trouble")
 }
 
-/// Returns the provider interrupt behind a run interrupt, with the fields that answers need.
+/// Returns the provider interrupt that a run interrupt represents, with the fields that answers need.
 pub(crate) fn to_provider_interrupt(run_interrupt: &Interrupt) -> ProviderInterrupt {
     let (kind, data) = envelope(run_interrupt);
     if kind != MULTI {
@@ -172,14 +172,17 @@ pub(crate) fn to_provider_interrupt(run_interrupt: &Interrupt) -> ProviderInterr
 /// Returns the answer to a run interrupt in the format of the provider.
 pub(crate) fn to_provider_answers(run_interrupt: &Interrupt, value: Value) -> ProviderAnswers {
     let interrupt = to_provider_interrupt(run_interrupt);
-    let again = interrupt.items.first().is_some_and(|item| item.kind == OUTCOME_UNKNOWN);
-    let value =
-        if run_interrupt.kind == Kind::Approval { approval_to_provider_answer(&value, again) } else { value };
+    let is_unknown = interrupt.items.first().is_some_and(|item| item.kind == OUTCOME_UNKNOWN);
+    let value = if run_interrupt.kind == Kind::Approval {
+        approval_to_provider_answer(&value, is_unknown)
+    } else {
+        value
+    };
     interrupt.answers(value)
 }
 
-/// Converts the answer to an approval. `accept` of a call with an unknown outcome means that the call is repeated.
-fn approval_to_provider_answer(answer: &Value, again: bool) -> Value {
+/// Converts the answer to an approval. If the outcome of the call is unknown, `accept` means that the call is repeated.
+fn approval_to_provider_answer(answer: &Value, is_unknown: bool) -> Value {
     let text = |member: &str| answer.get(member).and_then(Value::as_str);
     match text("action") {
         Some("edit-accept") => {
@@ -188,7 +191,7 @@ fn approval_to_provider_answer(answer: &Value, again: bool) -> Value {
             json!({ "decision": "edit", "input": input })
         }
         Some("reject") => json!({ "decision": "reject", "reason": text("feedback") }),
-        _ if again => json!({ "decision": "retry" }),
+        _ if is_unknown => json!({ "decision": "retry" }),
         _ => json!({ "decision": "approve" }),
     }
 }
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_of_the_node_and_of_the_operator_are_joined() {
+    fn rules_of_the_node_and_of_the_operator_are_combined() {
         let config = json!({"approversList": ["ann"], "timeoutMs": 500, "turnMs": 5});
         let operator = json!({"approverRoleRefs": ["lead"], "requiredApprovals": 2, "timeoutMs": 900});
         let operator = OperatorApproval::try_from(operator).unwrap();

@@ -1,7 +1,8 @@
 //! Graphs on a LangGraph server: one thread per graph, and one server run for each start and each answer.
 //!
-//! The metadata of a server run contain the id of its attempt, so that a retry finds it. The outcome is read from the
-//! thread state. Answers are sent with the server's interrupt ids, so a late answer cannot answer another interrupt.
+//! The metadata of a server run contains the id of its attempt, so that a retry finds the run. The outcome is read from
+//! the thread state. Answers are sent with the server's interrupt ids, so a late answer cannot answer another
+//! interrupt.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use reference::LangGraphReference;
 use server::{LangGraphServer, RunStart, ServerRun, ThreadState};
 pub(crate) use settings::LangGraphSettings;
 
-/// Shortest and longest wait between two polls of a server that did not hold the request.
+/// The shortest and the longest delay between two polls if the server responds before the requested wait has passed.
 const POLL_MIN: Duration = Duration::from_millis(100);
 const POLL_MAX: Duration = Duration::from_secs(2);
 
@@ -70,8 +71,8 @@ impl LangGraph {
                 return Err(ProviderError::permanent(code::BUSY, message));
             }
         }
-        // A server that was killed can lose thread and run and still have the checkpoints.
-        // A server without the graph has no state; it rejects the start of the run.
+        // A server that was killed can lose the thread and the run but keep the checkpoints.
+        // A server without the graph returns no state; it rejects the start of the run.
         let state = self.server.state(&reference.thread).await?.unwrap_or_default();
         if state.is_empty() {
             let input = if input.is_null() { json!({}) } else { input.clone() };
@@ -93,7 +94,7 @@ impl LangGraph {
             state.open_interrupts().into_iter().map(|server_interrupt| server_interrupt.id).collect();
         let open: Map<String, Value> = named.into_iter().filter(|(name, _)| open.contains(name)).collect();
         if open.is_empty() {
-            // All of them are answered: an earlier attempt was successful.
+            // All interrupts are answered: an earlier attempt was successful.
             return self.continue_thread(handle, reference, state).await;
         }
         self.send(handle, reference, ("command", json!({ "resume": open }))).await
@@ -179,7 +180,7 @@ impl LangGraph {
         let run = match self.server.create_run(&reference.thread, &body).await? {
             RunStart::Started(run) => run,
             RunStart::NoThread => return Err(thread_gone()),
-            // The active run may belong to an earlier try of the same attempt.
+            // The active run may be that of an earlier request of the same attempt.
             RunStart::Busy => {
                 let runs = self.server.runs(&reference.thread).await?;
                 find_run(&runs, handle).ok_or_else(busy_error)?.run_id.clone()

@@ -255,7 +255,7 @@ impl LockedHandle {
         self.write(handles::postpone(&self.name, self.engine.now().plus_ms(keep_ms))).await
     }
 
-    /// Completes when the lock may be lost; otherwise never.
+    /// Returns when the lock may be lost. Never returns otherwise.
     pub(crate) async fn lock_lost(&self) {
         let mut lost = self.lost.clone();
         if lost.wait_for(|lost| *lost).await.is_err() {

@@ -1,5 +1,5 @@
 //! The node type `core.provider`: a graph that a provider executes. Every interrupt of the graph is an interrupt of the
-//! run. When the node is entered again it reads the answers in order; only the last one has yet to be sent.
+//! run. When the node is entered again, it reads the answers in order. All except the last one were already sent.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::context::{Context, EffectContext, Stop};
 use crate::nodes::{Node, Outputs, config_flaw, config_ms, config_text, unknown_config};
 use crate::store::handles::HandleRow;
 
-/// Attempts to send a start or an answer before the error is reported.
+/// The number of attempts to send a start or an answer before the error is reported.
 const TRIES: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(300);
 /// Default time limit of a turn.
 const TURN_MS: u64 = 600_000;
-/// Poll interval for a lock that another holder has.
+/// The poll interval while another holder has the lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct ProviderNode;
@@ -146,7 +146,7 @@ impl GraphTurn {
             Ok(found) => found,
             Err(failure) => return Ok(failed_turn(input, failure)),
         };
-        // Subscribes before the first check, so that no end of the run is missed.
+        // Subscribes before the first check, so that the end of the run is not missed.
         let mut news = context.engine().subscribe(&context.of());
         let row = context.engine().handle_of_run(&context.of(), &self.graph).await.map_err(to_stop)?;
         let handle = self.open(context, &row, name).await?;

@@ -13,14 +13,14 @@ use super::langgraph::{self, LangGraph};
 use super::{Provider, ProviderError, code};
 use crate::operator::{OperatorApproval, Tenants};
 
-/// Time after which the lock of a handle expires if it is not renewed.
+/// The default time after which the lock of a handle expires if it is not renewed.
 const LOCK_MS: u64 = 30_000;
-/// Time a graph waits for answers.
+/// The default time that a graph waits for answers.
 const EXPIRES_MS: u64 = 7 * 24 * 3_600_000;
-/// Retention time of a handle after its graph has ended.
+/// The default retention time of a handle after its graph has ended.
 const KEEP_MS: u64 = 24 * 3_600_000;
 const PAUSES_MAX: u32 = 100;
-/// Name of the server for graphs without one.
+/// The server of a graph whose name contains no server.
 const DEFAULT: &str = "default";
 
 /// An invalid file of providers.
@@ -126,10 +126,10 @@ impl Providers {
             langgraph.insert(name, Provider::LangGraph(Arc::new(made)));
         }
         let sessions = folder.join("claude");
-        let children = claude::ProcessSlots::new(file.processes_max);
+        let slots = claude::ProcessSlots::new(file.processes_max);
         let mut claudes = BTreeMap::new();
         for (name, settings) in file.claude {
-            let made = Claude::new(settings, &base, &sessions, children.clone())
+            let made = Claude::new(settings, &base, &sessions, slots.clone())
                 .map_err(|bad| named("claude", &name, bad))?;
             claudes.insert(name, Provider::Claude(Arc::new(made)));
         }

@@ -33,14 +33,14 @@ async fn fixture() -> Fixture {
 
 impl Fixture {
     async fn handle(&self, attempt: &str) -> Option<LockedHandle> {
-        let about = GraphAttempt {
+        let attempt = GraphAttempt {
             graph: "langgraph:review".into(),
             name: "review".into(),
             slot: "graph/1".into(),
             attempt: attempt.into(),
             within: Duration::from_secs(60),
         };
-        LockedHandle::open(&self.engine, &self.row, about).await.unwrap()
+        LockedHandle::open(&self.engine, &self.row, attempt).await.unwrap()
     }
 }
 
@@ -78,8 +78,8 @@ async fn an_expired_lock_is_taken_over_and_writes_of_the_old_holder_are_rejected
 async fn one_of_several_concurrent_lock_attempts_succeeds() {
     let fixture = fixture().await;
     for round in 0..20 {
-        let cases = futures_util::future::join_all((0..8).map(|_| fixture.handle("a"))).await;
-        let held: Vec<LockedHandle> = cases.into_iter().flatten().collect();
+        let attempts = futures_util::future::join_all((0..8).map(|_| fixture.handle("a"))).await;
+        let held: Vec<LockedHandle> = attempts.into_iter().flatten().collect();
         assert_eq!(held.len(), 1, "round {round}");
         for handle in held {
             handle.close().await;

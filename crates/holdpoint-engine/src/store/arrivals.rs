@@ -71,7 +71,7 @@ impl ArrivalKey {
         values
     }
 
-    /// Marks the event as used by an interrupt. An outcome that its sender was told before is not replaced.
+    /// Marks the event as used by an interrupt. An outcome that was already returned to the sender is not replaced.
     pub(crate) fn mark_used(&self, outcome: &str) -> Statement {
         self.with_outcome(USED, outcome)
     }
@@ -99,7 +99,7 @@ impl ArrivalKey {
 pub(crate) enum ArrivalState {
     /// The event is not matched with the waiting interrupts yet.
     Open,
-    /// No interrupt waits for the event. The first that does gets it.
+    /// No interrupt waited for the event. The first one that does gets it.
     Kept,
     /// The event is used or ignored.
     Over,
@@ -228,7 +228,7 @@ pub(crate) async fn expected(
         }
     }
     found.sort();
-    // Events after the smallest position may be missing from the list that ended there.
+    // After the smallest position, events of the topic that stopped there may be missing.
     found.retain(|place| reached.as_ref().is_none_or(|reached| place <= reached));
     Ok((found, reached))
 }
@@ -250,7 +250,7 @@ pub(crate) async fn count_kept(
     row.map_or(Ok(0), |row| row.count(0))
 }
 
-/// Returns events that are due for a match, because their senders disconnected before.
+/// Returns events that are due for a match, because their reception did not complete.
 pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<ArrivalKey>, Error> {
     db.query(DUE, params![now, limit]).await?.iter().map(ArrivalKey::read).collect()
 }

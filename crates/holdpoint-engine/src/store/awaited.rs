@@ -114,7 +114,8 @@ impl AwaitedEvent {
         self.topic.is_empty()
     }
 
-    /// Replaces the row without a topic by the rows of these topics. With no topics, the interrupt waits no more.
+    /// Replaces the row without a topic by the rows of these topics. An empty list means that the interrupt no
+    /// longer waits.
     pub(crate) fn insert_topics(&self, topics: &[String]) -> Vec<Statement> {
         let all = topics.join(" ");
         let row = |(place, topic): (usize, &String)| {

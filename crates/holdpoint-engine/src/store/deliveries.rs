@@ -19,7 +19,7 @@ macro_rules! columns {
 
 /// The condition that a delivery may be sent: its subscription is active, and if it is ordered, no delivery of an
 /// earlier event of its run is unfinished.
-macro_rules! may_go {
+macro_rules! may_be_sent {
     ($of:literal) => {
         concat!(
             "(kind = 'callback' OR EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant_id = ",
@@ -55,14 +55,14 @@ const READY: &str = "WITH RECURSIVE queues(id) AS (
     FROM queues q WHERE q.id IS NOT NULL";
 const CANDIDATES: &str = concat!(
     "SELECT delivery_id FROM deliveries d WHERE webhook_id = $1 AND state = 'queued' AND due_ms <= $2 AND ",
-    may_go!("d"),
+    may_be_sent!("d"),
     " ORDER BY due_ms, seq LIMIT $3"
 );
 /// Claims a delivery. Returns no row if it is claimed already.
 pub(crate) const CLAIM: &str = concat!(
     "UPDATE deliveries SET state = 'in-flight', holder = $1, lease_ms = $2
     WHERE delivery_id = $3 AND state = 'queued' AND ",
-    may_go!("deliveries"),
+    may_be_sent!("deliveries"),
     " RETURNING ",
     columns!()
 );

@@ -1,4 +1,5 @@
-//! The sessions with which a key, a session or a sign-in link was created. The revocation of one of them ends it.
+//! The sessions with which a key, a session or a sign-in link was created. The credential ends when one of them is
+//! revoked.
 
 use super::{Statement, params};
 

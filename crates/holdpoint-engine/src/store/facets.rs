@@ -25,7 +25,8 @@ pub(crate) fn tag(tag: &str) -> String {
     bounded("tag:", tag)
 }
 
-/// Replaces a long text by its digest, because entries have any length. The reader of the rows compares the whole text.
+/// Replaces a long text by its digest, because entries can have any length. The reader of the rows compares the
+/// whole text.
 fn bounded(prefix: &str, text: &str) -> String {
     if text.len() <= FACET_BYTES_MAX {
         return format!("{prefix}{text}");

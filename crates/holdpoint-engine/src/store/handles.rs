@@ -90,7 +90,7 @@ impl HandleRow {
     }
 }
 
-/// A lock: the graph and the owner of the lock.
+/// The lock of a graph: its key and the owner of the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct LockName {
     pub tenant: TenantId,
@@ -128,6 +128,7 @@ pub(crate) fn release(name: &LockName) -> Statement {
     Statement::new(RELEASE, params![name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()])
 }
 
+/// Stores the sealed reference of the provider and the time of the cleanup.
 pub(crate) fn keep(name: &LockName, sealed: &str, expires_at: Timestamp) -> Statement {
     let values =
         params![sealed, expires_at, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
@@ -156,7 +157,7 @@ pub(crate) fn write(of: &RunRef, change: &Change) -> Option<Statement> {
     (failed && has_graph()).then(|| Statement::new(EXPIRE_AT, values()))
 }
 
-/// Postpones the cleanup of a graph.
+/// Sets the time of the cleanup of a graph, without its lock.
 pub(crate) fn look_later(row: &HandleRow, at: Timestamp) -> Statement {
     Statement::new(LOOK_LATER, params![at, row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()])
 }

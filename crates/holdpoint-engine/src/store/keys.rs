@@ -49,7 +49,7 @@ const OF_PRINCIPAL: &str =
     "SELECT key_id FROM keys WHERE tenant_id = $1 AND principal = $2 AND revoked_ms IS NULL LIMIT 1";
 const COUNT: &str = "SELECT COUNT(*) FROM keys";
 
-/// An API key as it is stored: everything but the key.
+/// An API key as it is stored: its hash and its properties, without the key itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
     /// The id of the key.
@@ -91,7 +91,7 @@ pub(crate) fn insert_tenant(tenant: &TenantId, now: Timestamp) -> Statement {
     Statement::new(INSERT_TENANT, params![tenant.as_str(), now])
 }
 
-/// Makes the tenant a test tenant or not, by its first key.
+/// Sets the kind of a tenant (test or live) from its first key. Has no effect on a tenant with a kind.
 pub(crate) fn decide_kind(key: &ApiKey) -> Statement {
     Statement::new(DECIDE, params![i64::from(key.test), key.tenant.as_str()])
 }

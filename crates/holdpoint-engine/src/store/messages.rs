@@ -8,15 +8,15 @@ use crate::committer::Change;
 
 const INSERT: &str = "INSERT INTO messages (tenant_id, thread_id, run_id, seq, at_ms, message) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// Selects the messages after a position, the first ones first.
+/// Selects the messages after a position, the oldest first.
 const PAGE: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND (run_id > $3 OR (run_id = $3 AND seq > $4)) ORDER BY run_id, seq LIMIT $5";
-/// Selects the messages before a position, the last ones first.
+/// Selects the messages before a position, the newest first.
 const LAST: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND (run_id < $3 OR (run_id = $3 AND seq < $4)) ORDER BY run_id DESC, seq DESC LIMIT $5";
 /// A text that is greater than the id of every run, byte by byte.
 const END: &str = "\u{10FFFF}";
-/// Selects the messages before a run, the last ones first.
+/// Selects the messages before a run, the newest first.
 const BEFORE: &str =
     "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND run_id < $3 ORDER BY run_id DESC, seq DESC LIMIT $4";
@@ -34,7 +34,7 @@ pub struct ThreadMessage {
     pub message: Message,
 }
 
-/// Returns the statements for the messages of a change. Only runs of a thread have messages here.
+/// Returns the statements for the messages of a change. The table has only messages of runs in threads.
 pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Error> {
     let named = change.after.started.as_ref().and_then(|started| started.thread.as_deref());
     let Some(thread) = named else { return Ok(Vec::new()) };
@@ -68,15 +68,15 @@ pub(crate) async fn page(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    behind: Option<(&str, u64)>,
+    after: Option<(&str, u64)>,
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
-    let (run, seq) = behind.unwrap_or(("", 0));
+    let (run, seq) = after.unwrap_or(("", 0));
     let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
 
-/// Returns the last messages before a position, or of the whole thread, the last one first.
+/// Returns the last messages before a position, or of the whole thread, the newest first.
 pub(crate) async fn last(
     db: &Database,
     tenant: &TenantId,
@@ -89,7 +89,7 @@ pub(crate) async fn last(
     rows.iter().map(read).collect()
 }
 
-/// Returns the last messages before a run, in their order.
+/// Returns the last messages before a run, the oldest first.
 pub(crate) async fn before(
     db: &Database,
     tenant: &TenantId,

@@ -47,8 +47,8 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
                 closed.insert(*id);
             }
             Event::VoteCast { interrupt, .. } => updates.push((*interrupt, PendingUpdate::Vote)),
-            Event::AskRaised { interrupt, .. } => updates.push((*interrupt, PendingUpdate::Question)),
-            Event::AskAnswered { interrupt, .. } => updates.push((*interrupt, PendingUpdate::Reply)),
+            Event::AskRaised { interrupt, .. } => updates.push((*interrupt, PendingUpdate::SideQuestion)),
+            Event::AskAnswered { interrupt, .. } => updates.push((*interrupt, PendingUpdate::SideAnswer)),
             _ => {}
         }
     }
@@ -96,8 +96,8 @@ pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
 #[derive(Clone, Copy)]
 enum PendingUpdate {
     Vote,
-    Question,
-    Reply,
+    SideQuestion,
+    SideAnswer,
 }
 
 fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
@@ -144,8 +144,8 @@ fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: PendingUpdate) ->
     let open = interrupt.open_side_questions().count() as u64;
     let (sql, mut values) = match what {
         PendingUpdate::Vote => (VOTED, vec![Param::Text(votes(interrupt))]),
-        PendingUpdate::Question => (ASKED, params![open, run.updated_at]),
-        PendingUpdate::Reply => (REPLIED, params![open]),
+        PendingUpdate::SideQuestion => (ASKED, params![open, run.updated_at]),
+        PendingUpdate::SideAnswer => (REPLIED, params![open]),
     };
     values.extend(row_key(of, interrupt));
     Statement::new(sql, values)

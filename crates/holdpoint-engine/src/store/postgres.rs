@@ -54,8 +54,8 @@ pub(crate) async fn prepare(settings: &PostgresSettings) -> Result<(), Error> {
     let lock = Query::one("SELECT 1 FROM pg_advisory_xact_lock($1)", vec![Param::from(MIGRATION_LOCK)]);
     session.execute(None, &[lock], None).await?;
     session.execute(Some(LIMIT_LOCK_WAITS), &[], None).await?;
-    // Before any lookup: a session uses its cached table definitions from before the wait until a statement takes an
-    // ordinary lock.
+    // Executed before any lookup: a session uses its cached table definitions from before the wait until a
+    // statement takes an ordinary lock.
     session.execute(Some(migrations::CREATE_VERSIONS), &[], None).await?;
     let (found, known) = (version(&session).await?, migrations::known());
     if found > known {

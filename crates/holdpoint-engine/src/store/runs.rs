@@ -9,7 +9,7 @@ const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow
 const TAG: &str = "INSERT INTO run_tags (tenant_id, tag, run_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const UPDATE: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3
     WHERE tenant_id = $4 AND run_id = $5 AND seq = $6";
-/// Inserts a failed run, with its error code. A statement of its own, because most runs do not fail.
+/// Inserts a failed run, with its error code. Separate from [`INSERT`], because most runs do not fail.
 const INSERT_FAILED: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms, \
     scope_id, parent_run_id, error_code) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 const UPDATE_FAILED: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3, error_code = $4
@@ -93,13 +93,13 @@ pub(crate) fn reference(row: &Row) -> Result<RunRef, Error> {
     Ok(RunRef { tenant, run })
 }
 
-/// Suffix of the stored code of an error that was caused by a deadline. No code of the host has a line break.
+/// Suffix of the stored code of an error that was caused by a deadline.
 const OF_TIMEOUT: &str = "\ntimeout";
 
 /// Returns the value of the column `error_code`: the code, with a suffix if a deadline caused the error.
 fn stored_code(error: &RunError) -> String {
     let mark = if error.is_timeout() { OF_TIMEOUT } else { "" };
-    // A node may choose any code, and must not choose the suffix.
+    // A node can choose any code. Without line breaks, the code cannot contain the suffix.
     format!("{}{mark}", error.code.replace('\n', " "))
 }
 

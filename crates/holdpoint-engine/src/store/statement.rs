@@ -90,7 +90,7 @@ pub(crate) trait Tx {
     fn commit(&self, last: &[Query]) -> impl Future<Output = Result<(), Error>> + Send;
     /// Rolls the transaction back, if there is one.
     fn rollback(&self) -> impl Future<Output = ()> + Send;
-    /// Called after a while without writes.
+    /// Lets the database do maintenance, after a while without writes and when the writer stops.
     fn idle(&self) {}
 }
 
@@ -100,7 +100,7 @@ impl Statement {
     }
 }
 
-/// `params![a, b]` converts each value.
+/// Builds a list of parameters: `params![a, b]` converts each value.
 macro_rules! params {
     ($($value:expr),* $(,)?) => { vec![$($crate::store::Param::from($value)),*] };
 }
@@ -174,7 +174,7 @@ impl Row {
         self.small(column)
     }
 
-    /// An integer of a narrower type.
+    /// Returns an integer as a narrower type.
     pub(crate) fn small<T: TryFrom<i64, Error: ToString>>(&self, column: usize) -> Result<T, Error> {
         T::try_from(self.int(column)?).map_err(|error| unreadable("column", error))
     }

@@ -97,7 +97,8 @@ fn name(timer: &Timer) -> String {
         Timer::Run => "run".to_owned(),
         Timer::Interrupt(id) => format!("interrupt:{}", id.0),
         Timer::Sleep(node) if node.as_str().len() <= NAME_BYTES_MAX => format!("sleep:{node}"),
-        // Node ids have any length. A long one is stored as a digest and found again among the nodes of its run.
+        // Node ids can have any length. A long one is stored as a digest and found again among the nodes of its
+        // run.
         Timer::Sleep(node) => format!("sleep#{}", hex(&Sha256::digest(node.as_str()))),
     }
 }

@@ -18,7 +18,7 @@ const OF_TENANT: &str = "SELECT CAST(COALESCE(SUM(open_runs), 0) AS BIGINT),
 /// Counts no further than $2: the caller only needs to know whether a limit is reached.
 const DELIVERIES: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM deliveries
     WHERE tenant_id = $1 AND ended_ms IS NULL LIMIT $2) AS waiting";
-/// Revisions are numbered from 1 without gaps.
+/// Counts revisions: they are numbered from 1 without gaps, so that the sum of the latest numbers is their count.
 const DEFINITIONS: &str =
     "SELECT CAST(COALESCE(SUM(revision), 0) AS BIGINT) FROM workflow_summaries WHERE tenant_id = $1";
 const FAMILY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM runs

@@ -33,7 +33,8 @@ const ROTATE: &str =
     WHERE tenant_id = $8 AND webhook_id = $9 AND mark = $10";
 /// Erases secrets whose overlap has ended.
 pub(crate) const ERASE_OLD_SECRETS: &str = "UPDATE webhooks SET old_secret = NULL, old_fingerprint = NULL, old_until_ms = NULL WHERE old_until_ms <= $1";
-/// Adds an entry to the log if one of the updates above was made, as [`BUMP_IF`] raises the revision.
+/// Adds an entry to the log if the update before it was made: then the row has the new mark $7. [`BUMP_IF`] raises
+/// the revision on the same condition.
 const LOG: &str = "INSERT INTO webhook_log (tenant_id, webhook_id, at_ms, from_state, to_state, reason)
     SELECT tenant_id, webhook_id, $1, $2, $3, $4 FROM webhooks
     WHERE tenant_id = $5 AND webhook_id = $6 AND mark = $7";
@@ -86,11 +87,11 @@ pub struct Webhook {
     pub retry: RetryPolicy,
     /// The first eight digits of the secret's SHA-256.
     pub fingerprint: String,
-    /// Paused if the owner has no active key, also before that is stored.
+    /// The state. A webhook whose owner has no active key is paused, even before that is stored.
     pub state: SubscriptionState,
     /// The reason for the state, unless it is active or an earlier version stored it.
     pub reason: Option<ChangeReason>,
-    /// None if an earlier version stored it; then it depends on no key.
+    /// The owner. A webhook without an owner depends on no key.
     pub owner: Option<WebhookOwner>,
     /// The secret before the last rotation, until its overlap ends.
     pub old_secret: Option<OldSecret>,
@@ -102,6 +103,7 @@ pub struct Webhook {
     pub updated_at: Timestamp,
     pub(crate) stored_state: SubscriptionState,
     pub(crate) sealed: SealedSecret,
+    /// A random text that every update replaces. An update requires the mark that was read.
     pub(crate) mark: String,
 }
 

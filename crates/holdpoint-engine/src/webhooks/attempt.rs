@@ -19,7 +19,7 @@ use crate::store::deliveries::{Delivery, DeliveryKind, attempts};
 use crate::store::webhooks::Webhook;
 
 /// The maximum size of a response. Its content is not used; a larger response is a failure.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// Time beyond the attempt timeout after which a probe of an open circuit counts as lost.
 const PROBE_GRACE_MS: u64 = 1000;
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
@@ -51,7 +51,7 @@ struct AttemptResult {
     status: Option<u16>,
     error: Option<String>,
     reception: DeliveryResponse,
-    /// The request was sent, so the result counts for the circuit breaker.
+    /// True if the request was sent. Only then does the result count for the circuit breaker.
     request_sent: bool,
 }
 
@@ -200,15 +200,15 @@ impl DeliverySender {
         let target = self.target(&hook)?;
         let Some(sent) = self.send(&target, &new, false).await else { return Ok(()) };
         let now = self.engine.now();
-        let taken = sent.reception.succeeded();
-        let (state, outcome) = if taken {
+        let accepted = sent.reception.succeeded();
+        let (state, outcome) = if accepted {
             (DeliveryState::Delivered, AttemptOutcome::Delivered)
         } else {
             (DeliveryState::Dropped, AttemptOutcome::Failed)
         };
         let delivery = Delivery { state, attempt: 1, ended_at: Some(now), ..new };
         self.engine.write_rows(vec![delivery.insert(), sent.row(&delivery, outcome)]).await?;
-        if taken && (hook.breaker.consecutive_failures() > 0 || hook.breaker.is_open()) {
+        if accepted && (hook.breaker.consecutive_failures() > 0 || hook.breaker.is_open()) {
             lane.reset();
             let change = |hook: &mut Webhook| {
                 let was_open = hook.breaker.is_open();
@@ -217,7 +217,7 @@ impl DeliverySender {
             };
             return self.engine.change_webhook(tenant, &hook.id, change).await;
         }
-        if !taken && sent.request_sent {
+        if !accepted && sent.request_sent {
             return self.record_failure(lane, &hook, now).await;
         }
         Ok(())
@@ -297,7 +297,7 @@ impl DeliverySender {
             headers: headers(target, delivery, &rendered, at, durable),
             body: rendered.body,
             timeout_ms: settings.attempt_timeout_ms(),
-            body_bytes_max: ANSWER_BYTES_MAX,
+            body_bytes_max: RESPONSE_BYTES_MAX,
         };
         sent.request_sent = true;
         match self.engine.hooks().outgoing.send(request).await {

@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::store::deliveries::{self, Delivery, attempts};
 use crate::store::{Statement, params};
 
-/// The maximum number of claimed durable deliveries per subscription. Claims beyond the running attempts save
-/// statements.
+/// The maximum number of claimed durable deliveries per subscription. To claim more than can be sent at once needs
+/// fewer statements.
 const CLAIMS_AHEAD_MAX: usize = 16;
 /// The maximum number of claimed durable deliveries of this worker.
 const CLAIMED_MAX: usize = 256;
@@ -164,12 +164,12 @@ impl DeliveryWorker {
                 if !lane.has_waiting() {
                     continue;
                 }
-                let Ok(turn) = lane.permits.clone().try_acquire_owned() else { continue };
-                let Ok(place) = self.overall.clone().try_acquire_owned() else { return started };
+                let Ok(lane_permit) = lane.permits.clone().try_acquire_owned() else { continue };
+                let Ok(permit) = self.overall.clone().try_acquire_owned() else { return started };
                 let Some(notice) = lane.pop() else { continue };
                 let (sender, own) = (self.sender.clone(), lane.clone());
                 let task = self.in_flight.spawn(async move {
-                    let _holds = (turn, place);
+                    let _permits = (lane_permit, permit);
                     if let Err(error) = sender.deliver_best_effort(&own, notice).await {
                         tracing::warn!(%error, webhook = own.webhook, "cannot process a best-effort event");
                     }
@@ -226,7 +226,8 @@ impl DeliveryWorker {
         let task = self.in_flight.spawn(async move {
             let lane = count.0.clone();
             // The semaphores are never closed.
-            let (Ok(_turn), Ok(_place)) = (lane.permits.acquire().await, overall.acquire().await) else { return true };
+            let permits = (lane.permits.acquire().await, overall.acquire().await);
+            let (Ok(_lane_permit), Ok(_permit)) = permits else { return true };
             let id = delivery.id.clone();
             let stopped = stop.is_some_and(|stop| *stop.borrow());
             // Releases a claim whose lease would expire during the attempt. Otherwise two processes could send it.
@@ -238,7 +239,7 @@ impl DeliveryWorker {
                 sender.deliver(delivery).await
             };
             match result {
-                Ok(Some(taken)) => lane.record_durable(taken, sender.engine.now()),
+                Ok(Some(accepted)) => lane.record_durable(accepted, sender.engine.now()),
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, delivery = id, "a delivery failed; it is claimed again after its lease expires");

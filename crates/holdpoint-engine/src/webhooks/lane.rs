@@ -82,15 +82,16 @@ impl DeliveryLane {
 
     /// Records the result of a durable delivery. After several failures in a row the lane backs off, and then tries a
     /// single delivery, so that the other deliveries do not use up their attempts.
-    pub(super) fn record_durable(&self, taken: bool, now: Timestamp) {
-        if taken {
+    pub(super) fn record_durable(&self, accepted: bool, now: Timestamp) {
+        if accepted {
             self.failures_in_a_row.store(0, Ordering::SeqCst);
             self.backoff_until.store(i64::MIN, Ordering::SeqCst);
             return;
         }
-        let strikes = self.failures_in_a_row.fetch_add(1, Ordering::SeqCst).saturating_add(1);
-        if strikes >= FAILURES_MAX {
-            let ms = BACKOFF_MS_MIN.saturating_mul(1 << (strikes - FAILURES_MAX).min(10)).min(BACKOFF_MS_MAX);
+        let failures = self.failures_in_a_row.fetch_add(1, Ordering::SeqCst).saturating_add(1);
+        if failures >= FAILURES_MAX {
+            let ms =
+                BACKOFF_MS_MIN.saturating_mul(1 << (failures - FAILURES_MAX).min(10)).min(BACKOFF_MS_MAX);
             self.backoff_until.fetch_max(now.plus_ms(ms).0, Ordering::SeqCst);
         }
     }
@@ -129,8 +130,8 @@ impl DeliveryLane {
     /// Opens the circuit until the given time and drops the queued events.
     pub(super) fn open_circuit_until(&self, until: Timestamp) {
         self.circuit_open_until.fetch_max(until.0, Ordering::SeqCst);
-        let given_up = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        self.skipped.fetch_add(given_up.len() as u64, Ordering::Relaxed);
+        let dropped = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        self.skipped.fetch_add(dropped.len() as u64, Ordering::Relaxed);
     }
 
     /// Closes the circuit and ends the backoff.
@@ -170,8 +171,8 @@ impl DeliveryLane {
         let running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         running.iter().for_each(AbortHandle::abort);
         // Every running attempt holds a permit; the semaphore is never closed.
-        let turns = u32::try_from(self.width).unwrap_or(u32::MAX);
-        let _ = self.permits.acquire_many(turns).await;
+        let all = u32::try_from(self.width).unwrap_or(u32::MAX);
+        let _ = self.permits.acquire_many(all).await;
     }
 }
 

@@ -25,7 +25,7 @@ pub struct WebhookSettings {
     pub keep_deliveries: Duration,
     /// Retention of dead letters.
     pub keep_dead_letters: Duration,
-    /// Sends interrupts to the callback address of their run.
+    /// True if interrupts are sent to the callback address of their run.
     pub callbacks: bool,
 }
 

@@ -95,7 +95,8 @@ fn wants(known: &SubscriptionSummary, event: &Event) -> bool {
     known.filter.matches_event(event.name()) || known.filter.matches_event(event.public_name())
 }
 
-/// Returns the events of a change with their sequences, except those that a replayed fork copies.
+/// Returns the events of a change with their sequences, without those that a fork copies. The change that starts a
+/// replay has none.
 fn new_events(change: &Change) -> impl Iterator<Item = (u64, &Event)> {
     let fork = change.after.started.as_ref().and_then(|started| started.fork.as_ref());
     let repeats = change.starts_run() && fork.is_some_and(|fork| fork.mode == ForkMode::Replay);

@@ -69,7 +69,7 @@ fn assert_no_row_waits(model: SignalModel) {
 }
 
 #[test]
-fn a_row_behind_a_holder_never_waits_for_the_backstop() {
+fn a_row_of_a_busy_thread_never_waits_for_the_backstop() {
     assert_no_row_waits(one_busy_thread());
 }
 
@@ -79,7 +79,7 @@ fn a_row_without_a_free_slot_never_waits_for_the_backstop() {
 }
 
 #[test]
-fn a_row_behind_a_holder_on_another_node_never_waits_for_the_backstop() {
+fn a_row_of_a_thread_that_is_busy_on_another_node_never_waits_for_the_backstop() {
     assert_no_row_waits(two_nodes());
 }
 
@@ -89,7 +89,7 @@ fn a_row_of_a_node_without_a_worker_never_waits_for_the_backstop() {
 }
 
 #[test]
-fn a_row_behind_a_node_that_goes_down_never_waits_for_the_backstop() {
+fn a_row_of_a_thread_that_is_busy_on_a_stopping_node_never_waits_for_the_backstop() {
     assert_no_row_waits(a_stopping_node());
 }
 

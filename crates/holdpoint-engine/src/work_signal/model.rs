@@ -64,13 +64,14 @@ pub(super) struct Node {
     /// The progress of a change that takes a slot and is rejected: 0 before, 1 while it has the slot, 2 after.
     pub(super) rejected_change: u8,
     pub(super) may_stop: bool,
-    pub(super) signal: Snapshot,
+    pub(super) signal: SignalState,
     /// Another node has sent a hint about work.
     pub(super) hint: bool,
 }
 
 impl Node {
-    /// Makes states equal that differ only in counts: of an event it matters only whether it came since the poll began.
+    /// Makes states equal that differ only in counts. Only whether a condition occurred since the poll began
+    /// matters.
     pub(super) fn normalize_counts(&mut self) {
         let now = PollMark { claim_ends: self.signal.claim_ends.1, free_slots: self.signal.free_slots.1 };
         let mark = match &mut self.worker {
@@ -86,13 +87,13 @@ impl Node {
 
 /// The state of a signal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Snapshot {
+pub(super) struct SignalState {
     pub(super) raised: bool,
     pub(super) claim_ends: (bool, u64),
     pub(super) free_slots: (bool, u64),
 }
 
-impl Snapshot {
+impl SignalState {
     fn take(signal: &WorkSignal) -> Self {
         let condition =
             |of: &Condition| (of.awaited.load(Ordering::SeqCst), of.occurred.load(Ordering::SeqCst));
@@ -138,7 +139,7 @@ pub(super) struct SignalModel {
 }
 
 pub(super) fn node(slots: usize) -> Node {
-    let (worker, signal) = (WorkerState::Begin, Snapshot::take(&WorkSignal::default()));
+    let (worker, signal) = (WorkerState::Begin, SignalState::take(&WorkSignal::default()));
     Node { worker, slots, rejected_change: 2, may_stop: false, signal, hint: false }
 }
 
@@ -175,7 +176,7 @@ impl SignalModel {
     fn call_signal<T>(&mut self, node: usize, call: impl FnOnce(&WorkSignal) -> T) -> T {
         let signal = self.nodes[node].signal.signal();
         let returned = call(&signal);
-        self.nodes[node].signal = Snapshot::take(&signal);
+        self.nodes[node].signal = SignalState::take(&signal);
         returned
     }
 

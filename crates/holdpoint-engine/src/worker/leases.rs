@@ -16,8 +16,8 @@ use crate::engine::Engine;
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: AtomicI64,
-    /// An effect is done and not yet recorded. The work is not aborted, because that would repeat the effect; the
-    /// fencing token protects the write.
+    /// True while an effect is done and not yet recorded. The work is then not aborted, because that would repeat
+    /// the effect; the fencing token protects the write.
     recording: AtomicBool,
 }
 

@@ -34,9 +34,9 @@ impl From<Error> for ReturnReason {
 pub(super) async fn return_claim(
     engine: &Engine,
     claim: Arc<Claim>,
-    setback: ReturnReason,
+    reason: ReturnReason,
 ) -> Result<(), Error> {
-    if let ReturnReason::Failed(why) = &setback {
+    if let ReturnReason::Failed(why) = &reason {
         let attempts = claim.attempts.saturating_add(1);
         tracing::warn!(run = %claim.run.run, attempts, why, "a dispatch failed");
     }
@@ -46,13 +46,13 @@ pub(super) async fn return_claim(
             Ok(run) => run,
             // The run can never be executed.
             Err(Error::NotFound(_) | Error::Store(store::Error::Unreadable { .. })) => {
-                let (ReturnReason::Failed(why) | ReturnReason::Unavailable { why, .. }) = setback;
+                let (ReturnReason::Failed(why) | ReturnReason::Unavailable { why, .. }) = reason;
                 return dead_letter(engine, &claim, why).await;
             }
             Err(error) => return Err(error),
         };
         let mut draft = RunDraft::new(of.clone(), run, engine.now());
-        let what = match setback.clone() {
+        let what = match reason.clone() {
             ReturnReason::Failed(why) => nack(&mut draft, &claim, why)?,
             ReturnReason::Unavailable { node, why } => {
                 match postpone(&mut draft, node, &why, engine.agents().outage_ms())? {

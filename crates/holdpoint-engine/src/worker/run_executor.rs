@@ -22,11 +22,11 @@ pub(crate) struct RunExecutor {
     claim: Arc<Claim>,
     lease: Arc<Lease>,
     local: Arc<Mutex<LocalState>>,
-    /// Set without a claim: then the executor performs no effects and no writes.
+    /// Set if the executor has no claim. It then performs no effects and no writes.
     claimless: Option<Arc<ClaimlessMode>>,
 }
 
-/// State of the executor that is newer than the store, or equal to it.
+/// The state of the executor that the store or the cache may not have yet.
 #[derive(Debug, Default)]
 struct LocalState {
     /// Decided events that are not yet written. They are committed with the first write of the node, or with its end.
@@ -44,9 +44,9 @@ struct DeferredWrite {
 #[derive(Debug)]
 struct ClaimlessMode {
     at: Timestamp,
-    /// Only recorded steps are replayed.
+    /// True for a replay, which uses recorded steps only.
     replays: bool,
-    /// The node attempted an effect that is not recorded.
+    /// True after the node attempted an effect or a write.
     stopped: AtomicBool,
 }
 
@@ -71,17 +71,17 @@ impl RunExecutor {
         Self { engine, claim: Arc::new(claim), lease, local: Arc::default(), claimless }
     }
 
-    /// Enters a node with its recorded steps. Returns the acts of an agent and the outcome, or None if the node needs
-    /// an effect that is not recorded.
+    /// Enters a node with its recorded steps. Returns the actions of an agent and the outcome, or None if the node
+    /// needs an effect that is not recorded.
     pub(crate) async fn enter_node(
         &self,
         run: Arc<Run>,
         position: usize,
     ) -> Option<(Vec<AgentAction>, NodeOutcome)> {
-        let NodeResult { acts, outcome } =
+        let NodeResult { actions, outcome } =
             self.execute_node(run, NodeWork::Enter(position), self.now()).await.ok()?;
         let stopped = self.claimless.as_ref().is_some_and(|none| none.stopped.load(Ordering::SeqCst));
-        (!stopped).then_some((acts, outcome))
+        (!stopped).then_some((actions, outcome))
     }
 
     /// Returns whether the executor only replays recorded steps.
@@ -96,8 +96,8 @@ impl RunExecutor {
         Err(Stop::Lost)
     }
 
-    /// Executes the nodes of the run until it waits, ends, or the claim is lost. A run that was handed over is not
-    /// read.
+    /// Executes the nodes of the run until it waits, ends, or the claim is lost. `handoff` is the run of a handoff,
+    /// which is not read from the store.
     pub(super) async fn execute_run(self, handoff: Option<Arc<Run>>) -> Result<(), Error> {
         let mut finished: Option<(usize, NodeResult)> = None;
         // The start of a handoff was recorded in the change that created it.
@@ -112,7 +112,7 @@ impl RunExecutor {
             if let Some((position, done)) = finished.clone() {
                 // A refusal means that the run has ended, or that the node must be entered again.
                 let _ = draft
-                    .record_actions(position, done.acts)
+                    .record_actions(position, done.actions)
                     .and_then(|()| draft.finish(position, done.outcome));
             }
             self.engine.advance(&mut draft).await?;
@@ -170,8 +170,8 @@ impl RunExecutor {
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the run after the last commit, once, and reads the store otherwise: the cache may not yet have the
-    /// commit that caused the claim.
+    /// Returns the run after the last commit if it was not returned before, and otherwise reads the store: the
+    /// cache may not yet have the commit that caused the claim.
     async fn current_run(&self) -> Result<Arc<Run>, Error> {
         let written = self.local().written.take();
         match written {
@@ -204,14 +204,14 @@ impl RunExecutor {
             Err(stop) => return Ok(stop.outcome(&node.id)?.into()),
         };
         let ended = effect.run(&mut context).await;
-        let acts = context.take_actions();
+        let actions = context.take_actions();
         let outcome = match ended {
             Ok(outputs) => context.complete(outputs),
             // Recorded effects were permitted at the time.
             Err(stop) if self.is_replay() => stop.outcome(&node.id)?,
             Err(stop) => self.engine.nodes().restrict_outcome(stop.outcome(&node.id)?),
         };
-        Ok(NodeResult { acts, outcome })
+        Ok(NodeResult { actions, outcome })
     }
 
     /// Checks before an effect that the claim is still valid. Reads the store only if the lease may have expired, for
@@ -344,16 +344,16 @@ fn decide_step(draft: &mut RunDraft, command: &Command) -> Result<(), RecordErro
     })
 }
 
-/// The outcome of a node, and the last acts of an agent in it.
+/// The outcome of a node, and the last actions of an agent in it.
 #[derive(Clone)]
 struct NodeResult {
-    acts: Vec<AgentAction>,
+    actions: Vec<AgentAction>,
     outcome: NodeOutcome,
 }
 
 impl From<NodeOutcome> for NodeResult {
     fn from(outcome: NodeOutcome) -> Self {
-        Self { acts: Vec::new(), outcome }
+        Self { actions: Vec::new(), outcome }
     }
 }
 

@@ -69,21 +69,22 @@ async fn answer_questions(
     let Some(interrupt) = run.interrupt(claimed.interrupt).filter(|interrupt| interrupt.is_open()) else {
         return Ok(());
     };
-    let mut trouble = None;
-    for (place, ask) in interrupt.open_side_questions().enumerate() {
+    let mut last_error = None;
+    for (position, ask) in interrupt.open_side_questions().enumerate() {
         // Several slow answers take longer than one claim. A new side question starts another task for all of them.
-        if place > 0 && !engine.extend_side_question_claim(&claimed).await? {
+        if position > 0 && !engine.extend_side_question_claim(&claimed).await? {
             return Ok(());
         }
         let question = ApproverQuestion::of(&claimed.of, &run, interrupt, ask);
         match answer(&answerer, &question).await {
             Ok(Some(text)) => record(&engine, &claimed, ask.id, text).await?,
             Ok(None) => {}
-            Err(why) => trouble = Some(why),
+            Err(why) => last_error = Some(why),
         }
     }
-    let due =
-        trouble.and_then(|why| retry_delay_ms(&claimed, &why)).map(|wait_ms| engine.now().plus_ms(wait_ms));
+    let due = last_error
+        .and_then(|why| retry_delay_ms(&claimed, &why))
+        .map(|wait_ms| engine.now().plus_ms(wait_ms));
     engine.reschedule_side_questions(&claimed, due).await.map(|_| ())
 }
 
@@ -91,7 +92,7 @@ async fn answer_questions(
 fn retry_delay_ms(claimed: &OpenSideQuestions, why: &AnswererError) -> Option<u64> {
     let (run, attempts) = (claimed.of.run.as_str(), claimed.attempts());
     if attempts >= ATTEMPTS_MAX {
-        tracing::warn!(%why, run, attempts, "giving up on a side question; an approver must answer it");
+        tracing::warn!(%why, run, attempts, "giving up on a side question; a person must answer it");
         return None;
     }
     tracing::info!(%why, run, attempts, "a side question has no answer yet; retrying");

@@ -17,15 +17,15 @@ pub(super) async fn fire_all(engine: &Engine) -> Result<(usize, Option<Error>), 
     for due in engine.claim_due_timers(TIMERS_MAX).await? {
         firing.spawn(fire(engine.clone(), due));
     }
-    let (mut fired, mut trouble) = (0, None);
+    let (mut fired, mut last_error) = (0, None);
     while let Some(ended) = firing.join_next().await {
         match ended {
             Ok(Ok(())) => fired += 1,
-            Ok(Err(error)) => trouble = Some(error),
-            Err(panic) => trouble = Some(crate::store::Error::Failed(panic.to_string()).into()),
+            Ok(Err(error)) => last_error = Some(error),
+            Err(panic) => last_error = Some(crate::store::Error::Failed(panic.to_string()).into()),
         }
     }
-    Ok((fired, trouble))
+    Ok((fired, last_error))
 }
 
 async fn fire(engine: Engine, due: DueTimer) -> Result<(), Error> {

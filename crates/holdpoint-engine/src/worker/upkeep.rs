@@ -23,31 +23,31 @@ pub(super) async fn reclaim(engine: &Engine) -> Result<Option<Error>, Error> {
         _ => 0,
     };
     // The remaining rows have no attempts left: they end together with their runs.
-    let (mut closed, mut trouble) = (0, None);
+    let (mut closed, mut last_error) = (0, None);
     for stored in engine.lapsed(BATCH as u64).await? {
         if stored.row.attempt_count.saturating_add(1) >= stored.row.max_attempts {
             match close(engine, &stored, MailboxAction::Reclaim(stored.row.dispatch_id.clone())).await {
                 Ok(()) => closed += 1,
-                Err(error) => trouble = Some(error),
+                Err(error) => last_error = Some(error),
             }
         }
     }
     if returned + closed > 0 {
         tracing::warn!(returned, closed, "reclaimed claims with expired leases");
     }
-    Ok(trouble)
+    Ok(last_error)
 }
 
 /// Ends the runs of dispatches that have ended. Returns the number of closed rows, and the last error of a single row.
 pub(super) async fn reconcile(engine: &Engine) -> Result<(usize, Option<Error>), Error> {
-    let (mut closed, mut trouble) = (0, None);
+    let (mut closed, mut last_error) = (0, None);
     for stored in &engine.unreconciled(BATCH as u64).await? {
         match close(engine, stored, MailboxAction::Reconcile(stored.row.dispatch_id.clone())).await {
             Ok(()) => closed += 1,
-            Err(error) => trouble = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    Ok((closed, trouble))
+    Ok((closed, last_error))
 }
 
 /// Closes a dispatch that will not be executed, and ends its run in the same change, unless the run has ended or has a
@@ -132,7 +132,7 @@ pub(super) async fn reject_dispatch(engine: &Engine, row: &RunDispatch) -> Resul
 pub(super) async fn purge(engine: &Engine) {
     while has_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while has_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
-    while has_more(engine.purge_arrivals(PURGE_BATCH).await, "events from outside") {}
+    while has_more(engine.purge_arrivals(PURGE_BATCH).await, "external events") {}
     while has_more(engine.purge_secrets().await, "secrets") {}
     while has_more(engine.purge_sessions(PURGE_BATCH).await, "sessions") {}
     while has_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}

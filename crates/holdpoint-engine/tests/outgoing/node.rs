@@ -97,8 +97,8 @@ async fn an_unusable_response_fails_the_node(database: TestDatabase) {
     let hang = PeerReply::Hang("HTTP/1.1 200 OK\r\n".to_owned());
     for (reply, config, retryable, text) in [
         (PeerReply::json(200, "{"), json!({}), false, "JSON that cannot be read"),
-        (PeerReply::json(200, &large), json!({"maxResponseBytes": 300}), false, "more than 300 bytes"),
-        (hang, json!({"timeoutMs": 100}), true, "within 100 ms"),
+        (PeerReply::json(200, &large), json!({"maxResponseBytes": 300}), false, "exceeds 300 bytes"),
+        (hang, json!({"timeoutMs": 100}), true, "after 100 ms"),
         (PeerReply::Say(String::new()), json!({}), true, "broke"),
     ] {
         let peer = Peer::with_replies([reply]).await;

@@ -17,7 +17,7 @@ use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody, check_word, parse
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 
-/// Maximum keys of a list. The list has no pages: tenants have fewer keys.
+/// Maximum length of the list, which has no pages. Further keys are not listed.
 const LIST_MAX: u64 = 10_000;
 /// Maximum roles of a key, and maximum groups. A list of pending interrupts reads one index range for each of them.
 const WORDS_MAX: usize = 64;
@@ -60,7 +60,8 @@ fn draft_key(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey
     let scopes = allowed_scopes(caller, body.scopes, body.add_scopes)?;
     let expires_at = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
     let expires_at = allowed_expiry(caller, expires_at)?;
-    // Not limited to the caller's own: a caller with keys:manage defines the principals of its tenant.
+    // Roles and groups are not limited to those of the caller: a caller with keys:manage defines the principals of its
+    // tenant.
     let roles = parse_words("roles", body.roles)?;
     let groups = parse_words("groups", body.groups)?;
     let secret = fresh_secret(test)?;
@@ -152,8 +153,8 @@ pub(crate) async fn revoke(
     InPath(key_id): InPath<String>,
     KeyedBody(key, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<ApiResponse, ApiError> {
-    // Spawned, so that it completes if the client disconnects: a key that is revoked in the store must not stay
-    // valid in the cache.
+    // Runs in a separate task, so that it completes if the client disconnects: a key that is revoked in the store must
+    // not stay valid in the cache.
     let revoking = tokio::spawn(async move {
         let revoke = async |once: Option<&Once<()>>| {
             let revoked = app.engine.revoke_key(caller.tenant(), &key_id, once).await?;
@@ -203,7 +204,7 @@ fn expiry(at: Option<&str>, seconds: Option<u64>, now: Timestamp) -> Result<Opti
 }
 
 /// Returns the expiry of a new key: the requested one, or that of the caller's key or session. A credential that
-/// expires cannot create a key that outlives it: it could extend its own life that way.
+/// expires cannot create a key that outlives it, because it could extend its own lifetime that way.
 fn allowed_expiry(caller: &Caller, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
     match (caller.ends_at(), wanted) {
         (Some(own), Some(wanted)) if wanted > own => {

@@ -25,8 +25,8 @@ pub(crate) async fn rotate(
     CanManageTenants(caller): CanManageTenants,
     KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<RotateSecrets>>,
 ) -> Result<ApiResponse, ApiError> {
-    // Spawned, so that it completes if the client disconnects: a secret that is revoked in the store must not
-    // stay valid in the cache.
+    // Runs in a separate task, so that it completes if the client disconnects: a secret that is revoked in the store
+    // must not stay valid in the cache.
     let rotating = tokio::spawn(async move {
         let revoke = body.revoke_old.unwrap_or(false);
         let rotate = async |once: Option<&Once<LinkSecret>>| {

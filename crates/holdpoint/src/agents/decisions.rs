@@ -129,8 +129,8 @@ async fn execute_decision(
 
 fn describe_decision(run: &Run, name: &str, decision: &str) -> CallDecided {
     let asked = run.find_call_interrupt(name, decision);
-    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.undecided_answer);
-    let outcome = match heard {
+    let undecided = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.undecided_answer);
+    let outcome = match undecided {
         None => AnswerOutcome::Resolved,
         Some(UndecidedAnswer::Voted) => AnswerOutcome::Voted,
         Some(UndecidedAnswer::Repeated) => AnswerOutcome::Repeated,
@@ -147,7 +147,8 @@ fn describe_decision(run: &Run, name: &str, decision: &str) -> CallDecided {
     }
 }
 
-/// Adds the decision that was accepted first, if there is one. A call of a finished run is refused with `RunFinished`.
+/// Returns the error for a refused decision, with the decision that was accepted first, if there is one. A call of a
+/// finished run is refused with `RunFinished`.
 fn explain_refusal(refusal: Refusal, run: &Run, name: &str, decision: &str) -> ApiError {
     let made = run.find_call_interrupt(name, decision).and_then(waiting::decision);
     match (refusal, made) {

@@ -15,7 +15,7 @@ use crate::body::{InPath, JsonBody};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 
-/// Maximum definitions of a list. The list has no pages: tenants have fewer definitions.
+/// Maximum length of the list, which has no pages. Further agents are not listed.
 const LIST_MAX: u64 = 10_000;
 
 pub(crate) async fn put(

@@ -125,7 +125,7 @@ impl AgentFolder {
         Ok(())
     }
 
-    /// Returns the definition to register, and keeps the operator's members as connections.
+    /// Moves the members that only an operator may write into connections, and returns the definition to register.
     fn add_agent(&mut self, value: Value) -> Result<Value, String> {
         let mut definition = object("the file", value)?;
         let id = definition.get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -148,8 +148,8 @@ impl AgentFolder {
     }
 }
 
-/// Returns the first member of a tool that only an operator may write. Headers are such a member if one refers to a
-/// secret.
+/// Returns the first member of a tool that only an operator may write. `headers` is such a member if a header refers to
+/// a secret.
 fn operator_member(tool: &Value) -> Option<&'static str> {
     let secret = |headers: &Value| headers.as_object().is_some_and(|all| all.values().any(Value::is_object));
     let plain = TOOL_OPERATOR_MEMBERS.iter().find(|member| tool.get(**member).is_some()).copied();

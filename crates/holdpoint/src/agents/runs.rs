@@ -23,10 +23,10 @@ pub(crate) async fn start(
         translate::check_thread(thread)?;
     }
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let talk = translate::agent_input(&caller, agent, body.thread_id, messages, (body.tags, body.metadata));
+    let input = translate::agent_input(&caller, agent, body.thread_id, messages, (body.tags, body.metadata));
     let begin = async |once: Option<&Once<_>>| {
         app.engine
-            .start_agent(AgentInput { once: once.cloned(), ..talk })
+            .start_agent(AgentInput { once: once.cloned(), ..input })
             .await
             .map_err(translate::explain_failure)
     };
@@ -41,7 +41,7 @@ pub(crate) async fn tell(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let say = async |once: Option<&Once<_>>| {
+    let send = async |once: Option<&Once<_>>| {
         let run = app.engine.run(&of).await?;
         match app.engine.send_messages(&of, messages, once).await {
             // No agent of the run accepts messages: the error gives the reason.
@@ -49,7 +49,7 @@ pub(crate) async fn tell(
             other => Ok(other?),
         }
     };
-    key.once(&app, caller.sender(), translate::respond_accepted, say).await
+    key.once(&app, caller.sender(), translate::respond_accepted, send).await
 }
 
 pub(crate) async fn wait(

@@ -71,10 +71,10 @@ impl TestServer {
     }
 
     async fn start(&self, thread: &str) -> RunRef {
-        let (status, told) =
+        let (status, sent) =
             self.post("/v1/agents/mailer/runs", json!({"threadId": thread, "message": "Write to Bob"})).await;
-        assert_eq!(status, 202, "{told}");
-        let run = RunId::parse(told["runId"].as_str().unwrap()).unwrap();
+        assert_eq!(status, 202, "{sent}");
+        let run = RunId::parse(sent["runId"].as_str().unwrap()).unwrap();
         RunRef { tenant: self.tenant.clone(), run }
     }
 
@@ -134,10 +134,10 @@ async fn a_thread_has_one_open_run_at_a_time() {
     assert_eq!(busy["details"]["activeRunId"], json!(of.run));
     let (status, active) = server.get("/v1/threads/t1/runs/active").await;
     assert_eq!((status, &active["runId"]), (200, &json!(of.run)), "{active}");
-    let (status, told) = server.post("/v1/threads/t1/messages", json!({"message": "And to Ann"})).await;
-    assert_eq!((status, &told["runId"]), (202, &json!(of.run)), "the open run gets the message: {told}");
-    let (_, said) = server.get("/v1/threads/t1/messages").await;
-    assert_eq!(said["messages"].as_array().unwrap().len(), 2, "{said}");
+    let (status, sent) = server.post("/v1/threads/t1/messages", json!({"message": "And to Ann"})).await;
+    assert_eq!((status, &sent["runId"]), (202, &json!(of.run)), "the open run gets the message: {sent}");
+    let (_, listed) = server.get("/v1/threads/t1/messages").await;
+    assert_eq!(listed["messages"].as_array().unwrap().len(), 2, "{listed}");
     let clerk = json!({"agentId": "clerk", "message": "x"});
     let (status, other) = server.post("/v1/threads/t1/messages", clerk.clone()).await;
     assert_eq!((status, &other["error"]), (409, &json!("thread_busy")), "the message is for another agent");
@@ -168,9 +168,9 @@ async fn a_message_sent_twice_with_one_key_is_stored_once() {
         assert_eq!(first, second);
         assert_eq!(first.1["runId"] == json!(of.run), mode == "queue", "{first:?}");
     }
-    let (_, said) = server.get("/v1/threads/t1/messages").await;
-    let said = said["messages"].as_array().unwrap().clone();
-    assert_eq!(said.iter().filter(|one| one["content"] == "once").count(), 2, "{said:?}");
+    let (_, listed) = server.get("/v1/threads/t1/messages").await;
+    let messages = listed["messages"].as_array().unwrap().clone();
+    assert_eq!(messages.iter().filter(|one| one["content"] == "once").count(), 2, "{messages:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -37,22 +37,22 @@ pub(crate) async fn say(
         // cannot find out whether one is.
         caller.clone().require(CanCancelRuns::ACCESS)?;
     }
-    let speak = async |once: Option<&Once<_>>| {
+    let send = async |once: Option<&Once<_>>| {
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
-        let talk = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
-        let talk = AgentInput { once: once.cloned(), ..talk };
+        let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
+        let input = AgentInput { once: once.cloned(), ..input };
         match mode {
-            InputMode::InterruptThenQueue => cancel_and_start(&app, &caller, &thread, talk).await,
+            InputMode::InterruptThenQueue => cancel_and_start(&app, &caller, &thread, input).await,
             InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun => {
-                app.engine.send_input(talk, mode).await.map_err(translate::explain_failure)
+                app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
             }
         }
     };
-    key.once(&app, caller.sender(), translate::respond_accepted, speak).await
+    key.once(&app, caller.sender(), translate::respond_accepted, send).await
 }
 
 /// Returns the agent of a message: the one that the request names, or that of the latest run of the thread. A message
-/// for another agent than that of the open run is rejected.
+/// for another agent than that of the open run is rejected, unless its mode cancels the open run.
 async fn choose_agent(
     app: &App,
     caller: &Caller,
@@ -82,17 +82,17 @@ async fn cancel_and_start(
     app: &App,
     caller: &Caller,
     thread: &str,
-    talk: AgentInput,
+    input: AgentInput,
 ) -> Result<Arc<Run>, ApiError> {
     // Checked first: a request for an unknown agent must not cancel the open run.
-    app.engine.agent(caller.tenant(), &talk.agent).await?;
+    app.engine.agent(caller.tenant(), &input.agent).await?;
     for _ in 0..ATTEMPTS_MAX {
         if let Some(open) = app.engine.open_run(caller.tenant(), thread).await? {
             app.engine.check_growth(caller.tenant()).await?;
             let why = Some("interrupted by input".to_owned());
             app.engine.cancel(&open, why, caller.principal()).await?;
         }
-        match app.engine.start_agent(talk.clone()).await {
+        match app.engine.start_agent(input.clone()).await {
             // Another caller started a run in between: try again. A workflow run that owns the thread is not cancelled.
             Err(Error::ScopeBusy { active_run }) if active_run.as_str() != thread => {}
             other => return other.map_err(translate::explain_failure),
@@ -106,10 +106,10 @@ pub(crate) async fn messages(
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
     Params(page): Params<PageParams>,
-    Params(behind): Params<After>,
+    Params(position): Params<After>,
 ) -> Result<Json<MessageList>, ApiError> {
     translate::check_thread(&thread)?;
-    let after = page.cursor.as_deref().or(behind.after.as_deref());
+    let after = page.cursor.as_deref().or(position.after.as_deref());
     let after = after.map(|after| thread_cursor::parse("after", after)).transpose()?;
     let after = after.as_ref().map(|(run, seq)| (run, *seq));
     let mut found = app.engine.messages(caller.tenant(), &thread, after, page.rows()?).await?;

@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::idempotency::ApiResponse;
 use crate::thread_cursor;
 
-/// Returns the id of the workflow that an agent is registered as. An invalid id is not found.
+/// Returns the id of the workflow that an agent is registered as. An invalid id gets the error of an unknown agent.
 pub(super) fn workflow_of(agent: &str) -> Result<WorkflowId, ApiError> {
     WorkflowId::parse(&format!("{AGENT_PREFIX}{agent}")).map_err(|_| ApiError::not_found("agent"))
 }
@@ -61,12 +61,12 @@ pub(super) fn messages(
     list: Option<Vec<MessageInput>>,
 ) -> Result<Vec<Message>, ApiError> {
     let by = caller.principal().name;
-    let said = match (text, list) {
+    let messages = match (text, list) {
         (Some(text), None) if !text.trim().is_empty() => {
             vec![Message::new(random_id("msg")?, Role::User, text)]
         }
         (None, Some(list)) if !list.is_empty() => {
-            let listed = list.into_iter().enumerate().map(|(at, said)| message(at, said));
+            let listed = list.into_iter().enumerate().map(|(at, input)| message(at, input));
             listed.collect::<Result<Vec<_>, _>>()?
         }
         (Some(_), None) => return Err(ApiError::invalid("message", "must not be empty")),
@@ -74,26 +74,26 @@ pub(super) fn messages(
         (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "give this or message, not both")),
         (None, None) => return Err(ApiError::invalid("message", "is missing; or give messages")),
     };
-    for (at, one) in said.iter().enumerate() {
-        if said[..at].iter().any(|other| other.id == one.id) {
+    for (at, one) in messages.iter().enumerate() {
+        if messages[..at].iter().any(|other| other.id == one.id) {
             return Err(ApiError::invalid(
                 &format!("messages[{at}].id"),
                 "is used by an earlier message of the list",
             ));
         }
     }
-    Ok(said.into_iter().map(|one| Message { by: Some(by.clone()), ..one }).collect())
+    Ok(messages.into_iter().map(|one| Message { by: Some(by.clone()), ..one }).collect())
 }
 
-fn message(at: usize, said: MessageInput) -> Result<Message, ApiError> {
-    let id = match said.id {
+fn message(at: usize, input: MessageInput) -> Result<Message, ApiError> {
+    let id = match input.id {
         Some(id) => {
             check_name(&format!("messages[{at}].id"), &id, MESSAGE_ID_CHARS_MAX)?;
             id
         }
         None => random_id("msg")?,
     };
-    let content = said.content.0;
+    let content = input.content.0;
     let fits = match &content {
         Value::String(text) => !text.trim().is_empty(),
         Value::Array(parts) => !parts.is_empty() && parts.iter().all(Value::is_object),
@@ -103,7 +103,7 @@ fn message(at: usize, said: MessageInput) -> Result<Message, ApiError> {
         let field = format!("messages[{at}].content");
         return Err(ApiError::invalid(&field, "must be a text or a list of parts, and not empty"));
     }
-    let role = match said.role.unwrap_or_default() {
+    let role = match input.role.unwrap_or_default() {
         InputRole::User => Role::User,
         InputRole::System => Role::System,
     };
@@ -139,13 +139,13 @@ pub(super) fn busy(active: &RunId) -> ApiError {
         .retry_after_s(1)
 }
 
-pub(super) fn describe_message(said: ThreadMessage) -> api::Message {
+pub(super) fn describe_message(stored: ThreadMessage) -> api::Message {
     let call = |call: CallRequest| MessageCall {
         id: call.id.into(),
         name: call.name.into(),
         arguments: Cow::Owned(call.arguments),
     };
-    let message = said.message;
+    let message = stored.message;
     api::Message {
         id: message.id,
         role: message.role,
@@ -155,10 +155,10 @@ pub(super) fn describe_message(said: ThreadMessage) -> api::Message {
         after: message.after,
         by: message.by,
         metadata: message.metadata,
-        cursor: thread_cursor::cursor(&said.run, said.seq),
-        run_id: said.run,
-        seq: said.seq,
-        at: said.at.into(),
+        cursor: thread_cursor::cursor(&stored.run, stored.seq),
+        run_id: stored.run,
+        seq: stored.seq,
+        at: stored.at.into(),
     }
 }
 

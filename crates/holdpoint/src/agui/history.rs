@@ -1,5 +1,5 @@
 //! Reads the last messages of a thread: for agents from the table of messages, for workflows from the logs of their
-//! runs. Reads at most as much as a snapshot contains, so that the cost does not grow with the thread.
+//! runs. Stops when the messages fill a snapshot, so that the cost does not grow with the thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

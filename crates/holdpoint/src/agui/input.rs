@@ -180,12 +180,12 @@ mod tests {
         let user = |id: &str| json!({"id": id, "role": "user", "content": id});
         let system = json!({"id": "s", "role": "system", "content": "be brief"});
         let reply = json!({"id": "r:reply-9", "role": "assistant", "content": "b"});
-        let said = || vec![wire::Message::User { id: "u9".into(), content: json!("u9") }];
+        let messages = || vec![wire::Message::User { id: "u9".into(), content: json!("u9") }];
         let new = |messages: Vec<Value>, history: &History| -> Vec<String> {
             let input = input(json!({"threadId": "t", "runId": "r", "messages": messages}));
             new_messages(&input, history, "ann").into_iter().map(|one| one.id).collect()
         };
-        let (cut, whole) = (History::of(said(), true), History::of(said(), false));
+        let (cut, whole) = (History::of(messages(), true), History::of(messages(), false));
         assert_eq!(new(vec![user("u1"), user("u9"), user("u10")], &cut), ["u10"]);
         assert_eq!(new(vec![user("u1"), user("u9"), user("u10")], &whole), ["u1", "u10"]);
         assert_eq!(new(vec![user("u1"), reply.clone(), user("u10"), user("u11")], &cut), ["u10", "u11"]);
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_workflow_gets_all_messages_and_the_last_one_as_text() {
-        let said = [Message::new("a", Role::User, "one"), Message::new("b", Role::System, "two")];
+        let messages = [Message::new("a", Role::User, "one"), Message::new("b", Role::System, "two")];
         let state = Map::from_iter([("n".to_owned(), json!(1))]);
         let given = json!({"inputs": {"n": 2, "messages": "mine"}});
-        let inputs = inputs_of_workflow(state, Some(&given), &said);
+        let inputs = inputs_of_workflow(state, Some(&given), &messages);
         let expected = json!({"n": 2, "message": "one", "messages": [
             {"id": "a", "role": "user", "content": "one"}, {"id": "b", "role": "system", "content": "two"}]});
         assert_eq!(Value::Object(inputs), expected);

@@ -93,7 +93,7 @@ impl AgUiRequest<'_> {
         Ok(self.app.engine.cancel(of, why, self.caller.principal()).await?)
     }
 
-    /// Executes all answers and messages in one change.
+    /// Executes all answers and messages in one change, after the interrupts whose deadline has passed have expired.
     async fn decide(
         &self,
         (of, run): (&RunRef, &Run),

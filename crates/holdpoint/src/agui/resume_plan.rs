@@ -29,9 +29,9 @@ pub(super) struct ResumePlan {
     pub answers: BTreeMap<InterruptId, PlannedAnswer>,
     /// Cancelled interrupts whose deadline has passed: they only have to expire.
     pub expired: Vec<InterruptId>,
-    /// An interrupt was cancelled that cannot be declined.
+    /// True if a cancelled interrupt cannot be declined: then the run is cancelled.
     pub cancels_run: bool,
-    /// The array cancels its run, also if the run is already cancelled.
+    /// True if an entry of the array cancels the run, also if the run is already cancelled.
     has_cancelled_run: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn plan(
     let mut plan = ResumePlan { has_cancelled_run: entries.iter().any(ends_run), ..ResumePlan::default() };
     for entry in entries {
         let (run, asked) = find(runs, entry)?;
-        // AG-UI answers only the latest run of a thread. Another open run is answered where it is shown.
+        // AG-UI answers only the latest run of a thread. Other open runs must be answered over another interface.
         if asked.is_open() && !run.finished() && latest.is_none_or(|latest| latest.id != run.id) {
             return Err(unknown(entry));
         }

@@ -231,9 +231,9 @@ impl AgUiRequest<'_> {
             AgUiTarget::Agent { id, .. } => {
                 start.inputs = state;
                 let (agent, start) = (id.clone(), Some(Box::new(start)));
-                let talk =
+                let request =
                     AgentInput { agent, thread: Some(thread), messages: new, owner, start, once: None };
-                engine.start_agent(talk).await
+                engine.start_agent(request).await
             }
             AgUiTarget::Workflow(workflow) => {
                 let props = self.input.forwarded_props.as_ref().map(|props| &props.0);

@@ -12,7 +12,7 @@ pub(super) fn visible(run: &Run) -> Arc<Value> {
     let ended =
         run.nodes.iter().find_map(|node| node.outputs.as_object().filter(|outputs| !outputs.is_empty()));
     let outputs = ended.filter(|_| run.workflow.id.as_str().starts_with(AGENT_PREFIX));
-    let shown = |name: &str| !run.is_hidden(name) && outputs.is_none_or(|said| !said.contains_key(name));
+    let shown = |name: &str| !run.is_hidden(name) && outputs.is_none_or(|map| !map.contains_key(name));
     match run.variables.as_object() {
         Some(all) if all.keys().any(|name| !shown(name)) => {
             let left = all.iter().filter(|(name, _)| shown(name));
@@ -29,8 +29,8 @@ pub(super) fn initial_variables(previous: Option<&Run>, given: Option<&Value>) -
     let given = given.and_then(Value::as_object).filter(|given| !given.is_empty());
     let Some(previous) = previous else { return given.cloned().unwrap_or_default() };
     let (shown, all) = (visible(previous), previous.variables.as_object());
-    let said = given.or_else(|| shown.as_object()).into_iter().flatten();
+    let sent = given.or_else(|| shown.as_object()).into_iter().flatten();
     let hidden = all.into_iter().flatten().filter(|(name, _)| previous.is_hidden(name));
     let names = |(name, _): &(&String, &Value)| !previous.channels.contains(*name);
-    said.chain(hidden).filter(names).map(|(name, value)| (name.clone(), value.clone())).collect()
+    sent.chain(hidden).filter(names).map(|(name, value)| (name.clone(), value.clone())).collect()
 }

@@ -62,7 +62,7 @@ pub(crate) async fn stream(
             run::join_run(&of, &run, history)
         }
     };
-    // The version of the client is unknown, so the stream contains only what all versions know.
+    // The version of the client is unknown, so the stream contains only events that all versions know.
     let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
     let (tenant, order) = (caller.tenant().clone(), ClientOrder::default());
     let context = StreamContext { tenant, thread, target, translator, order };

@@ -33,14 +33,14 @@ impl From<Option<IpAddr>> for Origin {
     }
 }
 
-/// Failed authentications by address.
+/// Limits the failed authentications of each address.
 #[derive(Debug)]
 pub(crate) struct FailureLimit(Option<RateLimit>);
 
 impl FailureLimit {
     pub(crate) const PER_MINUTE_DEFAULT: u32 = 100;
-    /// Requests that arrive at once are all looked up before the first of them is counted. An address that sent many
-    /// waits longer, but no longer than this.
+    /// Maximum time until an address may fail as often as at first again. Concurrent requests are all looked up before
+    /// the first failure is counted, so an address can exceed its limit; it then waits longer, up to this time.
     const DEBT_MAX: Duration = Duration::from_secs(600);
 
     /// Allows this many failures at once and per minute; None means no limit.
@@ -65,7 +65,7 @@ impl FailureLimit {
     }
 }
 
-/// The limit, and the address of one request.
+/// The failure limit, applied to the address of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailureGuard<'a> {
     pub limit: &'a FailureLimit,

@@ -1,4 +1,4 @@
-//! Follows the credential of a request for as long as its response is open.
+//! Checks the credential of a request while its response is open.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use super::{Caller, check_session, check_valid, unauthenticated};
 use crate::app::App;
 use crate::error::ApiError;
 
-/// The time between two checks. The caches of keys and sessions add a second.
+/// The time between two checks. The caches of keys and sessions can delay the result by another second.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
-/// The time for one check, and the pause before the next one if the store did not respond.
+/// The timeout of one check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
+/// The pause before the next check if the store did not respond.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A credential that could not be confirmed for this long counts as ended.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(10);
 
 /// The credential of a response that stays open: a stream or a long poll. Revocation, expiry and sign-out end the
-/// response within 15 seconds on every node, and at once on the node that carries them out.
+/// response within 15 seconds on every node, and at once on the node that executes them.
 pub(crate) struct CredentialGuard {
     app: App,
     credential: Credential,
@@ -74,7 +75,7 @@ impl Caller {
 }
 
 impl CredentialGuard {
-    /// Returns the output of `work`, or the reason why the credential ended before.
+    /// Returns the output of `work`, or the reason for which the credential ended before it.
     pub(crate) async fn during<T>(
         mut self,
         work: impl Future<Output = Result<T, ApiError>>,

@@ -1,4 +1,4 @@
-//! Cache of API keys. An entry is trusted for a moment; then the store is read again.
+//! Cache of API keys. An entry is trusted for one second; then the store is read again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,9 +12,9 @@ use super::failures::FailureGuard;
 use super::minting::hash;
 use crate::error::ApiError;
 
-/// Keys that were used lately, so that not every request reads the store. Another node may revoke a key without notice,
-/// so an entry is trusted for a moment only. After that the entry only shows that this node knows the key: its lookup is
-/// exempt from the limit of unknown keys from its address.
+/// Recently used keys, so that not every request reads the store. Another node may revoke a key without a notification,
+/// so an entry is trusted for one second only. After that the entry only shows that this node knows the key: its lookup
+/// is exempt from the limit of unknown keys from its address.
 #[derive(Debug)]
 pub(crate) struct KeyCache {
     by_hash: RwLock<HashMap<String, CachedKey>>,
@@ -63,7 +63,7 @@ impl KeyCache {
         self.find_hash(engine, Some(failures), hash(key)).await
     }
 
-    /// Returns the key again that a response depends on, by its hash.
+    /// Returns the key of an open response, by its hash. Reads the store if the entry is not trusted any more.
     pub(super) async fn recheck(&self, engine: &Engine, hash: &str) -> Result<Option<Arc<ApiKey>>, ApiError> {
         let _turn = self.rechecks.acquire().await;
         self.find_hash(engine, None, hash.to_owned()).await
@@ -81,7 +81,7 @@ impl KeyCache {
         if !self.by_hash.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash) {
             failures.map_or(Ok(()), FailureGuard::check)?;
         }
-        // Taken before the query: the result may be as old as this.
+        // Read before the query, because the result may be as old as this instant.
         let read_at = Instant::now();
         let revocations = *self.revocations.borrow();
         #[cfg(test)]
@@ -108,7 +108,7 @@ impl KeyCache {
         is_fresh.then(|| known.key.clone())
     }
 
-    /// Called when a key was revoked: every key is read from the store again.
+    /// Stops trusting all entries after a revocation, so that every key is read from the store again.
     pub(crate) fn clear(&self) {
         self.revocations.send_modify(|count| *count += 1);
     }

@@ -1,4 +1,5 @@
-//! Rate limits. Each node counts for itself, in memory: a limit protects the node and is not accounting.
+//! Rate limits. Each node counts its own requests in memory: a limit protects the node and is not exact over several
+//! nodes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,19 +9,19 @@ use holdpoint_api::{ErrorCode, ErrorDetails};
 
 use crate::error::ApiError;
 
-/// A token bucket for each id: it holds `burst` requests and refills at `per_second`. Only the instant at which a bucket
-/// is full again is stored, so that a full bucket needs no entry.
+/// A token bucket for each id: it holds `burst` requests and refills at `per_second`. Only the instant at which a
+/// bucket is full again is stored, so a full bucket needs no entry.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     /// Time after which a bucket gets one more request.
     interval: Duration,
-    /// Maximum time until a bucket is full at which it still holds a request.
+    /// A bucket holds at least one request while the time until it is full is at most this.
     slack: Duration,
     full_at: Mutex<HashMap<String, Instant>>,
 }
 
 impl RateLimit {
-    /// Maximum number of buckets. Then full buckets are removed; if none is full, new ids share one bucket.
+    /// Maximum number of buckets. At this number, full buckets are removed; if none is full, new ids share one bucket.
     pub(super) const BUCKETS_MAX: usize = 10_000;
     const SHARED: &str = "";
 

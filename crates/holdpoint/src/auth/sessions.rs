@@ -1,4 +1,4 @@
-//! Browser sessions: a cookie that stands for an API key. The cache trusts an entry for a moment; then the store is
+//! Browser sessions: a cookie that stands for an API key. The cache trusts an entry for one second; then the store is
 //! read again. Requests that change state must come from a page of this server.
 
 use std::collections::HashMap;
@@ -31,19 +31,20 @@ pub(crate) struct SessionWithKey {
 }
 
 impl SessionWithKey {
-    /// Returns the end of the session if it is not used again: at the latest the end of its key.
+    /// Returns the instant at which the session ends if it is not used again. A session does not outlive its key.
     pub(crate) fn expires_at(&self) -> Timestamp {
         self.key.expires_at.map_or(self.session.expires_at, |end| end.min(self.session.expires_at))
     }
 }
 
-/// Sessions that were used lately, so that not every request reads the store. Another node may end a session without
-/// notice, so an entry is trusted for a moment only. After that the entry only shows that this node knows the session:
-/// its lookup is exempt from the limit of unknown tokens from its address.
+/// Recently used sessions, so that not every request reads the store. Another node may end a session without a
+/// notification, so an entry is trusted for one second only. After that the entry only shows that this node knows the
+/// session: its lookup is exempt from the limit of unknown tokens from its address.
 #[derive(Debug, Default)]
 pub(crate) struct SessionCache {
     by_hash: RwLock<HashMap<String, CachedSession>>,
-    /// Counts sessions and keys that ended on this node. An entry that was read before is not trusted after it.
+    /// Counts the revocations of sessions and keys on this node. An entry that was read before the last one is not
+    /// trusted.
     endings: watch::Sender<u64>,
 }
 
@@ -52,7 +53,7 @@ struct CachedSession {
     found: SessionWithKey,
     /// The instant before the store was read.
     read_at: Instant,
-    /// The count of endings before the store was read.
+    /// The count of revocations before the store was read.
     endings: u64,
 }
 
@@ -75,7 +76,7 @@ impl SessionCache {
         if !self.by_hash.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash) {
             failures.check()?;
         }
-        // Taken before the query: the result may be as old as this.
+        // Read before the query, because the result may be as old as this instant.
         let (read_at, endings) = (Instant::now(), *self.endings.borrow());
         let Some((session, key)) = engine.session_by_hash(&hash).await? else {
             failures.count();
@@ -99,7 +100,7 @@ impl SessionCache {
         is_fresh.then(|| known.found.clone())
     }
 
-    /// Called when a session or a key was revoked: every session is read from the store again.
+    /// Stops trusting all entries after a revocation, so that every session is read from the store again.
     pub(crate) fn clear(&self) {
         self.endings.send_modify(|count| *count += 1);
     }

@@ -113,20 +113,20 @@ pub(super) fn wait_ms(given: Option<u64>) -> Result<u64, ApiError> {
 
 /// Describes the outcome of a start or an answer. An answer that did not reach the provider is an error, although the
 /// graph waits again.
-pub(super) fn outcome(state_key: String, standing: GraphStatus) -> ChatOutcome {
-    match standing {
-        GraphStatus::Waiting { previous_error: Some(trouble), .. } => {
+pub(super) fn outcome(state_key: String, status: GraphStatus) -> ChatOutcome {
+    match status {
+        GraphStatus::Waiting { previous_error: Some(error), .. } => {
             let text =
-                |member: &str| trouble.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+                |member: &str| error.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
             failed(state_key, ChatError { code: text("code"), message: text("message"), retryable: true })
         }
-        standing => describe(state_key, standing),
+        status => describe(state_key, status),
     }
 }
 
-fn describe(state_key: String, standing: GraphStatus) -> ChatOutcome {
+fn describe(state_key: String, status: GraphStatus) -> ChatOutcome {
     let problem = |code: &str, message| ChatError { code: code.to_owned(), message, retryable: false };
-    match standing {
+    match status {
         GraphStatus::Running => in_state(ChatState::Running, state_key),
         GraphStatus::Waiting { kind, data, .. } => {
             let interrupt = Some(ChatInterrupt { kind, data: StrictValue(data) });
@@ -152,16 +152,16 @@ fn in_state(outcome: ChatState, state_key: String) -> ChatOutcome {
     ChatOutcome { outcome, state_key, output: None, interrupt: None, error: None }
 }
 
-pub(super) fn standing(handle: GraphHandle, standing: GraphStatus) -> ChatStanding {
-    let last_error = match &standing {
-        GraphStatus::Waiting { previous_error: trouble, .. } => trouble.clone(),
+pub(super) fn standing(handle: GraphHandle, status: GraphStatus) -> ChatStanding {
+    let last_error = match &status {
+        GraphStatus::Waiting { previous_error, .. } => previous_error.clone(),
         GraphStatus::Running
         | GraphStatus::Completed(_)
         | GraphStatus::Failed(_)
         | GraphStatus::Cancelled { .. } => None,
     };
     ChatStanding {
-        outcome: describe(handle.state_key, standing),
+        outcome: describe(handle.state_key, status),
         graph: handle.graph,
         created_at: handle.created_at.into(),
         expires_at: handle.expires_at.into(),

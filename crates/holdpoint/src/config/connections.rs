@@ -11,12 +11,13 @@ const HEADING: &str = "Connections";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConnectionArgs {
-    /// Connections at a time. If there are more, those without a complete request are closed first, then idle ones, and
-    /// new ones get 503 [default: 10000, or half of the limit of open files if that is less]
+    /// Maximum number of open connections. At the limit the server closes a connection without a complete request, or
+    /// else an idle one, or else one whose client stalls. If all are busy, a new connection gets 503
+    /// [default: 10000, or half of the limit of open files if that is less]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_CONNECTIONS_MAX", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     connections_max: Option<u64>,
-    /// Connections at a time from one address (IPv6: from one /64 network), by the same rule. 0 means no limit
-    /// [default: 1000, or half of --connections-max if that is less]
+    /// Maximum number of open connections from one address (IPv6: from one /64 network), by the same rule. 0 means no
+    /// limit [default: 1000, or half of --connections-max if that is less]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     connections_per_address: Option<u64>,
     /// Time for the complete head of a request, TLS handshake included: a number and s, m, h, d or w

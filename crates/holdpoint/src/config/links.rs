@@ -1,4 +1,4 @@
-//! Settings of signed links: public URL, maximum life, rate limit.
+//! Settings of signed links: public URL, maximum lifetime, rate limit.
 
 use clap::Args;
 use holdpoint_engine::Engine;
@@ -15,7 +15,7 @@ pub(crate) struct LinkArgs {
     /// [default: http:// or, with TLS, https:// and the listen address]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_PUBLIC_URL", value_name = "URL", value_parser = parse_base_url)]
     public_url: Option<String>,
-    /// Maximum life of a link in seconds, up to 2592000 (30 days). The default is a week
+    /// Maximum lifetime of a link in seconds, up to 2592000 (30 days). The default is a week
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_SECONDS_MAX", value_name = "N", default_value_t = LinkConfig::LIFE_SECONDS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(LIFE_SECONDS_MIN..=LIFE_SECONDS_MAX))]
     link_seconds_max: u64,
     /// Requests per second over the links of one principal to one interrupt, and invalid links per second from one

@@ -39,7 +39,7 @@ pub(crate) struct OutgoingSettings {
     authorities: Authorities,
 }
 
-/// Parses a network. Spaces beside the commas of a list are ignored.
+/// Parses a network. Spaces around the commas of a list are ignored.
 fn parse_network(text: &str) -> Result<Network, BadNetwork> {
     text.trim().parse()
 }
@@ -74,7 +74,7 @@ impl OutgoingSettings {
         self.with_loopback(allow_loopback)
     }
 
-    /// Returns the client for models. The operator sets their addresses, so that a model may run on this machine.
+    /// Returns the client for models. The operator sets their addresses, so they may be on this machine.
     pub(crate) fn for_models(&self) -> Outgoing {
         self.with_loopback(true)
     }

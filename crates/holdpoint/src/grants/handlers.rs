@@ -22,8 +22,8 @@ pub(crate) async fn show(
     Ok(Json(describe(&require_grant(app.engine.grant(&of, interrupt).await)?)?))
 }
 
-/// Uses a grant. The use is stored permanently, and a receipt answers the same request again. A refusal is not stored,
-/// because the decision may still be made.
+/// Uses a grant. The use is stored permanently, and a repeated request with the same key gets the stored response. A
+/// refusal is not stored, because the decision may still be made.
 pub(crate) async fn consume(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,

@@ -67,7 +67,7 @@ pub(crate) async fn show(
     describe(&app.links, &run).map(Json).ok_or_else(no_hold)
 }
 
-/// Returns the run of a hold. An invalid id is not found.
+/// Returns the reference of the run of a hold. An invalid id gets the error of an unknown hold.
 fn parse_hold(caller: &Caller, hold: &str) -> Result<RunRef, ApiError> {
     caller.run(hold).map_err(|_| no_hold())
 }

@@ -16,7 +16,7 @@
  * @property {number} [events] The number of events in the log.
  * @property {string[]} [known] The types of events that a webhook may subscribe to.
  * @property {string[]} [supported] The supported values.
- * @property {Instant} [expiresAtMax] The latest end that the new key may have.
+ * @property {Instant} [expiresAtMax] The latest expiry that the new key may have.
  * @property {WorkflowFlaw[]} [flaws] Every flaw of the workflow.
  * @property {string} [requiredCapability] The feature that the operator has disabled.
  * @property {string} [nodeId] The node that needs the feature.
@@ -39,7 +39,7 @@
  * @property {number} [currentEpoch] The epoch of the thread.
  * @property {number} [expected] The version that the request expects.
  * @property {number} [actual] The version that is stored.
- * @property {string} [state] The state of a webhook. Of a link: answered, cancelled, expired or revoked.
+ * @property {string} [state] The state of a webhook, or of a link: answered, cancelled, expired or revoked.
  * @property {InterruptKind} [kind] The kind of the interrupt of the link.
  * @property {string} [title] The title of the interrupt of the link.
  * @property {string} [answeredBy] The principal that answered the interrupt of the link.
@@ -76,7 +76,7 @@
  */
 
 /**
- * The features of this server. A feature that is not named does not exist.
+ * The features of this server. A feature that is not listed does not exist.
  * @typedef {Object} Discovery
  * @property {string} protocolVersion The version of OpenWOP.
  * @property {Implementation} implementation The name and version of the server.
@@ -118,7 +118,7 @@
  * Features of roles at gates.
  * @typedef {Object} AuthorizationFeatures
  * @property {boolean} supported True if gates can require roles.
- * @property {boolean} failClosed A gate that requires a role rejects a principal without any role.
+ * @property {boolean} failClosed True if a gate that requires a role rejects a principal without any role.
  */
 
 /**
@@ -206,7 +206,7 @@
  */
 
 /**
- * The frame of a workflow definition. The server checks nodes and edges when a definition is registered, lists every flaw of a rejected one, and returns a definition as it was registered.
+ * The top-level members of a workflow definition. The server checks nodes and edges when a definition is registered. The error for a rejected definition lists every flaw. A definition is returned as it was registered.
  * @typedef {Object} WorkflowDefinition
  * @property {string} id The id of the workflow.
  * @property {string} name The name of the workflow.
@@ -226,7 +226,7 @@
  * @property {string} id The id of the workflow.
  * @property {string} version The version of the definition.
  * @property {number} revision The number of the revision, from 1.
- * @property {string[]} [warnings] One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each audience without approvers.
+ * @property {string[]} [warnings] A warning for each name, role, group or scope in a list of approvers that no key of this tenant has, and for each audience that does not restrict the approvers.
  */
 
 /**
@@ -258,7 +258,7 @@
  * @property {string} [parentRunId] The run that started this run.
  * @property {string} [errorCode] The code of the error of a failed run.
  * @property {string} [title] The title of a hold.
- * @property {"timed_out" | "approved" | "rejected" | "answered"} [outcome] timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.
+ * @property {"timed_out" | "approved" | "rejected" | "answered"} [outcome] timed_out: the run failed because a deadline passed without an answer. For a completed hold: its status.
  */
 
 /**
@@ -290,7 +290,7 @@
  * @property {number} [fromSeq] The sequence of the first event of the source that was not copied.
  * @property {ForkMode} [forkMode] The mode of the fork.
  * @property {string[]} [forkedBy] The principals that forked the run, its sources or its parents, in the order of the forks.
- * @property {string[]} [requestedBy] Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent above it.
+ * @property {string[]} [requestedBy] Requesters that a child run inherits in addition to its owner and forkedBy: principals that sent messages to an agent of a parent run.
  * @property {ChildRun[]} [childRuns] The child runs.
  * @property {Object<string, NodeState>} nodeStates The nodes of the workflow in its order, by id.
  * @property {Object<string, any>} [channels] The values of the channels, by name.
@@ -329,7 +329,7 @@
  * @property {string} code The error code.
  * @property {Object<string, any>} [details] Further members; they depend on the code.
  * @property {string} message The error message.
- * @property {boolean} [retryable] A retry may succeed.
+ * @property {boolean} [retryable] True if a retry may succeed.
  */
 
 /**
@@ -366,7 +366,7 @@
  * The wait of a node for an external server that is unavailable.
  * @typedef {Object} NodeDelay
  * @property {Instant} since The instant of the first failed attempt.
- * @property {Instant} [until] The node is tried again until then. Without it an operator must requeue the run's dispatch.
+ * @property {Instant} [until] The instant until which the node is tried again. Absent if an operator must requeue the dispatch of the run.
  * @property {RunError} error The error of the last attempt.
  */
 
@@ -410,7 +410,7 @@
  */
 
 /**
- * A run that was started from the record of another.
+ * A run that was started from the log of another run.
  * @typedef {Object} RunForked
  * @property {string} runId The id of the new run.
  * @property {string} sourceRunId The id of the source.
@@ -434,7 +434,7 @@
  */
 
 /**
- * Everything about one run in one document. Only ids, types, codes, states, times, numbers and shapes are shown, so that it can be passed on.
+ * The snapshot, the events and the spans of a run in one document. It shows only ids, types, codes, states, times, numbers and the shape of values, so that it can be given to third parties.
  * @typedef {Object} DebugBundle
  * @property {string} bundleVersion The version of the format.
  * @property {Instant} generatedAt The instant of the response.
@@ -467,7 +467,7 @@
  * @property {string} name The name of the span.
  * @property {string} traceId The id of the trace, as 32 hexadecimal digits.
  * @property {string} spanId The id of the span, as 16 hexadecimal digits.
- * @property {string | null} parentSpanId Null for the first span of a trace.
+ * @property {string | null} parentSpanId The id of the parent span. Null for the first span of a trace.
  * @property {Instant} startedAt The beginning of the span.
  * @property {Instant} endedAt The end of the span.
  * @property {Object<string, any>} attributes The attributes by name.
@@ -483,7 +483,7 @@
 /**
  * A server-sent event of a run.
  * @typedef {Object} StreamedEvent
- * @property {string} id For Last-Event-ID.
+ * @property {string} id The sequence of the event or of the last event of a batch, for Last-Event-ID.
  * @property {string} event The type of the event; state.snapshot in the mode values; batch with bufferMs.
  * @property {string} data The event, the snapshot or the batch as JSON.
  */
@@ -498,7 +498,7 @@
  * Events of a run after a sequence number.
  * @typedef {Object} EventPage
  * @property {Event[]} events The events in the order of the log.
- * @property {boolean} isComplete The run has ended and these are its last events.
+ * @property {boolean} isComplete True if the run has ended and these are its last events.
  */
 
 /**
@@ -509,9 +509,9 @@
  */
 
 /**
- * An event of a run with its place in the thread.
+ * An event of a run with its position in the thread.
  * @typedef {Object} ThreadEvent
- * @property {string} cursor The place of the event, for the parameter after.
+ * @property {string} cursor The position of the event, for the parameter after.
  * @property {string} eventId The id of the event.
  * @property {string} runId The id of the run.
  * @property {string} type The type of the event.
@@ -530,7 +530,7 @@
  */
 
 /**
- * A page of pending interrupts. A short page may have a next one.
+ * A page of pending interrupts. A page with fewer entries than the limit may still have a next page.
  * @typedef {Object} PendingInterrupts
  * @property {PendingInterrupt[]} interrupts The interrupts of this page.
  * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
@@ -546,7 +546,7 @@
  * @property {string} key The key of the interrupt, unique in the run.
  * @property {string} workflowId The id of the workflow.
  * @property {string} title The title of the interrupt.
- * @property {string} [excerpt] A line of the payload.
+ * @property {string} [excerpt] An excerpt of the payload, in one line.
  * @property {Instant} requestedAt The instant at which the interrupt opened.
  * @property {number} ageMs The time since the interrupt opened, in milliseconds.
  * @property {Instant} [expiresAt] The deadline of the interrupt.
@@ -554,7 +554,7 @@
  * @property {string[]} assignees The principals that may answer: names, role:x or group:y.
  * @property {number} [requiredApprovals] The number of required approvals.
  * @property {PendingVotes} [votes] The votes so far.
- * @property {number} openAsks The number of questions of approvers without an answer.
+ * @property {number} openAsks The number of side questions without an answer.
  * @property {string[]} [tags] The tags of the run.
  * @property {string} statusUrl The path of the run.
  * @property {PendingLinks} links The addresses of the interrupt.
@@ -565,7 +565,7 @@
  * @typedef {Object} PendingVotes
  * @property {number} approvals The number of approvals.
  * @property {number} rejections The number of rejections.
- * @property {string[]} voters In the order of their votes.
+ * @property {string[]} voters The voters in the order of their votes.
  */
 
 /**
@@ -583,8 +583,8 @@
  * @property {Object<string, number>} byKind The numbers of pending interrupts, by kind.
  * @property {number} overdue Interrupts past their deadline.
  * @property {number} dueSoon Interrupts with a deadline within an hour.
- * @property {boolean} isComplete False if there are more than were counted.
- * @property {Instant} [oldestRequestedAt] The instant at which the oldest of them opened.
+ * @property {boolean} isComplete False if there are more interrupts than were counted.
+ * @property {Instant} [oldestRequestedAt] The instant at which the oldest pending interrupt opened.
  */
 
 /**
@@ -603,7 +603,7 @@
  */
 
 /**
- * An interrupt with its votes, questions and decision.
+ * An interrupt with its votes, side questions and decision.
  * @typedef {Object} InterruptRecord
  * @property {string} interruptId The id of the interrupt.
  * @property {string} nodeId The id of the node.
@@ -640,7 +640,7 @@
  * @property {string} action The action of the vote.
  * @property {Instant} at The instant of the vote.
  * @property {Via} [via] The credential of the vote.
- * @property {boolean} [copied] The vote was cast in the run that this one was copied from and does not count.
+ * @property {boolean} [copied] True if the vote was cast in the source of this fork; it does not count.
  */
 
 /**
@@ -651,7 +651,7 @@
  */
 
 /**
- * A question that an approver asks before the decision.
+ * A side question: a question that an approver asks before the decision.
  * @typedef {Object} Ask
  * @property {number} askId The number of the side question, from 1.
  * @property {string} question The side question.
@@ -690,7 +690,7 @@
  */
 
 /**
- * The questions that approvers asked about an interrupt.
+ * The side questions about an interrupt.
  * @typedef {Object} AskList
  * @property {string} runId The id of the run.
  * @property {string} nodeId The id of the node.
@@ -699,7 +699,7 @@
  */
 
 /**
- * A question of an approver with its answer.
+ * A side question with its answer.
  * @typedef {Object} AskAnswered
  * @property {string} runId The id of the run.
  * @property {string} nodeId The id of the node.
@@ -722,7 +722,7 @@
  * @property {string} [interruptId] The id of the interrupt.
  * @property {RunStatus} status The status of the run after the answer.
  * @property {AnswerOutcome} outcome The effect of the answer.
- * @property {number} [askId] The number of the question that the approver asked.
+ * @property {number} [askId] The number of the side question that the answer asked.
  * @property {number} [requiredApprovals] The number of required approvals.
  * @property {Vote[]} [votes] The votes in the order in which they were cast.
  * @property {string} [grantId] The id of the grant that the decision created.
@@ -739,9 +739,9 @@
  * @property {string} eventId The id of the event.
  * @property {EventReception} status The effect of the event.
  * @property {EventTarget[]} matched The interrupts that the event resolved.
- * @property {EventRefused[]} refused The interrupts that wait for such an event and rejected this one.
+ * @property {EventRefused[]} refused The interrupts that wait for such an event and rejected this event.
  * @property {Instant} [keptUntil] The instant until which the server keeps an event that no interrupt waits for.
- * @property {boolean} [more] More interrupts wait for such an event than one event can resolve.
+ * @property {boolean} [more] True if more interrupts wait for such an event than one event can resolve.
  */
 
 /**
@@ -777,7 +777,7 @@
  * @property {string} for The principal in whose name the link answers.
  * @property {Instant} expiresAt The expiry of the link.
  * @property {string} linkId Identifies the link in decisions that were made with it.
- * @property {string} [token] Shown once: not when the request is sent again under its Idempotency-Key.
+ * @property {string} [token] The token of the link. Shown once: not when the request is sent again under its Idempotency-Key.
  * @property {string} [url] The URL of the link. Shown once, like the token.
  */
 
@@ -824,7 +824,7 @@
  * @property {string} tenantId The tenant of the webhook.
  * @property {string} url The URL that receives the events.
  * @property {string[]} events The types of events that are delivered.
- * @property {string[]} tags Only events of runs with one of these tags are delivered. Empty: of all runs.
+ * @property {string[]} tags Only events of runs with one of these tags are delivered. If empty, events of all runs are delivered.
  * @property {"active" | "paused" | "failed" | "dead-lettered"} state The state of the webhook.
  * @property {"best-effort" | "durable"} mode The mode of delivery.
  * @property {boolean} durable True if deliveries are durable.
@@ -837,12 +837,12 @@
  * @property {number} failuresInARow The number of consecutive failures.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} updatedAt The instant of the last change.
- * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
- * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored it.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its state.
+ * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored the webhook.
  * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
  * @property {string} [subscriptionId] The same as webhookId.
  * @property {string[]} [eventTypes] The same as events.
- * @property {string} [secret] Shown once: not when the request is sent again under its Idempotency-Key.
+ * @property {string} [secret] The new secret. Shown once: not when the request is sent again under its Idempotency-Key.
  */
 
 /**
@@ -874,7 +874,7 @@
  * @property {string} tenantId The tenant of the webhook.
  * @property {string} url The URL that receives the events.
  * @property {string[]} events The types of events that are delivered.
- * @property {string[]} tags Only events of runs with one of these tags are delivered. Empty: of all runs.
+ * @property {string[]} tags Only events of runs with one of these tags are delivered. If empty, events of all runs are delivered.
  * @property {"active" | "paused" | "failed" | "dead-lettered"} state The state of the webhook.
  * @property {"best-effort" | "durable"} mode The mode of delivery.
  * @property {boolean} durable True if deliveries are durable.
@@ -887,8 +887,8 @@
  * @property {number} failuresInARow The number of consecutive failures.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} updatedAt The instant of the last change.
- * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
- * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored it.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its state.
+ * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored the webhook.
  * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
  */
 
@@ -909,7 +909,7 @@
  */
 
 /**
- * The payload of an event of a subscription: states and a reason of a change, everything else of an attempt.
+ * The payload of an event of a subscription. A change has fromState, toState and reason; an attempt has the other members.
  * @typedef {Object} WebhookEventPayload
  * @property {string} subscriptionId The id of the webhook.
  * @property {"active" | "paused" | "failed" | "dead-lettered"} [fromState] The state before the change.
@@ -1100,11 +1100,11 @@
  */
 
 /**
- * A message and its place in its thread.
+ * A message and its position in its thread.
  * @typedef {Object} Message
  * @property {string} id The id of the message.
  * @property {"system" | "user" | "assistant" | "tool"} role The author of the message.
- * @property {any} [content] A text, or parts. Of a tool, its result.
+ * @property {any} [content] A text or a list of parts. In a message of a tool: the result of the call.
  * @property {MessageCall[]} [calls] The tool calls of a message of the model.
  * @property {string} [callId] The call whose result this message of a tool is.
  * @property {string} [after] The last message that the model had seen when it sent this message.
@@ -1146,7 +1146,7 @@
  * @typedef {Object} ThreadRun
  * @property {string} runId The id of the run.
  * @property {string} threadId The id of the thread.
- * @property {string | null} agentId Null if the run is not a run of an agent alone.
+ * @property {string | null} agentId The id of the agent. Null for a run of a workflow.
  * @property {RunStatus} status The status of the run.
  * @property {Instant} createdAt The instant of the start.
  * @property {Instant} updatedAt The instant of the last change.
@@ -1159,7 +1159,7 @@
  * @typedef {Object} ThreadRunNow
  * @property {string} runId The id of the run.
  * @property {string} threadId The id of the thread.
- * @property {string | null} agentId Null if the run is not a run of an agent alone.
+ * @property {string | null} agentId The id of the agent. Null for a run of a workflow.
  * @property {RunStatus} status The status of the run.
  * @property {Instant} createdAt The instant of the start.
  * @property {Instant} updatedAt The instant of the last change.
@@ -1287,7 +1287,7 @@
  * A tool call in a message of an agent.
  * @typedef {Object} AgUiToolCall
  * @property {string} id The id of the call.
- * @property {string} type Always `function`.
+ * @property {string} type The type of the call; always `function`.
  * @property {AgUiFunction} function The tool and its arguments.
  */
 
@@ -1295,7 +1295,7 @@
  * The tool and the arguments of a call.
  * @typedef {Object} AgUiFunction
  * @property {string} name The name of the tool.
- * @property {string} arguments JSON as text.
+ * @property {string} arguments The arguments as JSON text.
  */
 
 /**
@@ -1305,7 +1305,7 @@
  * @property {string} reason The reason of the interrupt.
  * @property {string} [message] The text that the user is shown.
  * @property {string} [toolCallId] The tool call that the interrupt is about.
- * @property {Object<string, any>} [responseSchema] Always an object, because clients do not accept `true` as a schema.
+ * @property {Object<string, any>} [responseSchema] The JSON Schema of the payload. Always an object, because clients do not accept `true` as a schema.
  * @property {Instant} [expiresAt] The deadline of the interrupt.
  * @property {AgUiInterruptMetadata} [metadata] Data beyond that of the protocol.
  */
@@ -1353,18 +1353,18 @@
  * @typedef {Object} ChatError
  * @property {string} code The error code.
  * @property {string} message The error message.
- * @property {boolean} retryable The same answer with a new resumeId may be accepted.
+ * @property {boolean} retryable True if the same answer with a new resumeId may be accepted.
  */
 
 /**
- * A server-sent event: `progress` with a ChatProgress as data, and at last one `outcome` with a ChatOutcome.
+ * A server-sent event: `progress` events with a ChatProgress as data, then one `outcome` event with a ChatOutcome.
  * @typedef {Object} ChatStream
  * @property {string} [event] The name of the event.
  * @property {string} [data] The data of the event as JSON.
  */
 
 /**
- * The state of a graph.
+ * A graph with its current outcome.
  * @typedef {Object} ChatStanding
  * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of the graph.
  * @property {string} stateKey The key of the graph.
@@ -1390,8 +1390,8 @@
  * @property {Instant} [decidedAt] The instant of the decision.
  * @property {string} digest The digest of the payload that was granted.
  * @property {string} [shownDigest] The digest of all data that the approver was shown.
- * @property {any} [covers] The nodes that the gate covers. Without it, the gate covers every effect that it leads to.
- * @property {boolean} transferred The run is a copy and its source received the decision: the copy cannot use the grant.
+ * @property {any} [covers] The nodes that the gate covers. Absent if the gate covers every effect that it leads to.
+ * @property {boolean} transferred True if the run is a fork and its source received the decision: the fork cannot use the grant.
  * @property {GrantUse[]} uses The uses by nodes of the run.
  * @property {GrantConsumed} [consumed] The use by a client, for an effect outside of Holdpoint.
  */
@@ -1438,13 +1438,13 @@
 /**
  * A hold, with its answer if it has one.
  * @typedef {Object} Hold
- * @property {string} holdId Also the id of a run.
+ * @property {string} holdId The id of the hold, which is also the id of its run.
  * @property {string} title The title of the hold.
  * @property {HoldStatus} status The status of the hold.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} [expiresAt] The instant at which the hold times out.
  * @property {Instant} [answeredAt] The instant of the answer.
- * @property {any} [answer] The choice, or the value that fits the schema. Of an approval, an object with action, feedback, decidedBy and decidedAt.
+ * @property {any} [answer] The choice, or the value that matches the schema. The answer to an approval is an object with action, feedback, decidedBy and decidedAt.
  * @property {string} [answeredBy] The principal that answered.
  * @property {string} [grantId] The grant of an approval: see GET /v1/grants/{grantId}.
  * @property {Via} [via] The credential of the answer.
@@ -1486,12 +1486,12 @@
  * @property {Instant} [leaseUntil] The end of the lease.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} updatedAt The instant of the last change.
- * @property {DispatchProjection} projection The report of the run.
+ * @property {DispatchProjection} projection The result of the activation.
  * @property {DispatchRun | null} run The run as it is now. Null if this server has no such run.
  */
 
 /**
- * The report of the run when the dispatch was executed. Members without a value are null.
+ * The result of the activation of the run. Members without a value are null.
  * @typedef {Object} DispatchProjection
  * @property {string | null} runStatus The status of the run after the activation.
  * @property {any} termination The reason for which the run ended.
@@ -1528,13 +1528,13 @@
  * @property {Instant} [leaseUntil] The end of the lease.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} updatedAt The instant of the last change.
- * @property {DispatchProjection} projection The report of the run.
+ * @property {DispatchProjection} projection The result of the activation.
  */
 
 /**
- * The numbers of dispatches by status.
+ * Statistics of the mailbox.
  * @typedef {Object} MailboxStats
- * @property {DispatchCounts} counts The numbers of dispatches of the tenant.
+ * @property {DispatchCounts} counts The number of dispatches of the tenant in each status.
  * @property {Instant} [nextWakeupAt] The next instant at which a dispatch of the database becomes due. Only for callers with the scope tenants:manage.
  */
 
@@ -1545,7 +1545,7 @@
  * @property {number} claimed Dispatches that a worker has claimed.
  * @property {number} acked Dispatches that were executed.
  * @property {number} cancelled Dispatches that were cancelled.
- * @property {number} superseded Dispatches that an interrupt of their thread superseded.
+ * @property {number} superseded Dispatches that an interruption of their thread superseded.
  * @property {number} dead_letter Dispatches that are not tried again automatically.
  */
 
@@ -1553,17 +1553,17 @@
  * A new API key.
  * @typedef {Object} KeyCreated
  * @property {string} keyId The id of the key.
- * @property {string} lineage The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
+ * @property {string} lineage The id of the first key in a chain of rotations. Links become invalid when their lineage has no active key.
  * @property {string} tenant The tenant of the key.
  * @property {string} principal The principal that the key stands for.
  * @property {string[]} roles The roles of the principal.
  * @property {string[]} groups The groups of the principal.
  * @property {string[]} scopes The scopes of the key.
- * @property {boolean} test A key for tests, in a separate tenant.
+ * @property {boolean} test True for a test key. A tenant has either test keys or live keys.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} [expiresAt] The instant of the expiry.
  * @property {Instant} [revokedAt] The instant of the revocation.
- * @property {string} [key] Shown once: not when the request is sent again under its Idempotency-Key.
+ * @property {string} [key] The key itself. Shown once: not when the request is sent again under its Idempotency-Key.
  */
 
 /**
@@ -1576,13 +1576,13 @@
  * An API key without its secret.
  * @typedef {Object} Key
  * @property {string} keyId The id of the key.
- * @property {string} lineage The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
+ * @property {string} lineage The id of the first key in a chain of rotations. Links become invalid when their lineage has no active key.
  * @property {string} tenant The tenant of the key.
  * @property {string} principal The principal that the key stands for.
  * @property {string[]} roles The roles of the principal.
  * @property {string[]} groups The groups of the principal.
  * @property {string[]} scopes The scopes of the key.
- * @property {boolean} test A key for tests, in a separate tenant.
+ * @property {boolean} test True for a test key. A tenant has either test keys or live keys.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} [expiresAt] The instant of the expiry.
  * @property {Instant} [revokedAt] The instant of the revocation.
@@ -1595,7 +1595,7 @@
  */
 
 /**
- * The name and the times of a secret that signs links. The secret itself is never shown.
+ * The id and the times of a secret that signs links. The secret itself is never shown.
  * @typedef {Object} Secret
  * @property {string} kid The id of the secret.
  * @property {Instant} createdAt The instant of the creation.
@@ -1610,7 +1610,7 @@
  * @property {Quota} definitions Stored revisions of workflows and agents.
  * @property {Quota} deliveries Durable deliveries that have not ended, counted up to the limit.
  * @property {Quota} streams Streams and long polls that are open at this node.
- * @property {UsageLimit} familyRuns Runs that one run starts, directly or through others.
+ * @property {UsageLimit} familyRuns Runs that one run starts, directly or through its child runs.
  * @property {UsageLimit} forkBytes Bytes of the events of a run that is forked.
  */
 
@@ -1618,13 +1618,13 @@
  * A limit of a tenant with its use.
  * @typedef {Object} Quota
  * @property {number} used The current use.
- * @property {number | null} limit Null if there is no limit.
+ * @property {number | null} limit The limit. Null if there is none.
  */
 
 /**
  * A limit of a single run or request.
  * @typedef {Object} UsageLimit
- * @property {number | null} limit Null if there is no limit.
+ * @property {number | null} limit The limit. Null if there is none.
  */
 
 /**
@@ -1642,14 +1642,14 @@
  * @property {string[]} groups The groups of the principal.
  * @property {string[]} scopes The scopes of the caller.
  * @property {boolean} test True if the caller has a test key.
- * @property {string} [sessionId] Absent for a caller with a key.
- * @property {Instant} [expiresAt] Extended while the session is used.
+ * @property {string} [sessionId] The id of the session. Absent for a caller with a key.
+ * @property {Instant} [expiresAt] The expiry of the session, which is extended while the session is used. For a caller with a key: the expiry of the key.
  */
 
 /**
  * A sign-in link, which works once.
  * @typedef {Object} SessionLink
- * @property {string} url Shown once; works once.
+ * @property {string} url The URL of the link. Shown once; works once.
  * @property {Instant} expiresAt The expiry of the link.
  */
 
@@ -1678,18 +1678,18 @@
  */
 
 /**
- * The payload of an event. A reader tells payloads apart by the type of the event.
+ * The payload of an event. The type of the event determines the type of the payload.
  * @typedef {RunStarted | RunCompleted | RunFailed | RunCancelled | PauseRequested | RunPausedPayload | RunResumedPayload | CapBreached | ReplayDiverged | NodeStarted | NodeCompleted | NodeFailed | NodeSkipped | NodeRetried | NodeDelayed | NodeDispatched | NodeAwaiting | ChildChanged | SleepStarted | SleepEnded | StepRecorded | VariableChanged | ChannelWritten | MessageChunk | ArtifactCreated | LoopbackLimit | LoopTurned | NodeSuspended | NodeResumed | InterruptRequested | ApprovalRequested | ClarificationRequested | InterruptResolvedPayload | ApprovalReceived | ClarificationResolved | AuthorizationDecided | GateDecided | VoteCast | VoteRepeated | AskRaised | AskAnsweredPayload | AgentDecided | ConversationOpened | ConversationExchanged | ConversationClosed | MessageAdded | ModelReplied | ToolCalled | ToolSuspended | ToolBegun | ToolReturned | any} EventPayload
  */
 
 /**
  * The payload of `run.started`. It has no inputs, because callers put secrets into them.
  * @typedef {Object} RunStarted
- * @property {string} [engineVersion] The protocol has a number in runs and a text in events.
+ * @property {string} [engineVersion] The version of the engine that started the run, as text. The snapshot has it as a number.
  * @property {Object<string, any>} [metadata] The metadata of the run.
  * @property {RunOwner} owner The tenant and principal to which the run belongs.
  * @property {string[]} [tags] The tags of the run.
- * @property {string} transport Always rest.
+ * @property {string} transport The transport; always `rest`.
  * @property {string} workflowId The id of the workflow.
  */
 
@@ -1773,7 +1773,7 @@
 /**
  * The payload of `node.started`.
  * @typedef {Object} NodeStarted
- * @property {number} attempt The number of the attempt, from 1.
+ * @property {number} attempt Always 0: a retry does not start the node again.
  * @property {string} [grant] `none` if the node needs no grant.
  * @property {string[]} [grantIds] The grants that the node uses.
  * @property {string} nodeId The id of the node.
@@ -1994,7 +1994,7 @@
  * @property {any} [refineFeedback] The requested change of the artifact.
  * @property {Instant} [resolvedAt] The instant of the answer.
  * @property {string} [resolvedBy] The principal that answered.
- * @property {any} [resumeValue] Null if the interrupt timed out.
+ * @property {any} [resumeValue] The answer. Null if the interrupt timed out.
  * @property {string} runId The id of the run.
  * @property {Via} [via] The credential of the answer.
  */
@@ -2089,7 +2089,7 @@
  * @property {string} agentId The id of the agent.
  * @property {number} [confidence] The confidence of the model, from 0 to 1.
  * @property {any} decision The decision of the agent.
- * @property {string} [flaw] The reason that the confidence is invalid.
+ * @property {string} [flaw] The reason for which the confidence is invalid.
  * @property {string} [messageId] The message with the decision.
  * @property {string} nodeId The id of the node.
  * @property {Via} via The agent as the credential.
@@ -2132,7 +2132,7 @@
  * @typedef {Object} AgentMessage
  * @property {string} id The id of the message.
  * @property {"system" | "user" | "assistant" | "tool"} role The author of the message.
- * @property {any} content A text, or parts. Of a tool, its result.
+ * @property {any} content A text or a list of parts. In a message of a tool: the result of the call.
  * @property {MessageCall[]} [toolCalls] The calls that a reply of the model requests.
  * @property {string} [toolCallId] The call whose result the message is.
  * @property {string} [by] The principal that sent the message.
@@ -2198,7 +2198,7 @@
  */
 
 /**
- * The members of a delivery before `event`, which is the event as readers of the log get it.
+ * The members of the body of a delivery before its member `event`, which has the same bytes as in the log.
  * @typedef {Object} DeliveryHead
  * @property {string} runId The run of the event.
  * @property {string} workspaceId The tenant of the run.
@@ -2214,7 +2214,7 @@
  * @property {LinkIntent} [intent] The use of the link.
  * @property {string} [callbackUrl] The URL of the link.
  * @property {string} [interruptToken] The token of the link.
- * @property {Instant} [expiresAt] The end of the link.
+ * @property {Instant} [expiresAt] The expiry of the link.
  */
 
 /**
@@ -2224,11 +2224,11 @@
  * @property {string} runId The run that waits.
  * @property {string} workflowId The workflow of the run.
  * @property {string} nodeId The node that waits.
- * @property {string} interruptId The interrupt that the question is about.
- * @property {number} askId The number of the question.
- * @property {string} question The question of the approver.
+ * @property {string} interruptId The interrupt that the side question is about.
+ * @property {number} askId The number of the side question, from 1.
+ * @property {string} question The side question.
  * @property {string} askedBy The approver.
- * @property {Instant} askedAt The instant of the question.
+ * @property {Instant} askedAt The instant of the side question.
  * @property {any} data The data of the interrupt.
  */
 
@@ -2252,7 +2252,7 @@
  */
 
 /**
- * A change of the state, as in RFC 6902.
+ * One operation of a JSON Patch (RFC 6902).
  * @typedef {{ op: "add", path: string, value: any } | { op: "remove", path: string } | { op: "replace", path: string, value: any }} PatchOperation
  */
 
@@ -2262,7 +2262,7 @@
  */
 
 /**
- * The name of an event of a graph, and of its node.
+ * An event of a graph: its type, its time and its node.
  * @typedef {Object} ChatProgress
  * @property {string} stateKey The key of the graph.
  * @property {string} type The type of the event.
@@ -2275,7 +2275,7 @@
  * @typedef {Object} ApprovalAnswer
  * @property {string} action One of the actions that the interrupt offers.
  * @property {string} [feedback] The reason of the approver.
- * @property {any} [editedArtifactData] The artifact that replaces the one that was shown. Of a tool call, an EditedCall.
+ * @property {any} [editedArtifactData] The artifact that replaces the one that was shown. For a tool call: an EditedCall.
  * @property {RefineFeedback} [refineFeedback] The change that the action refine requests.
  * @property {string} [question] The side question of the action ask.
  */
@@ -2310,11 +2310,11 @@
  * The data of the interrupt of a hold without choices and schema.
  * @typedef {Object} HoldApproval
  * @property {string} title The title of the hold.
- * @property {string} artifactId Always hold.
- * @property {string} artifactType The media type of artifactData; hold without it.
+ * @property {string} artifactId The id of the artifact; always `hold`.
+ * @property {string} artifactType The media type of artifactData, or `hold` if there is none.
  * @property {string[]} actions The actions that an answer may have.
  * @property {string[]} [approversList] The principals that may answer: names, role:x or group:y.
- * @property {boolean} requesterMayNotApprove If true, the principal that made the hold may not answer it.
+ * @property {boolean} requesterMayNotApprove If true, the principal that created the hold may not answer it.
  * @property {number} [requiredApprovals] The number of principals that must approve.
  * @property {string} [profile] Set if answers require a key.
  * @property {string} [description] A longer text that approvers see.
@@ -2326,7 +2326,7 @@
  * @typedef {Object} HoldQuestions
  * @property {HoldQuestion[]} questions The one question of the hold.
  * @property {string[]} [approversList] The principals that may answer: names, role:x or group:y.
- * @property {boolean} requesterMayNotApprove If true, the principal that made the hold may not answer it.
+ * @property {boolean} requesterMayNotApprove If true, the principal that created the hold may not answer it.
  * @property {number} [requiredApprovals] The number of principals that must approve.
  * @property {string} [profile] Set if answers require a key.
  * @property {string} [description] A longer text that approvers see.
@@ -2337,7 +2337,7 @@
 /**
  * The question of a hold with choices or a schema.
  * @typedef {Object} HoldQuestion
- * @property {string} id Always answer.
+ * @property {string} id The id of the question; always `answer`.
  * @property {string} question The title of the hold.
  * @property {any} schema The JSON Schema of the answer.
  * @property {string[]} [options] The choices.
@@ -2425,7 +2425,7 @@
  * @typedef {Object} SendEvent
  * @property {string} eventType The type that interrupts wait for.
  * @property {string} eventId The id of the event. An event that is sent again under the same id has no further effect.
- * @property {Object<string, any> | null} [correlation] Members that the correlation of an interrupt must have with equal values.
+ * @property {Object<string, any> | null} [correlation] The correlation of the event. It matches interrupts whose correlation has all these members with equal values; without members it matches interrupts without a correlation.
  * @property {any} [payload] The data that the interrupt receives.
  */
 
@@ -2433,8 +2433,8 @@
  * The body of `POST /v1/runs/{runId}/interrupts/{nodeId}/tokens`.
  * @typedef {Object} MintToken
  * @property {LinkIntent | null} [intent] resolve, the default: the link shows the interrupt and answers it. inspect: the link only shows it.
- * @property {number | null} [expiresInSeconds] Half an hour by default. The operator may allow less than the maximum.
- * @property {number | null} [ttlMs] The same in milliseconds, instead of expiresInSeconds.
+ * @property {number | null} [expiresInSeconds] The lifetime of the link in seconds; half an hour by default. The operator may set a lower maximum.
+ * @property {number | null} [ttlMs] The lifetime in milliseconds. Not together with expiresInSeconds.
  * @property {string | null} [for] The principal in whose name the link answers. Another name than the caller's requires approvals:act-as.
  * @property {string | null} [interruptId] The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected with interrupt_ambiguous.
  */
@@ -2446,8 +2446,8 @@
  * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled">} events The types of the events to send.
  * @property {string | null} [tenantId] The tenant of the key. Another tenant is rejected.
  * @property {string[] | null} [tags] Only events of runs with one of these tags.
- * @property {boolean | null} [durable] With true, which is the default, each event is sent until the receiver accepts it or the attempts are used up. With false each event is sent once.
- * @property {boolean | null} [ordered] With true, which is the default, a durable event waits for the earlier events of the same run.
+ * @property {boolean | null} [durable] If true (default), each event is sent until the receiver accepts it or the attempts are used up. If false, each event is sent once.
+ * @property {boolean | null} [ordered] If true (default), a durable event waits for the earlier events of the same run.
  * @property {WantedRetryPolicy | null} [retryPolicy] The retries of a durable webhook.
  * @property {string[] | null} [supportedSignatureAlgorithms] The algorithms that the receiver can verify. Must contain v1.
  */
@@ -2514,7 +2514,7 @@
  * @typedef {Object} MessageInput
  * @property {string | null} [id] The id of the message, unique in the request. The default is a generated id.
  * @property {"user" | "system" | null} [role] The author of the message. The default is user.
- * @property {string | Array<Object<string, any>>} content A text, or parts.
+ * @property {string | Array<Object<string, any>>} content A text or a list of parts.
  */
 
 /**
@@ -2527,23 +2527,23 @@
 /**
  * The body of `POST /v1/runs/{runId}/decision` and of `POST /v1/threads/{threadId}/decision`.
  * @typedef {Object} DecideCall
- * @property {string} [toolCallId] The call. Not together with ticketId.
- * @property {string} [ticketId] The ticket of the call. Not together with toolCallId.
+ * @property {string} [toolCallId] The id of the tool call. Not together with ticketId.
+ * @property {string} [ticketId] The id of the ticket. Not together with toolCallId.
  * @property {"resume" | "cancel"} action resume lets the call proceed; cancel declines it.
  * @property {any} [result] The answer that the tool requires. `{arguments}` or `{result}` change a call that is allowed.
  * @property {string | null} [reason] The reason, which the agent receives with cancel.
- * @property {string | null} [decisionId] A second request with the same id is the same decision. The default is the Idempotency-Key.
- * @property {string | null} [digest] The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other data is rejected.
- * @property {any} [payload] Another name of result.
+ * @property {string | null} [decisionId] The id of the decision. A second request with the same id is the same decision. The default is the Idempotency-Key.
+ * @property {string | null} [digest] The digest of the data that the approver was shown, as the list of pending interrupts has it. A decision with another digest is rejected.
+ * @property {any} [payload] An alias of result.
  */
 
 /**
  * The body of `POST /v1/threads/{threadId}/messages`: a text or messages.
  * @typedef {Object} SayInThread
- * @property {string | null} [agentId] The agent that gets the messages. By default it is the last one of the thread.
+ * @property {string | null} [agentId] The agent that receives the messages. The default is the agent of the latest run of the thread.
  * @property {string} [message] The text of a user message. Not together with messages.
  * @property {MessageInput[]} [messages] Messages to the agent. Not together with message.
- * @property {"queue" | "live_then_queue" | "steer" | "interrupt_then_queue" | "resume_open_run" | null} [mode] interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is another word for live_then_queue.
+ * @property {"queue" | "live_then_queue" | "steer" | "interrupt_then_queue" | "resume_open_run" | null} [mode] interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is an alias of live_then_queue.
  * @property {string[] | null} [tags] Tags of a new run.
  * @property {Object<string, any> | null} [metadata] Any data for a new run.
  */
@@ -2551,7 +2551,7 @@
 /**
  * The body of `POST /v1/threads/{threadId}/interrupt`.
  * @typedef {Object} InterruptThread
- * @property {boolean | null} [keepWaiting] Do not cancel a run that waits for a person.
+ * @property {boolean | null} [keepWaiting] If true, a run that waits for a person is not cancelled.
  */
 
 /**
@@ -2565,12 +2565,12 @@
  * @typedef {Object} RunAgentInput
  * @property {string} threadId The thread, chosen by the client.
  * @property {string} runId The id of this run, chosen by the client.
- * @property {string | null} [protocolVersion] Absent in the input of clients before 1.0.
+ * @property {string | null} [protocolVersion] The version of AG-UI. Absent in the input of clients before 1.0.
  * @property {any} [state] The first state of a run. Ignored with resume.
  * @property {AgUiInputMessage[] | null} [messages] The messages of the thread; the server reads the new ones.
  * @property {any[] | null} [tools] Tools that the client executes.
  * @property {any[] | null} [context] Further data for the agent.
- * @property {any} [forwardedProps] The member inputs has the inputs of a workflow.
+ * @property {any} [forwardedProps] Data that the front end forwards. Its member inputs has the inputs of a workflow.
  * @property {AgUiResumeEntry[] | null} [resume] Answers to open interrupts.
  */
 
@@ -2579,7 +2579,7 @@
  * @typedef {Object} AgUiInputMessage
  * @property {string | null} [id] The id of the message.
  * @property {string} role The author of the message.
- * @property {any} [content] A text, or parts.
+ * @property {any} [content] A text or a list of parts.
  * @property {string | null} [toolCallId] The call whose result this message of the role tool is.
  * @property {any} [error] The error of that call.
  */
@@ -2590,18 +2590,18 @@
  * @property {string} interruptId The id of the interrupt.
  * @property {"resolved" | "cancelled"} status The kind of the answer.
  * @property {any} [payload] The answer, as the responseSchema of the interrupt describes it.
- * @property {any} [metadata] The member digest is compared with the digest that was shown.
+ * @property {any} [metadata] Metadata of the answer. If it has a digest, the answer is rejected unless the payload that was shown has this digest.
  */
 
 /**
  * The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId.
  * @typedef {Object} Chat
- * @property {string} [graph] native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or claude:PROFILE.
+ * @property {string} [graph] The graph to start: native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or claude:PROFILE.
  * @property {string} [stateKey] The key of the graph, unique in the tenant. Required to resume; generated at a start without one.
  * @property {string} [resumeId] The id of this answer. The same id and value again have no further effect.
  * @property {any} [input] The input of the graph.
- * @property {any[]} [messages] The same as input `{messages}`.
- * @property {any} [resumeValue] At most 65536 bytes of compact JSON. Null is an answer, too.
+ * @property {any[]} [messages] The messages for the graph. The same as input `{messages}`.
+ * @property {any} [resumeValue] The answer: at most 65536 bytes of compact JSON. Null is an answer, too.
  * @property {ChatInterrupt} [interrupt] The interrupt that is answered, as it was shown. The answer is rejected if the graph waits for another interrupt.
  * @property {number} [waitMs] Milliseconds to wait for the graph.
  */
@@ -2622,9 +2622,9 @@
  * @property {any} [data] The payload that the approver is shown.
  * @property {"text/markdown" | "text/plain" | "text/x-diff" | null} [dataType] The media type of data that is a string: text/markdown by default; text/plain keeps line breaks; text/x-diff is a patch.
  * @property {string[] | null} [approvers] The principals that may answer: names, role:x or group:y. By default every principal with approvals:respond.
- * @property {boolean | null} [requesterMayNotApprove] If true, the principal that makes the hold may not answer it.
+ * @property {boolean | null} [requesterMayNotApprove] If true, the principal that creates the hold may not answer it.
  * @property {number | null} [requiredApprovals] The number of principals that must approve. More than 1 is accepted only without choices and schema.
- * @property {"openwop-interrupt-auth-required" | null} [profile] Answers require a key; links are not accepted.
+ * @property {"openwop-interrupt-auth-required" | null} [profile] If set, answers require a key; links are not accepted.
  * @property {number | null} [timeoutMs] Milliseconds until the hold times out. Without it, the hold does not time out.
  * @property {string[] | null} [tags] Tags of the run of the hold.
  */
@@ -2633,14 +2633,14 @@
  * The body of `POST /v1/keys`.
  * @typedef {Object} CreateKey
  * @property {string | null} [tenant] The tenant of the key. Another tenant than the caller's requires tenants:manage.
- * @property {string | null} [principal] Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
+ * @property {string | null} [principal] The principal that the key stands for; the id of the key by default. Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
  * @property {string[] | null} [roles] Roles of the principal, which lists of approvers may name.
  * @property {string[] | null} [groups] Groups of the principal, which lists of approvers may name.
  * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.
- * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Added to the default scopes. Not together with scopes.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Scopes in addition to the default scopes. Not together with scopes.
  * @property {string | null} [expiresAt] The expiry. Not together with expiresInSeconds.
  * @property {number | null} [expiresInSeconds] The lifetime in seconds. Not together with expiresAt.
- * @property {boolean | null} [test] Creates a test key. The default is the kind of the caller's key.
+ * @property {boolean | null} [test] True to create a test key. The default is the kind of the caller's key.
  */
 
 /**
@@ -2654,7 +2654,7 @@
 /**
  * The body of `POST /v1/secrets:rotate`.
  * @typedef {Object} RotateSecrets
- * @property {boolean | null} [revokeOld] End every link that was signed before, at once.
+ * @property {boolean | null} [revokeOld] True to end every link that was signed before, at once.
  */
 
 /**
@@ -2665,7 +2665,7 @@
 /**
  * The body of `POST /v1/session:link`.
  * @typedef {Object} WantedSessionLink
- * @property {string | null} [keyId] Another key of the tenant. Requires the scope keys:manage and all scopes of that key.
+ * @property {string | null} [keyId] The key of the session; the caller's key by default. Another key of the tenant requires the scope keys:manage and all scopes of that key.
  */
 
 export {};

@@ -96,7 +96,7 @@ fn no_such_file() -> Response {
     ([(header::CACHE_CONTROL, "no-store")], ApiError::not_found("file")).into_response()
 }
 
-/// Serves the page of a link to browsers. Neither response is cached, so that no `Vary` header is needed.
+/// Serves the page of a link to browsers. Neither response is cached, so no `Vary` header is needed.
 async fn link(request: Request, next: Next) -> Response {
     if !prefers_page(request.headers()) {
         return next.run(request).await;

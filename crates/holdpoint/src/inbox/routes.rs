@@ -6,7 +6,8 @@ use super::sessions;
 use crate::routes::Content::Empty;
 use crate::routes::Route;
 
-/// Responses contain secrets or concern one browser, so that none is stored for a repeated request.
+/// Returns the routes. No response is stored for a repeated request: the responses contain secrets or concern one
+/// browser.
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post_public("/v1/session", "createSession", sessions::create)

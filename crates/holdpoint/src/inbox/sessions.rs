@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::idempotency::KeyedBody;
 use crate::request_log::RequestRecord;
 
-/// Maximum sessions of a list. The list has no pages: keys have fewer sessions.
+/// Maximum length of the list, which has no pages. Further sessions are not listed.
 const LIST_MAX: u64 = 1000;
 
 /// The address of a sign-in request, after the origin check, and the log record of the request.
@@ -104,7 +104,7 @@ fn session_cookie(app: &App, token: &str, signed_in: &SessionWithKey) -> Result<
     set_cookie(token, (left_ms + 999) / 1000, app.public_scheme)
 }
 
-/// Returns the caller and its session. Renews the cookie for the current life of the session.
+/// Returns the caller and its session. Renews the cookie for the remaining lifetime of the session.
 pub(crate) async fn show(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
@@ -153,8 +153,8 @@ pub(crate) async fn revoke(
     }
 }
 
-/// Revokes a session with the keys and sessions that depend on it. Spawned, so that it completes if the client
-/// disconnects: a session that is revoked in the store must not stay valid in the cache.
+/// Revokes a session with the keys and sessions that depend on it. Runs in a separate task, so that it completes if the
+/// client disconnects: a session that is revoked in the store must not stay valid in the cache.
 async fn revoke_session(app: &App, caller: Caller, session_id: String) -> Result<bool, ApiError> {
     let app = app.clone();
     let revoking = tokio::spawn(async move {

@@ -1,5 +1,6 @@
-//! Extractors for signed links: this server has signed the link, it has not expired, and it permits the request. Errors
-//! are sent before the body is read. All tokens that this server has not signed get the same error.
+//! Extractors for signed links. They check that this server has signed the link, that it has not expired, and that it
+//! permits the request. Errors are sent before the body is read. All tokens that this server has not signed get the
+//! same error.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl FromRequestParts<App> for CanResolve {
 impl Link {
     async fn open(parts: &Parts, app: &App) -> Result<Self, ApiError> {
         let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
-        // Not decoded: a token in another spelling is another token.
+        // The token is not percent-decoded: a token in another spelling is another token.
         let text = parts.uri.path().rsplit('/').next().unwrap_or_default();
         let claims = app.links.read(app, text, from).await?;
         record_caller(parts, &claims.sub, &claims.of.tenant);
@@ -124,8 +125,8 @@ fn unknown() -> ApiError {
     Refusal::InterruptNotFound.into()
 }
 
-/// Returns the error for an answer over a link that was refused. It distinguishes less than one for a key does: the
-/// link is used up or expired.
+/// Returns the error for a refused answer over a link. It distinguishes fewer cases than the error for a key: the link
+/// is used up or expired.
 pub(crate) fn link_refusal(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiError {
     let timed_out =
         || interrupt.is_some_and(|one| matches!(one.resolution, Some(Resolution::TimedOut { .. })));

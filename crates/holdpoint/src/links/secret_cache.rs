@@ -1,4 +1,4 @@
-//! Cache of the secrets that sign links. It is trusted for a moment; then the store is read again.
+//! Cache of the secrets that sign links. It is trusted for one second; then the store is read again.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use holdpoint_engine::{Engine, LinkSecret};
 use super::token::SigningSecret;
 use crate::error::ApiError;
 
-/// The secrets, as they were read lately. Another node may rotate them without notice, so that they are trusted for a
-/// moment only. The store is not read more often than that, so that invalid tokens cause no load on the database.
+/// The secrets of the last read. Another node may rotate them without a notification, so they are trusted for one
+/// second only. The store is not read more often than that, so that invalid tokens cause no load on the database.
 #[derive(Debug, Default)]
 pub(crate) struct SecretCache {
     entry: RwLock<Option<CachedSecrets>>,
@@ -49,8 +49,8 @@ impl SecretCache {
     }
 
     /// Reads the secrets again, because a token names one that this node does not know: another node may have rotated
-    /// them. Returns None if the store was read for the same reason a moment ago, so that invalid tokens cause one query
-    /// per second.
+    /// them. Returns None if the store was read for the same reason within the last second, so that invalid tokens
+    /// cause one query per second.
     pub(crate) async fn secrets_with(
         &self,
         engine: &Engine,
@@ -74,7 +74,8 @@ impl SecretCache {
         Ok(Some(self.read(engine).await?.secrets))
     }
 
-    /// Clears the cache after a rotation. Waits for a read that is in progress: its result may be from before.
+    /// Clears the cache after a rotation. Waits for a read that is in progress: its result may be older than the
+    /// rotation.
     pub(crate) async fn clear(&self) {
         let _reading = self.reading.lock().await;
         *self.entry.write().unwrap_or_else(PoisonError::into_inner) = None;

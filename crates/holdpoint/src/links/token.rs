@@ -76,7 +76,7 @@ struct SignedPayload {
 }
 
 impl SigningSecret {
-    /// The length of the hash.
+    /// The length of a secret in bytes, which is that of the hash.
     pub(crate) const BYTES: usize = 32;
 
     pub(crate) fn new(kid: impl Into<String>, bytes: [u8; Self::BYTES]) -> Self {
@@ -109,8 +109,8 @@ pub(crate) fn mint(secret: &SigningSecret, claims: &Claims) -> Option<String> {
     (token.len() <= CHARS_MAX).then_some(token)
 }
 
-/// Returns the claims of a token that one of these secrets has signed. The caller checks the expiry. An invalid text
-/// costs a hash, like a forged token: the time of the check reveals no information.
+/// Returns the claims of a token that one of these secrets has signed. The caller checks the expiry. For an invalid
+/// text a signature is computed, too, so that the time of the check reveals no information.
 pub(crate) fn verify(text: &str, secrets: &[SigningSecret]) -> Option<Claims> {
     let parsed = parse(text);
     let named = parsed.as_ref().and_then(|parsed| secrets.iter().find(|secret| secret.kid == parsed.kid));

@@ -87,7 +87,7 @@ pub(crate) async fn stats(
 ) -> Result<Json<MailboxStats>, ApiError> {
     let mailbox = app.engine.mailbox(caller.tenant());
     let counts = mailbox.count_by_status().await?;
-    // The next wake-up is that of the whole database, and only an administrator may see beyond its tenant.
+    // The next wake-up depends on all tenants, so only a caller with tenants:manage may see it.
     let next = match caller.may("tenants:manage") {
         true => mailbox.next_wakeup(app.engine.now()).await?,
         false => None,
@@ -95,7 +95,7 @@ pub(crate) async fn stats(
     Ok(Json(translate::stats(counts, next)))
 }
 
-/// Returns a dispatch of the caller's tenant. Those of other tenants are not found.
+/// Returns a dispatch of the caller's tenant. A dispatch of another tenant is not found.
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunDispatch, ApiError> {
     let found = app.engine.mailbox(caller.tenant()).load_dispatch(id).await?;
     found.ok_or_else(|| ApiError::not_found("dispatch"))
@@ -124,7 +124,7 @@ async fn describe_all(
     Ok(dispatches)
 }
 
-/// Returns the run of a dispatch, or None if the run is not in this database. An invalid id belongs to such a run.
+/// Returns the run of a dispatch, or None if the run is not in this database. An invalid id has no run, either.
 async fn find_run(app: &App, tenant: &TenantId, id: &str) -> Result<Option<DispatchRun>, ApiError> {
     let Ok(run) = RunId::parse(id) else { return Ok(None) };
     match app.engine.run(&RunRef { tenant: tenant.clone(), run }).await {

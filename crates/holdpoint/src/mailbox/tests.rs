@@ -1,4 +1,5 @@
-//! Handlers on dispatches in states that a server without external effects never shows: queued, claimed, dead-lettered.
+//! Tests of the handlers with queued, claimed and dead-lettered dispatches. A server whose workflows have no effects
+//! never shows these states.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::body::{InPath, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, IdempotencyKey, KeyedBody};
 
-/// A node that needs a worker. No worker runs here, so that its dispatch stays queued until a test claims it.
+/// A node that needs a worker. No worker runs here, so its dispatch stays queued until a test claims it.
 struct Effect;
 
 impl Node for Effect {

@@ -133,7 +133,7 @@ fn describe_node<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'
 fn node_started<'a>(run: &'a Run, node: &NodeId, uses: &[InterruptId]) -> NodeStarted<'a> {
     let known = run.workflow.node(node);
     NodeStarted {
-        // A retry is part of the same start.
+        // Always 0: a retry does not start the node again.
         attempt: 0,
         grant: known.filter(|node| !node.needs_grant).map(|_| Cow::Borrowed("none")),
         grant_ids: (!uses.is_empty()).then(|| uses.iter().map(|id| run.grant_id(*id)).collect()),

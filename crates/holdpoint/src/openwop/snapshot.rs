@@ -14,7 +14,7 @@ use crate::links::NewLink;
 /// The version of the event log schema, as the protocol numbers it. Versions below 2 have no event log.
 pub(super) const EVENT_LOG_SCHEMA: u32 = 2;
 
-/// Describes a run. The document borrows from the run, because it is the most frequent request.
+/// Describes a run. The document borrows from the run, because a snapshot is the most frequent request.
 pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
     let started = run.started.as_deref();
     let parent = started.and_then(|started| started.parent.as_ref());

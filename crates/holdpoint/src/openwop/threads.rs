@@ -41,8 +41,8 @@ pub(crate) async fn events(
     list(reader, limit).await
 }
 
-/// Returns the place after which a client continues, and the name of the field that states it. An `EventSource` that
-/// reconnects sends the same URL again, so `Last-Event-ID` has priority.
+/// Returns the position after which a client continues, and the name of the field that contains it. An `EventSource`
+/// that reconnects sends the same URL again, so `Last-Event-ID` has priority.
 fn last_seen(
     headers: &HeaderMap,
     page: &PageParams,
@@ -91,7 +91,7 @@ async fn list(mut reader: ThreadReader, limit: u64) -> Result<Response, ApiError
     Ok(([(header::CONTENT_TYPE, "application/json")], Bytes::from(text)).into_response())
 }
 
-/// Writes the document of an event as readers of its run see it, with its place in the thread as the first member.
+/// Writes the document of an event as readers of its run see it, with its position in the thread as the first member.
 fn write(text: &mut Vec<u8>, cursor: &str, rest: &UnreadFrames, frame: &LogFrame) {
     let document = rest.text(frame.data.clone());
     text.extend_from_slice(format!("{{\"cursor\":{},", Value::from(cursor)).as_bytes());

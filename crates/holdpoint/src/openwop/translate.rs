@@ -76,15 +76,15 @@ pub(super) fn describe_node_answer(run: &Run, node: &NodeId, interrupt: Option<&
 
 /// Describes the effect of an answer to one interrupt.
 pub(super) fn describe_answer(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> InterruptResolved {
-    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.undecided_answer);
+    let undecided = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.undecided_answer);
     let quorum = asked.filter(|asked| asked.required_approvals() > 1);
     InterruptResolved {
         run_id: run.id.clone(),
         node_id: node.clone(),
         interrupt_id: asked.map(|asked| run.interrupt_name(asked.id)),
         status: run.status(),
-        outcome: outcome(heard),
-        ask_id: match heard {
+        outcome: outcome(undecided),
+        ask_id: match undecided {
             Some(UndecidedAnswer::Asked(ask)) => Some(ask),
             Some(UndecidedAnswer::Voted | UndecidedAnswer::Repeated) | None => None,
         },
@@ -94,8 +94,8 @@ pub(super) fn describe_answer(run: &Run, node: &NodeId, asked: Option<&Interrupt
     }
 }
 
-fn outcome(heard: Option<UndecidedAnswer>) -> AnswerOutcome {
-    match heard {
+fn outcome(undecided: Option<UndecidedAnswer>) -> AnswerOutcome {
+    match undecided {
         None => AnswerOutcome::Resolved,
         Some(UndecidedAnswer::Voted) => AnswerOutcome::Voted,
         Some(UndecidedAnswer::Repeated) => AnswerOutcome::Repeated,

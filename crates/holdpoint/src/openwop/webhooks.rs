@@ -1,5 +1,5 @@
-//! Handlers of webhooks: subscriptions, their changes of state and their deliveries. The engine delivers. A secret is
-//! shown once, when it is created.
+//! Handlers of webhooks: subscriptions, their changes of state and their deliveries. The engine sends the deliveries. A
+//! secret is shown once, when it is created.
 
 mod deliveries;
 mod render;
@@ -44,7 +44,7 @@ async fn create(
     key.once_with_secret(&app, caller.sender(), create_response, add).await
 }
 
-/// Describes a new subscription, with the names of its id and its events that published clients read.
+/// Describes a new subscription. Repeats its id and its events under the names that published clients read.
 fn create_response(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
     let created = WebhookCreated {
         webhook: translate::describe(webhook),

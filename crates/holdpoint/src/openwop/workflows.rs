@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 use crate::reserved;
 
-/// The maximum length of the list, which has no pages. Larger than the number of workflows of any tenant.
+/// Maximum length of the list, which has no pages. Further workflows are not listed.
 const LIST_MAX: u64 = 10_000;
 
 pub(crate) async fn put(

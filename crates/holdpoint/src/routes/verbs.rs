@@ -1,4 +1,4 @@
-//! Paths whose last segment ends in a verb: `/v1/runs/{runId}:fork`. The router matches whole segments only, so that the
+//! Paths whose last segment ends in a verb: `/v1/runs/{runId}:fork`. The router matches whole segments only, so the
 //! path is rewritten before the router sees it. A segment without a known verb is not changed: ids may contain colons.
 
 use axum::http::Uri;
@@ -48,7 +48,7 @@ impl Verbs {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let inside = format!("{INTERNAL_PREFIX}{before}/{verb}{query}");
         let mut parts = uri.into_parts();
-        // Built from parts of a valid path, so that it is valid; otherwise there is no such route.
+        // The path is built from parts of a valid path, so it is valid. If it were not, no route would match.
         parts.path_and_query = Some(PathAndQuery::try_from(inside).ok()?);
         Uri::from_parts(parts).ok()
     }

@@ -31,8 +31,9 @@ pub(crate) struct Exporter {
     losses: Arc<TelemetryLosses>,
     /// True after a failed call: the failure is logged once, not for every batch.
     failing: bool,
-    /// Number of commits that were dropped so far, and true if the last check found new ones.
+    /// Number of commits that were dropped until the last check.
     missed: u64,
+    /// True if the last check found newly dropped commits. Only the first such check logs a warning.
     behind: bool,
 }
 
@@ -129,7 +130,8 @@ impl Exporter {
         for (name, value) in &self.settings.headers {
             request = request.header(name, value);
         }
-        // The client logs every byte that it sends, including the credentials in its headers.
+        // The log of the HTTP client is discarded: it contains every byte that is sent, including the credentials in
+        // headers.
         let response = with_default(NoSubscriber::new(), || request.send(&body[..]));
         match response {
             Ok(mut response) => {

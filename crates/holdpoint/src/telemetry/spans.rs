@@ -186,12 +186,12 @@ impl SpanBuilder {
         self.run.node_state(node).map_or(1, |state| state.visit)
     }
 
-    fn node_name(&self, node: &NodeId) -> SpanContext {
+    fn node_context(&self, node: &NodeId) -> SpanContext {
         self.root().of_node(&self.run.id, node, self.visit(node))
     }
 
-    /// Returns the name of a span inside a visit of a node.
-    fn name_within(&self, node: &NodeId, what: &str, which: &str) -> SpanContext {
+    /// Returns the context of a span inside a visit of a node.
+    fn context_within(&self, node: &NodeId, what: &str, which: &str) -> SpanContext {
         let visit = self.visit(node).to_string();
         self.root().with(&[what, self.run.id.as_str(), node.as_str(), &visit, which])
     }
@@ -204,7 +204,7 @@ impl SpanBuilder {
         let state = self.run.node_state(node);
         let from = state.and_then(|state| state.started_at).unwrap_or(at);
         let title = format!("openwop.node.{}", self.node_type(node));
-        let mut span = self.span(self.node_name(node), Some(self.root()), title, (from, at));
+        let mut span = self.span(self.node_context(node), Some(self.root()), title, (from, at));
         self.describe(&mut span, node, state.map_or(0, |state| state.retries), seq);
         span.status = error.map(failed);
         span
@@ -216,9 +216,9 @@ impl SpanBuilder {
         let from = state.and_then(|state| state.tried_at).unwrap_or(at);
         // If the failure is retried, the count already includes the next attempt.
         let attempt = state.map_or(0, |state| state.retries - u32::from(state.retrying));
-        let name = self.name_within(node, "attempt", &attempt.to_string());
+        let name = self.context_within(node, "attempt", &attempt.to_string());
         let title = format!("openwop.node.{}.attempt", self.node_type(node));
-        let mut span = self.span(name, Some(self.node_name(node)), title, (from, at));
+        let mut span = self.span(name, Some(self.node_context(node)), title, (from, at));
         self.describe(&mut span, node, attempt, seq);
         span.status = error.map(failed);
         span
@@ -246,7 +246,7 @@ impl SpanBuilder {
     fn interrupt(&self, interrupt: &Interrupt, at: Timestamp) -> Span {
         let InterruptId(number) = interrupt.id;
         let name = self.root().with(&["interrupt", self.run.id.as_str(), &number.to_string()]);
-        let parent = Some(self.node_name(&interrupt.node));
+        let parent = Some(self.node_context(&interrupt.node));
         let times = (interrupt.requested_at, at);
         let mut span = self.span(name, parent, "openwop.interrupt".to_owned(), times);
         let status = match interrupt.resolution {
@@ -267,9 +267,9 @@ impl SpanBuilder {
 
     fn activity(&self, node: &NodeId, step: &str, took_ms: u64, at: Timestamp) -> Span {
         let from = Timestamp(at.0.saturating_sub_unsigned(took_ms));
-        let name = self.name_within(node, "activity", step);
+        let name = self.context_within(node, "activity", step);
         let title = format!("openwop.activity.{}", self.node_type(node));
-        let mut span = self.span(name, Some(self.node_name(node)), title, (from, at));
+        let mut span = self.span(name, Some(self.node_context(node)), title, (from, at));
         span.attributes.push(otlp::text("openwop.node_id", node.as_str()));
         span.attributes.push(otlp::text("openwop.node_type", self.node_type(node)));
         span

@@ -18,7 +18,7 @@ pub(super) enum Phase {
     Body,
     /// A request is handled, or its response is sent.
     Busy,
-    /// The registry has chosen the connection to be closed. It accepts no further request.
+    /// The registry has chosen the connection for closing. It accepts no further request.
     Closed,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct ConnectionTimeouts {
 pub(super) struct Activity {
     started: Instant,
     observed: AtomicU64,
-    /// The time since which the client reads no data, plus one millisecond; 0 if it reads.
+    /// The time at which the client stopped reading, in milliseconds, plus one; 0 while the client reads.
     blocked: AtomicU64,
 }
 

@@ -88,7 +88,7 @@ fn errors_have_a_message_and_an_exit_code() {
         (&["runs", "show", "unknown"], 1, "run not found"),
         (&["runs", "start", "unknown"], 1, "no such workflow"),
         (&["answer", &run, "review", "shrug"], 1, "not offered"),
-        (&["answer", &run, "publish", "accept"], 1, "no such interrupt"),
+        (&["answer", &run, "publish", "accept"], 1, "interrupt not found"),
         (&["answer", &run, "review"], 2, "answer"),
         (&["runs", "start", "sample-approval", "--inputs", "{"], 2, "JSON"),
         (&["runs", "list", "--limit", "many"], 2, "invalid value"),

@@ -74,20 +74,25 @@ fn example(operation: &Operation, client: &Client) -> Example {
         "consumeGrant" => (json!({"digest": digest(client, &grant)}), json!({"digest": "another"}), 200),
         id => of_holds_and_agents(id, client, &run),
     };
+    let path = fill_path(operation, client, &run);
+    let path = path.replace("{dispatchId}", &dispatch).replace("{grantId}", &grant);
+    let path = path.replace("{webhookId}", &webhook).replace("{deliveryId}", &delivery);
+    let given = |body: Value| Some(body).filter(|body| !body.is_null());
+    Example { path, body: given(body), other: given(other), status }
+}
+
+/// Returns the path of an operation on a run, with new objects for the other parameters.
+fn fill_path(operation: &Operation, client: &Client, run: &str) -> String {
     let key = client.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
-    let path = operation.path.replace("{workflowId}", "fresh").replace("{runId}", &run);
+    let path = operation.path.replace("{workflowId}", "fresh").replace("{runId}", run);
     // The run is still open in its own thread, where no other run can start.
-    let thread = if operation.id == "sayInThread" { format!("of-{run}") } else { run.clone() };
+    let thread = if operation.id == "sayInThread" { format!("of-{run}") } else { run.to_owned() };
     let path = path.replace("{agentId}", "fresh-agent").replace("{threadId}", &thread);
-    let path = path.replace("{nodeId}", "gate").replace("{dispatchId}", &dispatch).replace("{keyId}", &key);
+    let path = path.replace("{nodeId}", "gate").replace("{keyId}", &key).replace("{askId}", "1");
     let minted = client.send("POST", &format!("/v1/runs/{run}/interrupts/gate/tokens"), None).body;
     let path = path.replace("{token}", minted["token"].as_str().unwrap_or("cancelled"));
     let hold = client.post("/v1/holds", &json!({"title": "Go on?"})).body["holdId"].clone();
-    let path = path.replace("{holdId}", hold.as_str().unwrap()).replace("{grantId}", &grant);
-    let path =
-        path.replace("{askId}", "1").replace("{webhookId}", &webhook).replace("{deliveryId}", &delivery);
-    let given = |body: Value| Some(body).filter(|body| !body.is_null());
-    Example { path, body: given(body), other: given(other), status }
+    path.replace("{holdId}", hold.as_str().unwrap())
 }
 
 /// Returns the grant of a run that was just approved.

@@ -230,7 +230,7 @@ fn a_bootstrap_key_of_the_other_kind_is_refused() {
     let output = clear_env(&mut command).args(flags).arg(data).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("is a test key") && !error.contains("0123456789abcdef"), "{error}");
+    assert!(error.contains("has either test keys") && !error.contains("0123456789abcdef"), "{error}");
 }
 
 #[test]

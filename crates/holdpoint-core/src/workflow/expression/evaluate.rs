@@ -70,8 +70,9 @@ impl ExpressionNode {
     }
 }
 
-/// Evaluates a chain as in JavaScript: `a || b` is the first truthy value, `a && b` the first falsy value, otherwise
-/// the last. The operands after it are not evaluated, so `list != null && list[0] > 3` is safe.
+/// Evaluates a chain as in JavaScript: `a || b` is the first truthy value, `a && b` the first falsy value. If there is
+/// no such value, the chain is its last value. Operands after it are not evaluated, so `list != null && list[0] > 3` is
+/// safe.
 fn first_that_is<'v>(
     truth: bool,
     nodes: &'v [ExpressionNode],
@@ -179,7 +180,7 @@ fn negative(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-/// Compares numbers. Integers are compared exactly, also if they are equal as doubles.
+/// Compares numbers. Integers are compared exactly, even if they are equal as doubles.
 fn order(left: &Number, right: &Number) -> Option<Ordering> {
     match (integer(left), integer(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),

@@ -1,5 +1,5 @@
 //! Parses the settings of a workflow and of a node, and the schema of the options of a run. Unknown settings are
-//! ignored, because tools store their own.
+//! ignored, because editors store settings of their own.
 
 use serde_json::{Map, Value};
 

@@ -45,7 +45,8 @@ pub enum KeyRef {
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
 impl KeyRef {
-    /// Parses `{"env": "NAME"}` or `{"file": "PATH"}`, in a definition that is a file in `base`.
+    /// Parses `{"env": "NAME"}` or `{"file": "PATH"}`. `base` is the folder of a definition that is a file of the
+    /// operator; without it, references to keys are rejected.
     pub(super) fn parse(value: &Value, path: &str, base: Option<&Path>) -> Result<Self, BadModel> {
         const FORM: &str =
             "must be {\"env\": \"NAME\"} or {\"file\": \"PATH\"}; a key in plain text is not accepted";
@@ -73,8 +74,8 @@ impl KeyRef {
         }
     }
 
-    /// Reads the current key. Readers of the run can see the error, so that the location of the key is written to the
-    /// log only.
+    /// Reads the current key. Readers of the run can see the error, so the location of the key is written only to the
+    /// log.
     pub(crate) async fn read(&self) -> Result<SecretText, &'static str> {
         let found = match self {
             Self::Env(name) => {

@@ -1,4 +1,4 @@
-//! Reads the members of a JSON object and names the field of a flaw. Messages never contain the value, which may be a
+//! Reads the members of a JSON object. A flaw names its field. Its message never contains the value, which may be a
 //! secret in the wrong field.
 
 use serde::de::DeserializeOwned;

@@ -1,5 +1,5 @@
-//! Models behind any endpoint with the chat completions API. Replies are streamed. Transient errors are retried within
-//! the timeout of the reply; a complete reply is never requested again.
+//! Models behind an endpoint with the chat completions API. Replies are streamed by default. Transient errors are
+//! retried within the timeout of the reply; a complete reply is never requested again.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use assembly::ReplyAssembly;
 use events::EventParser;
 use failure::{AttemptFailure, HiddenSecrets};
 
-/// The bytes on the wire per byte of content: each word has a JSON envelope.
+/// The limit of bytes on the wire per byte of content. In a stream, each word has a JSON envelope.
 const ENVELOPE_FACTOR: usize = 128;
 /// The limit of one event or document, as a factor of the limit for content, and the bytes added to it.
 const EVENT_FACTOR: usize = 8;
 const EVENT_BYTES_EXTRA: usize = 64 * 1024;
-/// The number of bytes read of an error response.
+/// The number of bytes of an error response after which reading stops.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// The longest wait for the token counts of a complete reply.
-const LINGER: Duration = Duration::from_secs(5);
+const USAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A model behind an endpoint with the chat completions API.
 pub struct OpenAi {
@@ -153,7 +153,7 @@ impl OpenAi {
         Ok((headers, hidden))
     }
 
-    /// A stream of events, or a document: no event begins with a brace.
+    /// Reads the reply from a body, which is one JSON document if it begins with a brace, otherwise a stream of events.
     async fn read(
         &self,
         body: &mut ResponseBody,
@@ -215,7 +215,7 @@ impl OpenAi {
         until: Instant,
     ) -> Result<Option<bytes::Bytes>, AttemptFailure> {
         if assembly.is_complete() {
-            let rest = tokio::time::timeout(LINGER, body.next()).await;
+            let rest = tokio::time::timeout(USAGE_WAIT_MAX, body.next()).await;
             return Ok(rest.ok().and_then(Result::ok).flatten());
         }
         body.next().await.map_err(|error| match error {
@@ -227,7 +227,7 @@ impl OpenAi {
     }
 
     fn call_failure(&self, error: crate::outgoing::Error, until: Instant) -> AttemptFailure {
-        // The timeout of the call was rounded to milliseconds, so that it may end slightly early.
+        // The timeout of the call was rounded to milliseconds, so the call may time out slightly early.
         let over = until.saturating_duration_since(Instant::now()) < Duration::from_millis(2);
         let over = over.then_some(self.settings.timeout_ms);
         AttemptFailure::from_call(error, over)

@@ -21,8 +21,8 @@ const DELAY_MS_MAX: u64 = 600_000;
 const SCRIPT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const DEFAULT_TEXT: &str = "Done.";
 
-/// A scripted model. Reply `n` of a run comes from entry `n`. An entry has alternatives; the first one whose condition
-/// holds is used.
+/// A scripted model. Reply `n` of a run comes from entry `n`. An entry is a list of alternatives; the first one whose
+/// condition holds is used.
 #[derive(Clone, Debug)]
 pub struct ScriptedModel {
     entries: Vec<Vec<ScriptedReply>>,
@@ -58,8 +58,8 @@ enum ScriptedError {
 }
 
 impl ScriptedModel {
-    /// Parses `{"steps": […]}`, or `{"file": "…"}` in a definition that is a file in `base`. The file contains either
-    /// the same object or only the list.
+    /// Parses `{"steps": […]}`, or `{"file": "…"}` with a path relative to `base`. `base` is the folder of a definition
+    /// that is a file of the operator. The script file contains either the same object or only the list.
     pub fn parse(model: &Value, base: Option<&Path>) -> Result<Self, BadModel> {
         let mut members = ModelMembers::of(model, "")?;
         members.value("provider");
@@ -120,9 +120,9 @@ impl ScriptedModel {
         prompt: &ModelPrompt,
         listener: DeltaHandler<'_>,
     ) -> Result<ModelReply, ModelError> {
-        let scene = PromptSummary::of(prompt);
+        let summary = PromptSummary::of(prompt);
         let entry = usize::try_from(prompt.step).ok().and_then(|at| self.entries.get(at));
-        let Some(step) = entry.and_then(|entry| entry.iter().find(|step| step.when.holds(&scene))) else {
+        let Some(step) = entry.and_then(|entry| entry.iter().find(|step| step.when.holds(&summary))) else {
             listener(ReplyDelta::Text(DEFAULT_TEXT.to_owned()));
             return Ok(ModelReply {
                 text: DEFAULT_TEXT.to_owned(),
@@ -130,7 +130,7 @@ impl ScriptedModel {
                 ..ModelReply::default()
             });
         };
-        step.produce(&scene, listener).await
+        step.produce(&summary, listener).await
     }
 }
 
@@ -172,26 +172,28 @@ impl ScriptedReply {
 
     async fn produce(
         &self,
-        scene: &PromptSummary,
+        summary: &PromptSummary,
         listener: DeltaHandler<'_>,
     ) -> Result<ModelReply, ModelError> {
         let mut text = String::new();
-        // A reply without text, or one that fails, has the delay too.
+        // The delay also applies to a reply without text.
         let empty = String::new();
         let pieces = if self.pieces.is_empty() { std::slice::from_ref(&empty) } else { &self.pieces };
         for piece in pieces {
             if self.delay_ms > 0 {
                 tokio::time::sleep(Duration::from_millis(self.delay_ms)).await;
             }
-            let piece = scene.fill_placeholders(piece);
+            let piece = summary.fill_placeholders(piece);
             piece.split_inclusive(' ').for_each(|word| listener(ReplyDelta::Text(word.to_owned())));
             text.push_str(&piece);
         }
         if let Some(error) = self.error {
             return Err(error.to_model_error(self.delay_ms));
         }
-        let filled =
-            |call: &CallRequest| CallRequest { arguments: scene.fill_value(&call.arguments), ..call.clone() };
+        let filled = |call: &CallRequest| CallRequest {
+            arguments: summary.fill_value(&call.arguments),
+            ..call.clone()
+        };
         let calls: Vec<CallRequest> = self.calls.iter().map(filled).collect();
         for (index, call) in calls.iter().enumerate() {
             let id = Some(call.id.clone()).filter(|id| !id.is_empty());
@@ -209,7 +211,7 @@ impl ScriptedReply {
     }
 }
 
-/// Parses the text: whole in `text`, or in parts in `pieces`.
+/// Parses the text of a reply: one string in `text`, or a list of parts in `pieces`.
 fn parse_text(members: &mut ModelMembers<'_>) -> Result<Vec<String>, BadModel> {
     let text: Option<String> = members.take("text", "a string")?;
     let pieces: Option<Vec<String>> = members.take("pieces", "a list of strings")?;
@@ -242,11 +244,11 @@ impl ReplyCondition {
         Ok(condition)
     }
 
-    fn holds(&self, scene: &PromptSummary) -> bool {
+    fn holds(&self, summary: &PromptSummary) -> bool {
         let found = |wanted: &Option<String>, text: &str| {
             wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(&wanted.to_lowercase()))
         };
-        found(&self.result, &scene.last_result) && found(&self.user, &scene.user)
+        found(&self.result, &summary.last_result) && found(&self.user, &summary.user)
     }
 }
 

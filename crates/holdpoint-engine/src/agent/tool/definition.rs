@@ -1,4 +1,4 @@
-//! Parses the `tools` of an agent definition. Flaws name their field.
+//! Parses the `tools` of an agent definition. Each flaw names its field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -90,7 +90,7 @@ impl Tools {
         dependencies: ToolDependencies<'_>,
     ) -> Result<Self, BadTools> {
         if list.len() > TOOLS_MAX {
-            return Err(BadTools::new("tools", format!("must not be more than {TOOLS_MAX}")));
+            return Err(BadTools::new("tools", format!("must not have more than {TOOLS_MAX} entries")));
         }
         let ToolDependencies { base, outgoing, rust, .. } = dependencies;
         let mut found = Self::default();
@@ -137,7 +137,7 @@ fn parse_workflow_tool(members: &ToolMembers<'_>, name: &str) -> Result<Workflow
     })
 }
 
-/// Returns the first flaw that can be found without connections: a repeated name, or an invalid workflow tool.
+/// Returns the first flaw that does not depend on connections: a repeated name, or an invalid workflow tool.
 pub(in crate::agent) fn declared_flaw(tools: &[Value]) -> Option<BadTools> {
     let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
     let mut taken = BTreeSet::new();
@@ -155,7 +155,7 @@ pub(in crate::agent) fn declared_flaw(tools: &[Value]) -> Option<BadTools> {
     })
 }
 
-/// Checks the schemas of new tools against the limits for schemas that callers supply.
+/// Returns the first schema of a new tool that exceeds the limits for schemas that callers supply.
 pub(in crate::agent) fn schema_flaw(tools: &[Value]) -> Option<BadTools> {
     tools.iter().enumerate().find_map(|(index, tool)| {
         ["parameters", "asks/responseSchema"].into_iter().find_map(|member| {
@@ -225,7 +225,7 @@ impl<'a> ToolMembers<'a> {
         if is_name(name) {
             return Ok(name);
         }
-        let message = format!("must be letters, digits, _ and -, at most {NAME_CHARS_MAX} of them");
+        let message = format!("must be 1 to {NAME_CHARS_MAX} letters, digits, _ and -");
         Err(self.bad("name", message))
     }
 
@@ -260,15 +260,15 @@ impl<'a> ToolMembers<'a> {
         }
     }
 
-    /// Returns a whole number of milliseconds from 1 to one day.
-    pub(super) fn milliseconds(&self, member: &str, usual: u64) -> Result<u64, BadTools> {
+    /// Returns a number of milliseconds, from 1 to one day.
+    pub(super) fn milliseconds(&self, member: &str, default: u64) -> Result<u64, BadTools> {
         const MAX: u64 = 24 * 60 * 60 * 1000;
-        let Some(value) = self.map.get(member) else { return Ok(usual) };
+        let Some(value) = self.map.get(member) else { return Ok(default) };
         let number = value.as_u64().filter(|number| (1..=MAX).contains(number));
         number.ok_or_else(|| self.bad(member, format!("must be a whole number from 1 to {MAX}")))
     }
 
-    /// Returns strings by name, each of which may be a secret.
+    /// Returns the strings of an object by name. Each of them may be a reference to a secret.
     pub(super) fn secrets(
         &self,
         member: &str,
@@ -283,7 +283,7 @@ impl<'a> ToolMembers<'a> {
         members.map.iter().map(secret).collect()
     }
 
-    /// Returns strings by name.
+    /// Returns the strings of an object by name.
     pub(super) fn named_texts(&self, member: &str) -> Result<BTreeMap<String, String>, BadTools> {
         let Some(value) = self.map.get(member) else { return Ok(BTreeMap::new()) };
         let members = ToolMembers::of(value, &format!("{}.{member}", self.at))?;

@@ -166,7 +166,7 @@ pub(super) fn failure_outcome(error: &outgoing::Error) -> Result<CallOutcome, To
         return Err(unsent_error(error, error.to_string()));
     }
     match error {
-        // The call was made and only its response is lost. A retry would not make the response smaller.
+        // The call was made; only its response is lost. A retry would get a response of the same size.
         outgoing::Error::BodyTooLarge { .. } => Ok(CallOutcome::Failed(
             json!({"error": format!("the call was made, but its response was discarded: {error}")}),
         )),

@@ -1,5 +1,5 @@
-//! Tools of MCP servers, which are programs or URLs. The session of a server is opened when it is first needed, shared
-//! by all calls, and opened again after it was lost.
+//! Tools of MCP servers. A server is a program or a URL. Its session is opened at first use, shared by all calls, and
+//! opened again after it was lost.
 
 mod client_handler;
 mod content;
@@ -150,7 +150,7 @@ impl McpServer {
         let session = opened.unwrap_or_else(|_| Err("it did not answer in time".to_owned()))?;
         let used = session.begin().ok_or_else(|| "it ended at once".to_owned())?;
         if self.endpoint.is_program() {
-            // The program is added after the session is in use, so that it is not ended to free its slot.
+            // Added only after the session is in use, so that another caller cannot end the idle program for its slot.
             self.slots.add(&session);
         }
         Ok((session, used))
@@ -175,7 +175,6 @@ impl McpServer {
     async fn call(&self, params: CallToolRequestParams) -> Result<CallOutcome, ToolError> {
         let first = self.session().await?;
         match self.attempt(&first, params.clone()).await {
-            // The session had ended unnoticed before the server received the call.
             Err(CallFailure::NeverReceived(_)) => {
                 self.drop_session(&first, "it had ended").await;
                 drop(first);
@@ -244,7 +243,7 @@ impl McpServer {
 }
 
 impl ServerState {
-    /// Rejects further callers with this reason for the time of the delay.
+    /// Rejects callers with this reason until the delay has passed.
     fn hold_off(&mut self, why: &str, delay: Duration) {
         why.clone_into(&mut self.why);
         self.not_before = Some(Instant::now() + delay);

@@ -20,7 +20,7 @@ pub(crate) use listing::{RequiredTools, ToolList};
 pub struct Tools {
     entries: Vec<ToolEntry>,
     workflows: Vec<WorkflowTool>,
-    /// The owner of each tool by its name, as of the last list.
+    /// The owner of each tool by its name. Updated with each list.
     known: Mutex<BTreeMap<String, ToolOwner>>,
 }
 
@@ -40,7 +40,7 @@ pub struct WorkflowTool {
 struct ToolEntry {
     name: String,
     toolbox: Arc<dyn Toolbox>,
-    /// The entry is a single tool whose name the definition sets.
+    /// The entry is a single tool, and the definition sets its name.
     single: bool,
     origin: Option<Arc<ToolOrigin>>,
     /// The last list of its tools.
@@ -96,7 +96,7 @@ impl ToolOwner {
         self.ruled.as_ref().map(|ruled| &*ruled.rules)
     }
 
-    /// Judges a call by the rules of the tool's connection. None if there are none.
+    /// Evaluates the permission rules of the tool's connection for a call. None if it has no permission rules.
     pub(crate) fn judge(&self, arguments: &Value) -> Option<PermissionDecision> {
         let RuledTool { rules, name, primary } = self.ruled.as_ref()?;
         rules.judge(name, primary.as_deref(), arguments)
@@ -137,7 +137,7 @@ impl Tools {
     pub async fn call(&self, call: &Call) -> Result<CallOutcome, ToolError> {
         let owner = match self.owner(&call.name) {
             Some(owner) => owner,
-            // The list that this call comes from may have been read by another process.
+            // Another process may have read the list that this call comes from.
             None => {
                 self.list(&call.of.tenant).await?;
                 let missing = || ToolError::NotCalled(format!("there is no tool {}", call.name));
@@ -147,8 +147,8 @@ impl Tools {
         owner.call(call).await
     }
 
-    /// Returns true if all toolboxes are local (see [`Toolbox::is_local`]) and there is no workflow, which is another
-    /// run.
+    /// Returns true if all toolboxes are local (see [`Toolbox::is_local`]) and there is no workflow tool, which starts
+    /// another run.
     pub(crate) fn are_local(&self) -> bool {
         self.workflows.is_empty() && self.entries.iter().all(|entry| entry.toolbox.is_local())
     }
@@ -193,15 +193,15 @@ impl Tools {
         entries.chain(self.workflows.iter().map(|workflow| &workflow.name)).all(|taken| taken != name)
     }
 
-    /// Returns the toolbox that has a tool of this name, as of the last list.
+    /// Returns the owner of the tool of this name, from the last list.
     pub(crate) fn owner(&self, name: &str) -> Option<ToolOwner> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Assigns unique names. A tool keeps its name if no other tool has it; a tool that the definition names always
-    /// keeps it. Other tools get the name of their server as a prefix. The prefixed name is always valid, so that a
-    /// call still reaches its tool after another server has added a tool of the same name. If the list is not
-    /// complete, only prefixed names are used for the tools of servers.
+    /// Assigns unique names. A tool that the definition names keeps its name. A tool of a server keeps its name if no
+    /// other tool has it; otherwise it gets the name of its server as a prefix. The prefixed name always works in a
+    /// call, so a call still reaches its tool after another server has added a tool of the same name. If the list is
+    /// not complete, all tools of servers get prefixed names.
     fn assign_names(
         &self,
         offered: &[(&ToolEntry, Arc<ToolSpec>)],
@@ -329,8 +329,8 @@ mod tests {
             parameters: None,
         };
         assert!(tools.add_workflow(refund.clone()));
-        assert!(!tools.add_workflow(refund), "a name is given once");
-        // The tools were not listed before, so that the call lists them.
+        assert!(!tools.add_workflow(refund), "names are unique");
+        // The tools were not listed before, so the call lists them.
         assert_eq!(tools.call(&call("two__search")).await, Ok(CallOutcome::Result(json!("2:search"))));
         assert_eq!(names(&tools).await, ["one__search", "two__search", "read", "four__refund", "send"]);
         for (name, says) in [("read", "3:read"), ("three__read", "3:read"), ("four__refund", "4:refund")] {

@@ -11,7 +11,7 @@ pub(super) const RECEIVED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Returns the value, or the beginning of its text if it is above the limit.
 pub(crate) fn truncate(value: Value) -> Value {
     let text = match value {
-        // As JSON the text can be longer, but at most six times the limit.
+        // The JSON of the text can be longer than the limit, by a factor of at most six.
         Value::String(text) if text.len() <= RESULT_BYTES_MAX => return Value::String(text),
         Value::String(text) => text,
         other => {

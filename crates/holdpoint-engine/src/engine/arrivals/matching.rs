@@ -62,7 +62,7 @@ impl Engine {
         key: &ArrivalKey,
         arrival: &Arrival,
     ) -> Result<EventMatches, Error> {
-        let event = arrival.event.as_ref().ok_or_else(|| unreadable("event", "it is gone"))?;
+        let event = arrival.event.as_ref().ok_or_else(|| unreadable("event", "its content was deleted"))?;
         let by = Principal::named(arrival.sent_by.as_str());
         let mut matches = EventMatches::default();
         let mut search = awaited::AwaitedSearch::new(&key.tenant, arrival.topics.clone());

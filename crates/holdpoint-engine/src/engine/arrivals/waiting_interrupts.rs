@@ -13,8 +13,8 @@ use crate::store::awaited::{self, AwaitedEvent};
 
 /// The number of interrupts and of events in one batch.
 const BATCH_MAX: u64 = 256;
-/// The number of events per topic that one batch offers to an interrupt. Can be exceeded where topics are read
-/// together.
+/// The number of events per topic that one batch offers to an interrupt. It can be exceeded if one query reads
+/// several topics.
 const OFFERS_MAX: usize = 100;
 /// The delay before a failed match is retried.
 const RETRY_AFTER_MS: u64 = 10_000;
@@ -99,8 +99,8 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Error> {
         let tenant = &wait.of.tenant;
-        let who = (wait.of.clone(), wait.id.0);
-        let after = positions.0.remove(&who);
+        let position_key = (wait.of.clone(), wait.id.0);
+        let after = positions.0.remove(&position_key);
         let topics = (under, &wait.topics);
         let (found, rest) =
             arrivals::expected(self.db(), tenant, topics, (after.as_ref(), now), OFFERS_MAX).await?;
@@ -112,10 +112,10 @@ impl Engine {
         }
         let Some(rest) = rest else { return Ok(None) };
         if positions.0.len() >= POSITIONS_MAX {
-            // Interrupts without a position start again. So many at once indicate another problem.
+            // The interrupts start at their first event again. This many positions are not expected.
             positions.0.clear();
         }
-        positions.0.insert(who, rest);
+        positions.0.insert(position_key, rest);
         Ok(Some(now))
     }
 

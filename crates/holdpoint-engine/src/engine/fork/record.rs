@@ -19,7 +19,7 @@ pub(super) struct SourceLog {
     /// The sequences at which commits begin. The state of a run is consistent only between two commits.
     pub commit_starts: BTreeSet<u64>,
     /// The sequence at which the source itself was forked. It can lie in the middle of a commit of the earlier run.
-    pub seam: Option<u64>,
+    pub forked_at: Option<u64>,
     /// The start of the fork.
     pub start: StartRequest,
 }
@@ -42,21 +42,21 @@ impl SourceLog {
         start: StartRequest,
         new_run: &Run,
     ) -> Result<Self, Refusal> {
-        let mut seam = None;
+        let mut forked_at = None;
         if let Some(first) = events.first_mut() {
             if let Event::RunStarted(started) = &first.event {
-                seam = started.fork.as_ref().map(|fork| fork.from_seq);
+                forked_at = started.fork.as_ref().map(|fork| fork.from_seq);
             }
             let begun = decide(new_run, &Command::Start(Box::new(start.clone())), first.at)?;
             first.event = begun.into_iter().next().ok_or(Refusal::AlreadyStarted)?;
         }
-        Ok(Self { source, events, commit_starts, seam, start })
+        Ok(Self { source, events, commit_starts, forked_at, start })
     }
 
     /// Returns the last sequence up to `before` at which a commit of the source begins.
     pub(super) fn last_commit_start(&self, before: usize) -> u64 {
         let mut commit_starts = self.commit_starts.range(..=before as u64);
-        commit_starts.rfind(|at| Some(**at) != self.seam).copied().unwrap_or(0)
+        commit_starts.rfind(|at| Some(**at) != self.forked_at).copied().unwrap_or(0)
     }
 
     pub(super) fn truncate(&mut self, from_seq: u64) {
@@ -109,8 +109,8 @@ impl SourceLog {
         }
     }
 
-    /// Compares a derived event with the recorded event at a position. If they match, returns the event to write: the
-    /// recorded one where it contains outside data, otherwise the derived one.
+    /// Compares a derived event with the recorded event at a position. If they match, returns the event to write:
+    /// the derived one if only the run id differs, otherwise the recorded one.
     pub(super) fn matching_event(&self, at: usize, derived: &Event, copy: &RunId) -> Option<Event> {
         let whole = derived;
         let recorded = &self.events.get(at)?.event;
@@ -310,7 +310,7 @@ mod tests {
             events,
             commit_starts: BTreeSet::new(),
             start: StartRequest::new(owner),
-            seam: None,
+            forked_at: None,
         }
     }
 

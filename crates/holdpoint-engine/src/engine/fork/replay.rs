@@ -55,7 +55,7 @@ impl<'e> ForkReplay<'e> {
 
     /// Replays the record to its end or to the first difference.
     pub(super) async fn compare_all(&mut self) -> Result<ReplayEnd, Error> {
-        // Copies events up to the last commit, and executes nodes from there on.
+        // Copies events up to the start of the last commit before `until`, and executes nodes from there on.
         let rest = self.record.last_commit_start(self.until);
         while (self.at as u64) < rest && self.at < self.record.events.len() {
             self.copy_next();
@@ -152,8 +152,8 @@ impl<'e> ForkReplay<'e> {
         })
     }
 
-    /// Returns the node that begins in the record at this position, if it is ready. The record has the order of several
-    /// ready nodes.
+    /// Returns the node that begins in the record at this position, if it is ready. The record decides the order of
+    /// several ready nodes.
     fn recorded_begin(&self, recorded: &Event) -> Option<NodeWork> {
         let Event::NodeStarted { node, .. } = recorded else { return None };
         let begins = NodeWork::Begin(self.run.workflow.position(node)?);
@@ -195,8 +195,8 @@ async fn execute_node(
     match engine.nodes().get(&node.type_id) {
         Some(NodeType::Pure(pure)) => Some((Vec::new(), draft.execute_pure(position, pure.clone().as_ref()))),
         Some(NodeType::Effect(_)) | None => {
-            let holder = RunExecutor::for_replay(engine.clone(), draft.now);
-            holder.enter_node(draft.run.clone(), position).await
+            let executor = RunExecutor::for_replay(engine.clone(), draft.now);
+            executor.enter_node(draft.run.clone(), position).await
         }
     }
 }

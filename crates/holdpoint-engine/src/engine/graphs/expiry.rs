@@ -15,7 +15,7 @@ use crate::store::handles::{self, HandleRow};
 pub(super) const EXPIRED_BY: &str = "system:expiry";
 /// The number of handles in one batch.
 const BATCH: u64 = 100;
-/// The timeout of a provider that cancels a graph and deletes its state.
+/// The timeout of the calls in which a provider cancels a graph and deletes its state.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The delay before the expiry of a handle is retried after an error.
 const POSTPONED_MS: u64 = 300_000;
@@ -25,16 +25,16 @@ const POSTPONED_MS: u64 = 300_000;
 enum ExpiryAction {
     /// The handle expires later: an interrupt has time left, or the graph does not wait.
     Later(Timestamp),
-    /// The run is cancelled.
+    /// The expiry cancels the run.
     Cancelled,
     /// The run has ended.
     Ended,
 }
 
 impl ExpiryAction {
-    /// Returns the action for a handle. An interrupt is open for the lifetime of a handle and until its own deadline.
-    /// Only a run that waits at a graph is cancelled; a run that executes other nodes or waits for other interrupts
-    /// continues.
+    /// Returns the action for a handle. An interrupt stays open for the lifetime of a handle, or until its own
+    /// deadline if that is later. Only a run that waits at a graph is cancelled; a run that executes other nodes or
+    /// waits for other interrupts continues.
     fn of(run: &Run, row: &HandleRow, now: Timestamp, life_ms: u64) -> Self {
         if run.finished() {
             return Self::Ended;
@@ -105,30 +105,30 @@ impl Engine {
 
     /// Lets providers delete their state, and deletes the row after its retention.
     async fn delete_provider_state(&self, row: &HandleRow, run: Option<&Run>) -> Result<(), Error> {
-        let Some(mut case) = self.case_to_end(row).await? else { return Ok(()) };
-        for (graph, slot) in case.graphs() {
+        let Some(mut locked) = self.lock_to_end(row).await? else { return Ok(()) };
+        for (graph, slot) in locked.graphs() {
             // A provider that the operator has removed cannot be called.
             let Ok((provider, name)) = self.providers().find(&graph, &row.tenant) else { continue };
-            case.switch_graph(graph, name, slot);
-            if let Err(error) = end_provider_run(&provider, &case).await {
+            locked.switch_graph(graph, name, slot);
+            if let Err(error) = end_provider_run(&provider, &locked).await {
                 tracing::warn!(
                     provider = provider.name(),
                     code = error.code,
                     "a provider did not delete the state of a graph; it will be retried"
                 );
-                let _ = case.postpone().await;
-                case.close().await;
+                let _ = locked.postpone().await;
+                locked.close().await;
                 return Ok(());
             }
         }
         let kept_until =
             |run: &Run| run.end.as_ref().map(|end| end.at().plus_ms(self.providers().limits.keep_ms));
         let old = run.is_none_or(|run| kept_until(run).is_some_and(|until| until <= self.now()));
-        let over = old || case.row().settled_at.is_some();
+        let over = old || locked.row().settled_at.is_some();
         if !over {
-            let _ = case.settle().await;
+            let _ = locked.settle().await;
         }
-        case.close().await;
+        locked.close().await;
         if over {
             self.write(handles::delete(row).to_vec()).await?;
         }
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// Locks a handle for its end. Returns `None` while another task holds the lock.
-    async fn case_to_end(&self, row: &HandleRow) -> Result<Option<LockedHandle>, Error> {
+    async fn lock_to_end(&self, row: &HandleRow) -> Result<Option<LockedHandle>, Error> {
         let about = GraphAttempt {
             graph: row.graph.clone(),
             name: String::new(),
@@ -168,10 +168,10 @@ impl Engine {
     }
 }
 
-async fn end_provider_run(provider: &Provider, case: &LockedHandle) -> Result<(), ProviderError> {
+async fn end_provider_run(provider: &Provider, locked: &LockedHandle) -> Result<(), ProviderError> {
     let both = async {
-        provider.cancel(case).await?;
-        provider.forget(case).await
+        provider.cancel(locked).await?;
+        provider.forget(locked).await
     };
     let in_time = tokio::time::timeout(PROVIDER_TIMEOUT, both).await;
     in_time.unwrap_or_else(|_| {

@@ -113,7 +113,7 @@ fn find_recorded_resume(run: &Run, name: &ResumeDecision) -> Result<Option<Strin
 
 type Answers = std::collections::BTreeMap<holdpoint_core::InterruptId, Answer>;
 
-/// Returns the answers to the only open interrupt, or to some of several.
+/// Returns the answer to the only open interrupt, or the answers to those of several that the value names by key.
 fn answers(run: &Run, name: &ResumeDecision, given: &Answer) -> Result<Answers, GraphError> {
     let status = GraphStatus::of(run);
     match status {

@@ -22,7 +22,7 @@ pub enum GraphStatus {
         kind: String,
         /// The payload.
         data: Value,
-        /// The error of the previous answer, which can be repeated.
+        /// The error of the previous answer. The graph accepts another answer.
         previous_error: Option<Value>,
     },
     /// The graph completed with this output.
@@ -114,7 +114,7 @@ impl Engine {
         let (log, starts) = events::with_starts(self.db(), of).await?;
         let mut run = Run::new(of.run.clone(), now.workflow.clone());
         let mut decided = false;
-        // Evaluated only where a commit begins, because the state within a commit is incomplete.
+        // The status is evaluated only where a commit begins, because the state within a commit is incomplete.
         for recorded in &log {
             if decided && starts.contains(&recorded.seq) {
                 let status = GraphStatus::of(&run);
@@ -129,8 +129,7 @@ impl Engine {
     }
 
     /// Waits until a graph no longer runs, at most until `until`, and returns its status. With the decision id of a
-    /// resume in
-    /// `after`, returns the first status after that resume, because other answers may follow.
+    /// resume in `after`, returns the first status after that resume, because other answers may follow.
     pub async fn wait_for_graph(
         &self,
         of: &RunRef,

@@ -1,4 +1,4 @@
-//! `contentReview.check`: checks a draft with rules. The reviewer sees the results, which do not affect the decision.
+//! `contentReview.check`: checks a draft with rules. The reviewer sees the results and decides independently of them.
 
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use serde::Deserialize;

@@ -11,8 +11,8 @@ use crate::agent::workflow_id;
 use crate::context::{Context, Stop};
 use crate::nodes::{Outputs, PureNode, config_flaw, unknown_config};
 
-/// The length of a remark in a text of the template. It is limited so that a draft that is revised many times stays
-/// below its size limit.
+/// The number of characters of a remark that the template copies into the text. It is limited so that a draft that is
+/// revised many times stays below its size limit.
 const REMARK_CHARS_COPIED: usize = 200;
 
 pub(super) struct DraftNode;
@@ -37,7 +37,7 @@ impl PureNode for DraftNode {
     }
 }
 
-/// Checks the config, whose `outputMapping` names the output of the child run that the node needs.
+/// Checks the config. Its `outputMapping` must name the output of the child run that the node reads.
 fn check_output_mapping(node: &workflow::Node) -> Vec<DefinitionFlaw> {
     let mut flaws = unknown_config(node, &["outputMapping"]);
     if node.config.get("outputMapping") != Some(&json!({ "text": "text" })) {
@@ -112,7 +112,7 @@ fn revise(context: &mut Context, shown: &str, feedback: &[Feedback], revision: u
     }
 }
 
-/// Has the writer agent write the text in a child run, which is cancelled with this run.
+/// Starts a child run of the writer agent and returns its text. The child run is cancelled with this run.
 fn run_writer(context: &mut Context, writer: &str, request: &str) -> Result<String, Stop> {
     let workflow = workflow_id(writer).map_err(|flaw| invalid(format!("the input writer: {flaw}")))?;
     let inputs = Map::from_iter([("message".to_owned(), json!(request))]);

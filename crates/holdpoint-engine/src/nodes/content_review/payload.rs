@@ -80,13 +80,13 @@ impl ReviewAction {
 pub struct ReviewDecision {
     /// The action.
     pub action: ReviewAction,
-    /// A remark, which a revision without an edited text needs.
+    /// A remark. The action `revise` requires a remark or an edited text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
     /// The edited text, which replaces the one that was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
-    /// The revision that the answer is about. Optional; an answer with another revision than the shown one is rejected.
+    /// The revision that the answer is about. Optional; an answer about a revision that is not shown is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }

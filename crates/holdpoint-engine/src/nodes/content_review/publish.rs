@@ -13,8 +13,8 @@ use crate::nodes::{Node, Outputs, config_flaw, config_text, http, unknown_config
 use crate::outgoing::{Method, Outgoing, OutgoingRequest, activity_key};
 
 const TIMEOUT_MS: u64 = 30_000;
-/// The limit of the response, which is not recorded.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// The limit of the response in bytes. The response is not recorded.
+const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
 pub(super) struct PublishNode(Outgoing);
 
@@ -63,7 +63,7 @@ impl Node for PublishNode {
     }
 }
 
-/// The payload and the answer of the review, in its last visit.
+/// The payload and the answer of the last visit of the review.
 struct ReviewApproval {
     shown: ReviewRequest,
     decision: ReviewDecision,
@@ -117,7 +117,7 @@ fn request(context: &EffectContext, url: String, body: &Value) -> Result<Outgoin
         vec![("content-type".to_owned(), "application/json".to_owned()), ("idempotency-key".to_owned(), key)];
     headers.extend(context.trace_headers());
     let body = body.to_string().into_bytes();
-    let (timeout_ms, body_bytes_max) = (TIMEOUT_MS, ANSWER_BYTES_MAX);
+    let (timeout_ms, body_bytes_max) = (TIMEOUT_MS, RESPONSE_BYTES_MAX);
     Ok(OutgoingRequest { method: Method::Post, url, headers, body, timeout_ms, body_bytes_max })
 }
 

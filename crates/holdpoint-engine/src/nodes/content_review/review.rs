@@ -19,7 +19,7 @@ struct ReviewOutcome {
     action: ReviewAction,
     /// The draft after the review.
     draft: String,
-    /// The text that the reviewer edited, if it is to be reviewed again.
+    /// The text that the reviewer edited, if it must be reviewed again.
     edited: Option<String>,
     reason: Option<String>,
     feedback: Vec<Feedback>,
@@ -42,19 +42,19 @@ impl PureNode for ReviewNode {
         request.resume_schema = Some(decision_schema(shown.revision));
         request.timeout_ms = context.config().get("timeoutMs").and_then(Value::as_u64);
         let revision = shown.revision;
-        let verdict = match context.interrupt(request) {
+        let outcome = match context.interrupt(request) {
             Ok(answer) => apply_decision(shown, parse_decision(answer)?),
             Err(Stop::TimedOut) => reject(shown, Some("nobody decided in time".to_owned())),
             Err(other) => return Err(other),
         };
-        context.choose(verdict.action.as_str());
+        context.choose(outcome.action.as_str());
         Ok(outputs([
-            ("decision", &verdict.action),
-            ("draft", &verdict.draft),
+            ("decision", &outcome.action),
+            ("draft", &outcome.draft),
             ("revision", &revision),
-            ("edited", &verdict.edited),
-            ("reason", &verdict.reason),
-            ("feedback", &verdict.feedback),
+            ("edited", &outcome.edited),
+            ("reason", &outcome.reason),
+            ("feedback", &outcome.feedback),
         ]))
     }
 }

@@ -45,23 +45,23 @@ pub(super) enum ResponseType {
 
 impl HttpSettings {
     pub(super) fn of(node: &workflow::Node) -> Result<Self, Vec<DefinitionFlaw>> {
-        let mut reading = SettingsReader { node, flaws: unknown_config(node, &KNOWN) };
+        let mut reader = SettingsReader { node, flaws: unknown_config(node, &KNOWN) };
         let settings = Self {
-            method: reading.method(),
-            url: reading.url(),
-            headers: reading.headers(),
-            timeout_ms: reading.number("timeoutMs", TIMEOUT_MS, TIMEOUT_MS_MAX),
-            expected: reading.expected(),
-            response_type: reading.response_type(),
-            response_bytes_max: usize::try_from(reading.number(
+            method: reader.method(),
+            url: reader.url(),
+            headers: reader.headers(),
+            timeout_ms: reader.number("timeoutMs", TIMEOUT_MS, TIMEOUT_MS_MAX),
+            expected: reader.expected(),
+            response_type: reader.response_type(),
+            response_bytes_max: usize::try_from(reader.number(
                 "maxResponseBytes",
                 RESPONSE_BYTES_MAX / 2,
                 RESPONSE_BYTES_MAX,
             ))
             .unwrap_or(usize::MAX),
-            approved_by: reading.approved_by(),
+            approved_by: reader.approved_by(),
         };
-        if reading.flaws.is_empty() { Ok(settings) } else { Err(reading.flaws) }
+        if reader.flaws.is_empty() { Ok(settings) } else { Err(reader.flaws) }
     }
 
     pub(super) fn expects(&self, status: u16) -> bool {
@@ -131,11 +131,11 @@ impl SettingsReader<'_> {
         found
     }
 
-    fn number(&mut self, field: &str, usual: u64, max: u64) -> u64 {
-        let Some(value) = self.node.config.get(field) else { return usual };
+    fn number(&mut self, field: &str, default: u64, max: u64) -> u64 {
+        let Some(value) = self.node.config.get(field) else { return default };
         value.as_u64().filter(|number| (1..=max).contains(number)).unwrap_or_else(|| {
             self.flaw(field, format!("must be a whole number from 1 to {max}"));
-            usual
+            default
         })
     }
 
@@ -155,7 +155,7 @@ impl SettingsReader<'_> {
         })
     }
 
-    /// Reads the gate. Approvers see only the body, so that the URL, the query and the headers must not come from
+    /// Reads the id of the gate. Approvers see only the body, so the URL, the query and the headers must not come from
     /// inputs.
     fn approved_by(&mut self) -> Option<String> {
         let value = self.node.config.get(APPROVED_BY)?;

@@ -6,7 +6,7 @@ use super::super::{ProviderError, code};
 use super::session_folder::{SessionFolder, folder_error};
 use super::settings::ClaudeSettings;
 
-/// Disables the cleanup of conversations by the program: the handle determines their lifetime.
+/// Lets the program keep conversations for ten years. The handle determines their lifetime.
 const OWN_SETTINGS: &str = r#"{"cleanupPeriodDays":3650}"#;
 
 /// The session that the program works on.
@@ -26,7 +26,7 @@ pub(super) async fn command(
     command.args(["--await-initialize", "--permission-prompt-tool=stdio", "--permission-mode=default"]);
     command.args(["--setting-sources=", "--strict-mcp-config", "--settings", OWN_SETTINGS]);
     command.arg(format!("--tools={}", settings.tools.join(",")));
-    // Passed in files, because every user of the machine can read the arguments.
+    // These settings are passed in files, because every user of the machine can read the arguments of a process.
     let servers = folder.write_file("mcp.json", settings.mcp_config().to_string().as_bytes());
     command.arg(joined("--mcp-config=", servers.map_err(|error| folder_error(&error))?));
     if let Some(text) = &settings.instructions {

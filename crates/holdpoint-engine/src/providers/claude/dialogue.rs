@@ -1,6 +1,6 @@
 //! One turn of the program: reads its output line by line and answers its control requests. The turn ends with the
-//! result or the exit of the program, or with a timeout: then the program is interrupted, terminated and killed, in
-//! this order.
+//! result or the exit of the program, or with a timeout. A program that wrote no output in time is killed. A program
+//! that exceeds the time limit of the turn is interrupted, then terminated, then killed.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::permission_hook::PermissionHook;
 use super::process::{AgentProcess, ProcessEvent};
 use super::reference::ClaudeReference;
 
-/// Time the program has to react to the interrupt, and then to the termination signal.
+/// The time limit for the program to react to the interrupt, and then to the termination signal.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// Time the program has to exit after its result.
+/// The time limit for the program to exit after its result.
 const EXIT_GRACE: Duration = Duration::from_secs(10);
-/// Time to read the remaining output after the exit of the program.
+/// The time limit for reading the remaining output after the exit of the program.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Callback id of the hook.
 const HOOK: &str = "gate";
@@ -168,7 +168,7 @@ impl Dialogue<'_> {
 }
 
 impl DialogueState {
-    /// Writes a line. Ignores errors: a program that does not read runs into the timeout.
+    /// Writes a line. Ignores errors: the turn of a program that does not read its input times out.
     async fn send(&mut self, line: &Value) {
         let _ = timeout_at(self.limit, self.running.write_line(line)).await;
     }

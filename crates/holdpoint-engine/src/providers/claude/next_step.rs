@@ -28,7 +28,8 @@ pub(super) enum NextStep {
     Decide(DeferredCall),
     /// The call waits for a decision.
     AwaitDecision(DeferredCall),
-    /// The call may have been made, with this input if it was edited. An approver must decide about a retry.
+    /// The call may have been made. The value is its input, if an approver edited it. An approver must decide about a
+    /// retry.
     OutcomeUnknown(DeferredCall, Option<Value>),
     Done(String),
     /// The state does not match the attempt.
@@ -44,7 +45,7 @@ pub(super) fn next_step(
     settings: &ClaudeSettings,
 ) -> NextStep {
     let pending = reference.deferred.as_ref();
-    // A retry of the attempt that led to this deferred call.
+    // The attempt that led to this deferred call is repeated.
     if let Some(deferred) = pending.filter(|deferred| deferred.attempt == attempt) {
         return NextStep::AwaitDecision(deferred.clone());
     }
@@ -61,14 +62,14 @@ pub(super) fn next_step(
             if transcript.open_call().is_some_and(|open| open.id == pending.id) =>
         {
             let allowed = reference.allowed_call(&pending.id);
-            let again = match (allowed, purpose) {
+            let may_decide = match (allowed, purpose) {
                 (None, _) | (Some(_), AttemptPurpose::Answer(CallDecision::Reject(_))) => true,
                 (Some(allowed), AttemptPurpose::Answer(CallDecision::Retry) | AttemptPurpose::Probe) => {
                     allowed.attempt != attempt
                 }
                 (Some(_), AttemptPurpose::Answer(_) | AttemptPurpose::Start) => false,
             };
-            if again || settings.is_idempotent(&pending.tool) {
+            if may_decide || settings.is_idempotent(&pending.tool) {
                 NextStep::Decide(pending.clone())
             } else {
                 NextStep::OutcomeUnknown(pending.clone(), allowed.and_then(|allowed| allowed.input.clone()))
@@ -160,7 +161,7 @@ mod tests {
             ("run/2", CallDecision::Approve, "outcome unknown"),
             ("run/2", CallDecision::Edit(json!({})), "outcome unknown"),
             ("run/2", CallDecision::Retry, "decide"),
-            // The retry itself was aborted: its permission is used up.
+            // The retry itself was aborted. A retry decision permits one attempt.
             ("run/1", CallDecision::Retry, "outcome unknown"),
             ("run/2", CallDecision::Reject(None), "decide"),
         ] {

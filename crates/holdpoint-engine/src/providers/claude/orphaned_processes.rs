@@ -26,7 +26,7 @@ mod linux {
 
     use super::ProcessIdentity;
 
-    /// Time the kernel has to end a killed process.
+    /// The time limit for the kernel to end a killed process.
     const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
     const POLL_INTERVAL: Duration = Duration::from_millis(5);
     /// The maximum number of searches for processes that were started by processes that were just killed.

@@ -1,5 +1,5 @@
-//! The hook that decides about each tool call of a program: allow, deny, or defer until an approver decides. At most
-//! one call per program is deferred, because the program forgets the first of two.
+//! The hook that decides about each tool call of a program: allow, deny, or defer until an approver decides. The hook
+//! defers at most one call per program, because the program keeps only the last deferred call.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const UNKNOWN: &str = "this call was approved, but the program was stopped while
 
 pub(super) struct PermissionHook<'a> {
     settings: &'a ClaudeSettings,
-    /// The decision about the deferred call. Used once.
+    /// The decision about the deferred call. It is used once.
     decided: Option<PendingDecision<'a>>,
     has_deferred: bool,
 }
@@ -24,7 +24,7 @@ pub(super) struct PendingDecision<'a> {
     pub(super) decision: &'a CallDecision,
     /// The call may have been made before, so its outcome is unknown.
     pub(super) repeated: bool,
-    /// The edited input, with real paths.
+    /// The edited input, with the original paths in place of placeholders.
     pub(super) input: Option<Value>,
 }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_of_a_call_with_unknown_outcome_says_so() {
+    fn the_rejection_of_a_call_with_unknown_outcome_states_that_the_outcome_is_unknown() {
         let (settings, bash, no) = (settings(), call("Bash"), CallDecision::Reject(Some("too risky".into())));
         let mut plain = PermissionHook::new(&settings, Some(decided(&bash, &no, false)));
         assert_eq!(plain.decide("a", "Bash"), HookVerdict::Deny(format!("{REJECTED}: too risky")));

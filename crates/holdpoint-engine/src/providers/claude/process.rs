@@ -1,5 +1,5 @@
-//! The running program of the agent, in its own process group. It is killed when it is dropped, and its output is
-//! limited in size.
+//! The running program of the agent, in its own process group. Dropping the value kills the program. The size of its
+//! output is limited.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ const TURN_BYTES_MAX: usize = 256 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
 /// Limit for the part of stderr that is kept.
 const STDERR_BYTES_MAX: usize = 16 * 1024;
-/// Time a killed program has to exit.
+/// The time limit for a killed program to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A running program. Drop kills it with all of its descendants.
+/// A running program. Dropping the value kills the program with all of its descendants.
 pub(super) struct AgentProcess {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -56,8 +56,8 @@ impl AgentProcess {
             return Err(io::Error::other("the program was started without pipes"));
         };
         let lines = LineReader { stdout, buffer: Vec::new(), searched: 0, total: 0 };
-        let complaints = tokio::spawn(read_stderr(stderr));
-        Ok(Self { child, stdin: Some(stdin), lines, stderr: complaints, root, ended: false, finished: false })
+        let stderr = tokio::spawn(read_stderr(stderr));
+        Ok(Self { child, stdin: Some(stdin), lines, stderr, root, ended: false, finished: false })
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -128,8 +128,8 @@ impl AgentProcess {
             tracing::warn!("a killed program has not exited");
         }
         self.finished = true;
-        let complaints = tokio::time::timeout(EXIT_TIMEOUT, &mut self.stderr).await;
-        complaints.ok().and_then(Result::ok).unwrap_or_default()
+        let stderr = tokio::time::timeout(EXIT_TIMEOUT, &mut self.stderr).await;
+        stderr.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -146,7 +146,7 @@ impl Drop for AgentProcess {
 struct LineReader {
     stdout: ChildStdout,
     buffer: Vec<u8>,
-    /// Length of the part of the buffer without a line end.
+    /// The length of the beginning of the buffer that is known to have no line end.
     searched: usize,
     total: usize,
 }

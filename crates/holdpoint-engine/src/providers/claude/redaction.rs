@@ -1,5 +1,5 @@
-//! Redaction of folder paths, session ids and call ids in texts that users see. Placeholders in an edited input are
-//! replaced with the original values.
+//! Replaces folder paths, session ids and call ids with placeholders in texts that users see, and restores paths and
+//! session ids in an edited input.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ const WORDS_CHARS_MAX: usize = 300;
 const CALL: &str = "toolu_";
 
 pub(super) struct Redactor {
-    /// Original value and placeholder. A subfolder comes before its parent folder, which is a prefix of it.
+    /// Pairs of original value and placeholder. The working folder comes before its parent folder, whose path is a
+    /// prefix of its path.
     pairs: Vec<(String, &'static str)>,
 }
 
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn error_texts_lose_ids_and_paths() {
+    fn ids_and_paths_are_removed_from_error_texts() {
         let text =
             "Session ID 0193b2f0-aaaa-7bbb-8ccc-0123456789ab is already in use at /data/x (req_123) toolu_9";
         assert_eq!(scrubbed(text), "Session ID … is already in use at … … …");

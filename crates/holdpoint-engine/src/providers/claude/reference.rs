@@ -16,7 +16,8 @@ pub(super) struct ClaudeReference {
     pub(super) version: Option<String>,
     /// Digest of the tools at the start of the session.
     pub(super) tools: String,
-    /// The number of times the conversation was attached to the handle. A folder with a lower number must fetch it.
+    /// The number of times the conversation was attached to the handle. A folder with a lower number
+    /// has an old conversation and must fetch the attached one.
     #[serde(default)]
     pub(super) turn: u64,
     /// The call that waits for a decision.

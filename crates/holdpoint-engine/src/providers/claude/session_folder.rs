@@ -14,9 +14,9 @@ use super::orphaned_processes::{self, ProcessIdentity};
 use super::sessions::FolderOwner;
 use super::transcript::BYTES_MAX;
 
-/// The program shortens longer folder names in an undocumented way.
+/// The longest name of the conversation folder. The program shortens longer names in an undocumented way.
 const NAME_CHARS_MAX: usize = 180;
-/// Time the previous holder has to release the lock after its program was killed.
+/// The time limit for the previous holder to release the lock after its program was killed.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -76,8 +76,8 @@ impl SessionFolder {
         self.root.join("config")
     }
 
-    /// Creates the folder if it is missing, and locks it. Kills programs of earlier turns: the caller has the lock of
-    /// the handle. Returns None if another process keeps the lock.
+    /// Creates the folder if it is missing, and locks it. Kills programs of earlier turns, which is safe because the
+    /// caller has the lock of the handle. Returns None if another process keeps the lock of the folder.
     pub(super) fn lock(&mut self) -> io::Result<Option<FolderLock>> {
         for folder in [&self.root, &self.work(), &self.home(), &self.config(), &self.temp()] {
             create_private(folder)?;

@@ -1,5 +1,5 @@
-//! The owners of session folders on this machine. Another machine can end a handle; its folder here must be deleted
-//! then.
+//! The session folders on this machine and their owners. If another machine ends a handle, the folder on this machine
+//! must be deleted.
 
 use std::fs;
 use std::io;

@@ -26,19 +26,19 @@ const MAX_RETRIES: u32 = 2;
 pub(crate) struct ClaudeSettings {
     /// The program. A path with a slash is relative to the folder of the settings file.
     pub(super) binary: String,
-    /// The required version. Without it, every version that can defer calls.
+    /// The required version. Without it, every version that can defer calls is accepted.
     pub(super) version: Option<String>,
     pub(super) model: Option<String>,
     pub(super) api_key: Option<KeyRef>,
     pub(super) base_url: Option<String>,
-    /// Built-in tools of the agent that it may use.
+    /// The built-in tools that the agent may use.
     #[serde(default)]
     pub(super) tools: Vec<String>,
     /// Tools that need approval although `ungated` lists them. Tools in neither list are gated.
     #[serde(default)]
     pub(super) gated: Vec<Glob>,
-    /// Tools that need no approval. Tools of MCP servers run. Built-in tools run as far as the rules of the program
-    /// allow them without a question: files in the working folder and harmless shell commands.
+    /// Tools that need no approval. Calls of MCP tools are allowed. Calls of built-in tools are made only if the rules
+    /// of the program allow them without asking: for files in the working folder and for harmless shell commands.
     #[serde(default)]
     pub(super) ungated: Vec<Glob>,
     /// Tools whose calls can be repeated if their outcome is unknown.

@@ -1,5 +1,5 @@
-//! The transcript of a conversation: an append-only file of JSON lines that the program writes. Reading it tells how
-//! far an interrupted turn came.
+//! The transcript of a conversation: an append-only file of JSON lines that the program writes. It shows the progress
+//! of a turn that was aborted.
 
 use std::collections::HashSet;
 

@@ -172,7 +172,7 @@ impl<'a> ClaudeTurn<'a> {
         }
     }
 
-    /// Adds to an error message what a further answer can achieve.
+    /// Adds to an error message that the decision was carried out, or that the tools have changed, if this is the case.
     fn explain(&self, mut failure: ProviderError) -> ProviderError {
         let pending = self.reference.deferred.as_ref().zip(self.transcript.as_ref());
         let made = pending.is_some_and(|(call, transcript)| transcript.has_result(&call.id));

@@ -17,7 +17,7 @@ pub(super) fn interpret(program_output: &ProgramOutput) -> Result<TurnEnd, Provi
     let Some(result) = &program_output.result else { return Err(missing_result_error(program_output)) };
     if result["is_error"].as_bool() != Some(false) {
         return Err(match program_output.aborted {
-            Some(cut) => abort_error(cut),
+            Some(reason) => abort_error(reason),
             None => result_error(result),
         });
     }
@@ -121,8 +121,8 @@ fn api_error(status: Option<u64>, text: &str) -> ProviderError {
 }
 
 fn missing_result_error(program_output: &ProgramOutput) -> ProviderError {
-    if let Some(cut) = program_output.aborted {
-        return abort_error(cut);
+    if let Some(reason) = program_output.aborted {
+        return abort_error(reason);
     }
     if program_output.stderr.contains("already in use") {
         return ProviderError::transient(code::BUSY, "the session id is already in use");
@@ -132,8 +132,8 @@ fn missing_result_error(program_output: &ProgramOutput) -> ProviderError {
     ProviderError::transient(code::CRASHED, format!("the agent's program ended without a result{why}"))
 }
 
-fn abort_error(cut: AbortReason) -> ProviderError {
-    match cut {
+fn abort_error(reason: AbortReason) -> ProviderError {
+    match reason {
         AbortReason::NoOutput => {
             ProviderError::transient(code::TIMEOUT, "the agent's program wrote no output within firstEventMs")
         }

@@ -49,7 +49,7 @@ impl VersionCheck {
     }
 }
 
-/// Returns modification time and size of the file. A program on the search path has none.
+/// Returns the modification time and the size of the file. None for a program that is found with the search path.
 fn file_stamp(path: &Path) -> Stamp {
     let found = std::fs::metadata(path).ok()?;
     Some((found.modified().ok()?, found.len()))

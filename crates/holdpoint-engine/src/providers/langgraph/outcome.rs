@@ -59,7 +59,8 @@ pub(super) async fn outcome_of_state(
     Err(ProviderError::permanent(code::GRAPH, message))
 }
 
-/// Returns the error for a thread or run that disappeared. It is transient: the next attempt reads what is left.
+/// Returns the error for a thread or run that disappeared. It is transient: the next attempt reads the
+/// remaining state.
 pub(super) fn thread_gone() -> ProviderError {
     ProviderError::transient(code::UNREACHABLE, "the server lost the thread or the run")
 }

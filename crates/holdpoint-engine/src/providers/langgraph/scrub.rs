@@ -2,8 +2,8 @@
 
 /// The maximum length of a text, in characters.
 const CHARS_MAX: usize = 300;
-/// A word with at least this many consecutive hexadecimal digits and hyphens is an id.
-const NAME_CHARS_MIN: usize = 16;
+/// A word is an id if it has at least this many consecutive hexadecimal digits and hyphens, two of them decimal digits.
+const ID_CHARS_MIN: usize = 16;
 
 /// Returns the text as one line without URLs, addresses and ids.
 pub(super) fn scrubbed(text: &str) -> String {
@@ -46,7 +46,7 @@ fn has_address(word: &str) -> bool {
 
 fn has_id(word: &str) -> bool {
     let named =
-        |part: &str| part.len() >= NAME_CHARS_MIN && part.bytes().filter(u8::is_ascii_digit).count() >= 2;
+        |part: &str| part.len() >= ID_CHARS_MIN && part.bytes().filter(u8::is_ascii_digit).count() >= 2;
     word.split(|c: char| !c.is_ascii_hexdigit() && c != '-').any(named)
 }
 
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn ids_and_addresses_are_removed() {
-        let said = "ValueError: thread 8d8ac610-566d-4ef0-9c22-186b2a5ed793 at\n http://10.1.2.3:9/x, id=e365c0ae539105f8980d6f132685e5ce is (10.2.3.4) odd";
-        assert_eq!(scrubbed(said), "ValueError: thread […] at […] […] is […] odd");
+        let text = "ValueError: thread 8d8ac610-566d-4ef0-9c22-186b2a5ed793 at\n http://10.1.2.3:9/x, id=e365c0ae539105f8980d6f132685e5ce is (10.2.3.4) odd";
+        assert_eq!(scrubbed(text), "ValueError: thread […] at […] […] is […] odd");
         assert_eq!(
             scrubbed("a well-acknowledged deadbeef fact of 2026-11-16"),
             "a well-acknowledged deadbeef fact of 2026-11-16"

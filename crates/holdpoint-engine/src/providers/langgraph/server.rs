@@ -1,4 +1,4 @@
-//! The HTTP calls to a LangGraph server, and the mapping of its errors. Attempts are handled by the caller.
+//! The HTTP calls to a LangGraph server, and the mapping of its errors. The caller handles attempts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::outgoing::{Error, Method, Outgoing, OutgoingRequest};
 use crate::providers::{BadProviders, ProviderError, code};
 
 /// The maximum size of a response. The state of a graph can be large.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The number of runs of a thread that are read, newest first. The run of an attempt is among them.
 const RUNS_MAX: usize = 50;
 /// The oldest supported version of langgraph-api.
@@ -134,7 +134,7 @@ impl LangGraphServer {
         }
     }
 
-    /// Returns the graph id of an assistant. An assistant that is not a UUID has the name of its graph.
+    /// Returns the graph id of an assistant. An assistant that is not a UUID is itself the name of a graph.
     async fn graph_of(&self, assistant: &str) -> Result<String, ProviderError> {
         if uuid::Uuid::try_parse(assistant).is_err() {
             return Ok(assistant.to_owned());
@@ -256,7 +256,7 @@ impl LangGraphServer {
             None => Vec::new(),
         };
         let url = format!("{}{path}", self.base);
-        Ok(OutgoingRequest { method, url, headers, body, timeout_ms, body_bytes_max: ANSWER_BYTES_MAX })
+        Ok(OutgoingRequest { method, url, headers, body, timeout_ms, body_bytes_max: RESPONSE_BYTES_MAX })
     }
 }
 
@@ -290,21 +290,21 @@ fn rejection(reply: &ServerResponse) -> ProviderError {
 
 /// Returns the error without the text of the cause, which contains the address of the server.
 fn call_error(error: &Error) -> ProviderError {
-    let passing = |message: &str| ProviderError::transient(code::UNREACHABLE, message);
+    let transient = |message: &str| ProviderError::transient(code::UNREACHABLE, message);
     match error {
         Error::Refused(_) => ProviderError::permanent(
             code::MISCONFIGURED,
             "url: the outgoing policy forbids this address, or requires https",
         ),
-        Error::Unresolvable { .. } => passing("the host name of the server cannot be resolved"),
-        Error::ConnectFailed { .. } => passing("cannot connect to the server"),
-        Error::TimedOut { .. } => passing("the server did not respond in time"),
+        Error::Unresolvable { .. } => transient("the host name of the server cannot be resolved"),
+        Error::ConnectFailed { .. } => transient("cannot connect to the server"),
+        Error::TimedOut { .. } => transient("the server did not respond in time"),
         Error::BodyTooLarge { bytes_max, .. } => ProviderError::permanent(
             code::TOO_LARGE,
             format!("the response of the server exceeds {bytes_max} bytes"),
         ),
-        Error::Tls { .. } => passing("the TLS connection to the server failed"),
-        Error::Broken { .. } => passing("the connection to the server broke"),
+        Error::Tls { .. } => transient("the TLS connection to the server failed"),
+        Error::Broken { .. } => transient("the connection to the server broke"),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::operator::{OperatorApproval, Tenants};
 use crate::outgoing::{Network, Outgoing, OutgoingPolicy, is_settable_header};
 use crate::providers::BadProviders;
 
-/// Private networks, where the server of an operator can be called with `http://` too. All other servers require TLS,
-/// because requests contain the key. Metadata addresses of clouds are not included.
+/// Private networks. Servers in them can also be called with `http://`. All other servers require TLS, because requests
+/// contain the key. Metadata addresses of clouds are not included.
 const OWN_NETWORKS: [&str; 7] =
     ["127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
 /// The maximum number of concurrent calls to one server. Most of them wait for a graph.
@@ -23,7 +23,7 @@ const DAY_MS: u64 = 24 * 3_600_000;
 pub(crate) struct LangGraphSettings {
     pub url: String,
     pub api_key: Option<KeyRef>,
-    /// The header for the plain key. Without it the key is sent as a bearer token.
+    /// The header that contains the key. Without it, the key is sent as a bearer token.
     pub header: Option<String>,
     /// The tenants that may use the server.
     #[serde(default)]
@@ -33,9 +33,9 @@ pub(crate) struct LangGraphSettings {
     pub approval: OperatorApproval,
     connect_timeout_ms: Option<u64>,
     call_timeout_ms: Option<u64>,
-    /// Time that one call waits for a graph before the next call.
+    /// The longest time that one call waits for a graph. Then the next call waits.
     wait_ms: Option<u64>,
-    /// Tolerated outage of the server while it runs a graph.
+    /// The longest outage of the server that is tolerated while it runs a graph.
     outage_ms: Option<u64>,
     max_run_ms: Option<u64>,
 }
@@ -92,8 +92,8 @@ impl LangGraphSettings {
     }
 }
 
-fn check_ms(field: &str, given: Option<u64>, usual: u64) -> Result<u64, BadProviders> {
-    let ms = given.unwrap_or(usual);
+fn check_ms(field: &str, given: Option<u64>, default: u64) -> Result<u64, BadProviders> {
+    let ms = given.unwrap_or(default);
     if (1..=DAY_MS).contains(&ms) {
         return Ok(ms);
     }

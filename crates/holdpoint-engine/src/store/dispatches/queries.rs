@@ -77,8 +77,8 @@ pub(crate) const RECONCILED: &str = "UPDATE dispatches SET unreconciled = 0 WHER
 /// Selects a row by its id.
 pub(crate) const BY_ID: &str =
     concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.dispatch_id = $1");
-/// Selects the epoch of the thread of a row. A statement of its own: one that waited for the lock of the row still sees
-/// the thread as it was before the wait.
+/// Selects the epoch of the thread of a row. Separate from [`BY_ID`], because a statement that waited for the lock
+/// of the row still sees the thread as it was before the wait.
 pub(crate) const EPOCH_BY_ID: &str = "SELECT d.dispatch_id, t.epoch FROM dispatches d
     JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id WHERE d.dispatch_id = $1";
 /// Selects the live row with a deduplication key.
@@ -97,7 +97,8 @@ pub(crate) const RAISE_EPOCH: &str =
 pub(crate) const BUSY_THREAD: &str = "SELECT d.tenant_id, d.thread_id FROM dispatches d
     WHERE d.tenant_id = $1 AND d.thread_id = $2 AND (d.status = 'queued' OR d.status = 'claimed')";
 
-/// Selects the threads with work, the most urgent first. The locks keep other processes from claiming it.
+/// Selects the threads with work, the most urgent first. The locks keep other processes from claiming the same
+/// work.
 pub(crate) const READY_THREADS: &str = concat!(
     "SELECT t.tenant_id, t.thread_id FROM dispatches d
     JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id

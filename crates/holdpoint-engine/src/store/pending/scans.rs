@@ -141,7 +141,8 @@ pub(super) fn kind_lane(tenant: &TenantId, restricted: bool, kind: Kind) -> Stri
     format!("{tenant}\n{}\n{}", u8::from(restricted), kind.as_str())
 }
 
-/// Returns the value of the column `workflow_lane`. A caller may ask for any text; one with a line break finds no row.
+/// Returns the value of the column `workflow_lane`. A filter can contain any text; one with a line break finds no
+/// row.
 pub(super) fn workflow_lane(tenant: &TenantId, workflow: &str) -> String {
     format!("{tenant}\n{workflow}")
 }

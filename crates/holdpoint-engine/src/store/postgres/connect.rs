@@ -91,10 +91,10 @@ async fn drive(
     while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
         match message {
             Ok(AsyncMessage::Notification(notification)) => {
-                // If the channel is full, its hints are enough.
+                // If the channel is full, the notification is dropped: it is only a hint.
                 let _ = notifications.as_ref().map(|channel| channel.try_send(notification));
             }
-            Ok(AsyncMessage::Notice(notice)) => tracing::debug!("PostgreSQL says: {notice}"),
+            Ok(AsyncMessage::Notice(notice)) => tracing::debug!("notice of PostgreSQL: {notice}"),
             Ok(_) => {}
             Err(error) => {
                 tracing::debug!("a connection to PostgreSQL has ended: {}", errors::with_cause(&error));

@@ -16,9 +16,9 @@ mod tests;
 
 /// Returns the error of a statement on an open connection.
 pub(crate) fn statement_error(error: &tokio_postgres::Error) -> Error {
-    if let Some(refusal) = error.as_db_error() {
-        let text = refusal.message();
-        return match refusal.code() {
+    if let Some(db_error) = error.as_db_error() {
+        let text = db_error.message();
+        return match db_error.code() {
             code if is_transient(code) => Error::Unavailable(format!("PostgreSQL is not available: {text}")),
             &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
@@ -42,7 +42,7 @@ fn lost(error: &tokio_postgres::Error) -> Error {
 }
 
 /// Returns true for codes after which a retry may succeed, on another connection or a little later. A server that
-/// became read-only was replaced by another one, which a new connection may find.
+/// became read-only is no longer the primary; a new connection may find the new one.
 fn is_transient(code: &SqlState) -> bool {
     let transient = [
         SqlState::ADMIN_SHUTDOWN,
@@ -63,8 +63,8 @@ pub(crate) fn connection_error(
     settings: &PostgresSettings,
     agreed: bool,
 ) -> Error {
-    if let Some(refusal) = error.as_db_error() {
-        return rejection(refusal, settings);
+    if let Some(db_error) = error.as_db_error() {
+        return rejection(db_error, settings);
     }
     if let Some(cause) = io_cause(error) {
         return match tls::cause(cause) {
@@ -94,9 +94,9 @@ pub(crate) fn connection_error(
 }
 
 /// Returns the error for a response of the server that rejects the connection.
-fn rejection(refusal: &DbError, settings: &PostgresSettings) -> Error {
-    let (place, text) = (settings.place(), refusal.message());
-    let message = match refusal.code() {
+fn rejection(db_error: &DbError, settings: &PostgresSettings) -> Error {
+    let (place, text) = (settings.place(), db_error.message());
+    let message = match db_error.code() {
         &SqlState::INVALID_PASSWORD => {
             format!("{text}; check the user and the password in the address (a `@`, `/` or `?` is %-encoded)")
         }

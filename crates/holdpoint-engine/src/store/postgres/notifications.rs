@@ -31,7 +31,7 @@ impl NotificationChannel {
         let (texts, hints) = mpsc::channel(HINTS_MAX);
         tokio::spawn(async move {
             while let Some(notification) = notifications.recv().await {
-                // If the channel is full, its hints are enough.
+                // If the channel is full, the hint is dropped.
                 let _ = texts.try_send(notification.payload().to_owned());
             }
         });
@@ -42,7 +42,9 @@ impl NotificationChannel {
         let values = vec![Param::from(CHANNEL), Param::from(text)];
         let query = Query::one("SELECT 1 FROM pg_notify($1, $2)", values);
         let sent = tokio::time::timeout(SEND_TIMEOUT, self.session.execute(None, &[query], None)).await;
-        sent.unwrap_or_else(|_| Err(Error::Unavailable("PostgreSQL does not take notifications".to_owned())))
-            .map(|_| ())
+        sent.unwrap_or_else(|_| {
+            Err(Error::Unavailable("PostgreSQL did not accept a notification in time".to_owned()))
+        })
+        .map(|_| ())
     }
 }

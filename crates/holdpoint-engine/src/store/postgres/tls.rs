@@ -219,12 +219,12 @@ mod tests {
 
     #[test]
     fn the_error_for_a_missing_file_names_its_parameter() {
-        let said = refused(ServerTrust::Authority("/nowhere/ca.pem".into()), None);
-        assert!(said.starts_with("cannot read /nowhere/ca.pem (parameter `sslrootcert`): "), "{said}");
+        let error = refused(ServerTrust::Authority("/nowhere/ca.pem".into()), None);
+        assert!(error.starts_with("cannot read /nowhere/ca.pem (parameter `sslrootcert`): "), "{error}");
         let identity =
             ClientCertificate { certificate: "/nowhere/ann.pem".into(), key: "/nowhere/ann.key".into() };
-        let said = refused(ServerTrust::Any, Some(identity));
-        assert!(said.starts_with("cannot read /nowhere/ann.pem (parameter `sslcert`): "), "{said}");
+        let error = refused(ServerTrust::Any, Some(identity));
+        assert!(error.starts_with("cannot read /nowhere/ann.pem (parameter `sslcert`): "), "{error}");
     }
 
     #[test]
@@ -236,8 +236,8 @@ mod tests {
             ("-----BEGIN CERTIFICATE-----\nsecret\n", "is not valid PEM, or is truncated"),
         ] {
             std::fs::write(&file, text).expect("the file is written");
-            let said = refused(ServerTrust::AuthorityAndName(file.clone()), None);
-            assert!(said.contains(reason) && !said.contains("secret"), "{said}");
+            let error = refused(ServerTrust::AuthorityAndName(file.clone()), None);
+            assert!(error.contains(reason) && !error.contains("secret"), "{error}");
         }
     }
 }

@@ -133,9 +133,9 @@ fn chunks_are_streamed_and_not_repeated_with_the_complete_reply() {
             end,
         ],
     );
-    let said: Vec<_> =
+    let deltas: Vec<_> =
         all.iter().filter(|one| one["type"] == "TEXT_MESSAGE_CONTENT").map(|one| &one["delta"]).collect();
-    assert_eq!(said, [&json!("Hel"), &json!("lo"), &json!("!")]);
+    assert_eq!(deltas, [&json!("Hel"), &json!("lo"), &json!("!")]);
     assert_eq!(kinds(&all)[5..7], ["TEXT_MESSAGE_END", "TOOL_CALL_START"]);
 }
 
@@ -153,9 +153,9 @@ fn chunks_of_a_failed_attempt_are_not_mixed_with_those_of_the_next() {
         end,
     ];
     let all = translate_all(&mut run, true, &events);
-    let said: Vec<_> =
+    let deltas: Vec<_> =
         all.iter().filter(|one| one["type"] == "TEXT_MESSAGE_CONTENT").map(|one| &one["delta"]).collect();
-    assert_eq!(said, [&json!("Hel")], "the messages at the end have the valid text");
+    assert_eq!(deltas, [&json!("Hel")], "the messages at the end have the valid text");
 }
 
 #[test]

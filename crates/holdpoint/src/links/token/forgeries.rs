@@ -1,5 +1,5 @@
-//! Random, apply_edits and spliced tokens: only minted tokens are accepted, and no text makes the parser panic. The
-//! cases are the same on every run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` choose others.
+//! Random, edited and spliced tokens: only minted tokens are accepted, and no text makes the parser panic. The cases
+//! are the same on every run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` choose others.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! A token is accepted only in the exact form in which it was minted.
+//! Tests of tokens: a token is accepted only in the exact form in which it was minted.
 
 use super::*;
 

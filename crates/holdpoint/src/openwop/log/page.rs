@@ -15,7 +15,7 @@ use crate::openwop::stream_modes::{StreamModes, is_urgent, modes_of};
 
 /// The minimum size of a full page. A page ends with the event that reaches it.
 const PAGE_BYTES: usize = 256 * 1024;
-/// The maximum number of pages of a very large commit: each page reads the whole commit again.
+/// A very large commit is split into about this many pages at most, because each page reads the whole commit again.
 const PAGES_MAX: usize = 8;
 /// The estimated memory of the state of a node.
 const NODE_BYTES: usize = 256;

@@ -30,8 +30,8 @@ pub(crate) struct ThreadReader {
 }
 
 impl ThreadReader {
-    /// Opens a reader after a place, or at the first event of the thread. Rejects an unknown thread. Returns None if
-    /// the place is not in the thread.
+    /// Opens a reader after a position, or at the first event of the thread. Rejects an unknown thread. Returns None if
+    /// the position is not in the thread.
     pub(crate) async fn open(
         log: &Arc<LogCache>,
         tenant: &TenantId,

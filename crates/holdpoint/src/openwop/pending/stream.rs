@@ -25,9 +25,9 @@ use crate::sse;
 const COUNT_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// The minimum pause after a count, as a multiple of the time that the count took.
 const IDLE_FACTOR: u32 = 5;
-/// Time after which counts are refreshed without a change: deadlines approach.
+/// Time after which counts are refreshed without a change: the counts of near and passed deadlines change with time.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(15);
-/// The limit of concurrent counts of all subscribers, to leave capacity of the database for other queries.
+/// The limit of concurrent counts of all subscribers, so that the database has capacity for other queries.
 const CONCURRENT_COUNTS_MAX: usize = 2;
 /// The tenant, and the filter with the principal if the filter depends on it.
 type WatchKey = (String, String);

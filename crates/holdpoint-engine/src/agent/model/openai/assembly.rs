@@ -176,7 +176,7 @@ impl ReplyAssembly {
 
     /// Returns the position of the call that a piece belongs to: the last call with its index, or the last call if the
     /// piece has no index. Returns None if the piece begins a new call. Some servers give every call the same index;
-    /// their calls begin with another id and a name.
+    /// such a call begins with a piece that has a new id and a name.
     fn find_call(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let at = match index {
             Some(_) => self.calls.iter().rposition(|slot| slot.index == index)?,

@@ -9,7 +9,7 @@ pub(super) struct EventParser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a carriage return, so that a following line feed belongs to the same line end.
+    /// The last byte was a carriage return. A line feed after it belongs to the same line end.
     after_return: bool,
     begun: bool,
     bytes_max: usize,

@@ -1,5 +1,5 @@
 //! Classifies failed attempts: whether a retry may help, and the message. Servers repeat API keys in their messages, so
-//! that keys are removed from every message of a server.
+//! this module removes keys from every message of a server.
 
 use holdpoint_core::webhook::retry_after_ms;
 use serde_json::Value;
@@ -58,8 +58,8 @@ impl AttemptFailure {
         }
     }
 
-    /// The error of a reply that is too large. It is not retried, because the next reply would be as large and cost as
-    /// much.
+    /// Returns the error of a reply that is too large. It is not retried, because the next reply would probably be as
+    /// large and would cost as much.
     pub(super) fn too_large(bytes_max: usize) -> Self {
         Self::permanent(ModelError::BadReply(format!("the reply is larger than {bytes_max} bytes")))
     }
@@ -82,7 +82,7 @@ impl AttemptFailure {
         let unavailable = ModelError::Unavailable { message: message.clone(), retry_after_ms };
         match status {
             Some(401 | 403) => Self::permanent(ModelError::Unauthorized(message)),
-            // A used-up quota is not restored within the time of a retry.
+            // An exhausted quota is not restored before the next retry.
             Some(429) => Self { error: unavailable, is_retryable: !error.is_about_quota() },
             _ if error.is_about_length() => Self::permanent(ModelError::ContextOverflow(message)),
             _ if error.is_about_contents() => Self::permanent(ModelError::Refused(message)),
@@ -91,11 +91,11 @@ impl AttemptFailure {
         }
     }
 
-    /// Classifies a call without a response. `over` is the timeout of the whole reply if it has passed.
-    pub(super) fn from_call(error: outgoing::Error, over: Option<u64>) -> Self {
+    /// Classifies a call without a response. `reply_timeout_ms` is the timeout of the whole reply, if it has passed.
+    pub(super) fn from_call(error: outgoing::Error, reply_timeout_ms: Option<u64>) -> Self {
         use outgoing::Error;
         match error {
-            Error::TimedOut { timeout_ms, .. } => match over {
+            Error::TimedOut { timeout_ms, .. } => match reply_timeout_ms {
                 Some(timeout_ms) => Self::permanent(ModelError::TimedOut(timeout_ms)),
                 None => Self { error: ModelError::TimedOut(timeout_ms), is_retryable: true },
             },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The longest requested wait that is honoured here. After a longer one the run waits instead.
+/// The longest requested wait before a retry. If the server requests a longer one, the call fails and the run waits.
 pub(super) const REQUESTED_WAIT_MAX: Duration = Duration::from_secs(30);
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -55,7 +55,7 @@ mod tests {
     fn a_requested_wait_is_honoured_up_to_its_limit() {
         let long = ms(1_000_000);
         assert_eq!(delay(0, ms(500), Some(7000), long, 0.5), Some(ms(7000)));
-        assert_eq!(delay(0, ms(500), Some(0), long, 1.0), Some(ms(500)), "the own delay is the minimum");
+        assert_eq!(delay(0, ms(500), Some(0), long, 1.0), Some(ms(500)), "the computed delay is the minimum");
         assert_eq!(delay(0, ms(500), Some(30_000), long, 0.5), Some(ms(30_000)));
         assert_eq!(delay(0, ms(500), Some(30_001), long, 0.5), None);
         assert_eq!(delay(0, ms(500), Some(u64::MAX), long, 0.5), None);

@@ -77,7 +77,7 @@ impl UrlTemplate {
                             "{name} must be a string, a number or a boolean: it is part of the URL"
                         ));
                     };
-                    // `/users/` is another resource than `/users/7`: a request can affect all users.
+                    // `/users/` is a different resource from `/users/7`; a request to it could affect all users.
                     if *in_path && text.is_empty() {
                         return Err(format!("{name} must not be empty: it is part of the URL's path"));
                     }
@@ -106,7 +106,7 @@ fn is_in_path(before: &str) -> Result<bool, String> {
         return Err("must not have placeholders in scheme, host or port".to_owned());
     }
     if rest.contains('#') {
-        return Err("must not have placeholders after #, which is never sent".to_owned());
+        return Err("must not have placeholders in the fragment, which is never sent".to_owned());
     }
     Ok(!rest.contains('?'))
 }

@@ -1,6 +1,6 @@
 //! Handles requests of MCP servers. Only pings and tool list notifications are supported.
 
-// The SDK marks requests as deprecated that newer revisions of the protocol drop. Older servers still send them.
+// The SDK deprecates requests that newer revisions of the protocol drop. Older servers still send them.
 #![allow(deprecated)]
 
 use std::sync::Arc;

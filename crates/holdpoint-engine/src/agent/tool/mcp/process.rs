@@ -37,7 +37,7 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Returns the reason why this process ended the program, if it did.
+    /// Returns the reason why the engine ended the program, if it did.
     pub(super) fn flaw(&self) -> Option<&'static str> {
         self.flaw.get().copied()
     }
@@ -143,8 +143,8 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Reads stderr to its end and logs the beginning: a full pipe would block the program. Reads blocks, because lines can
-/// have any length.
+/// Reads stderr to its end, because a full pipe would block the program, and logs the beginning. Reads in blocks,
+/// because lines can have any length.
 async fn log_stderr(mut stderr: ChildStderr, server: String) {
     let mut piece = [0; PIECE_BYTES];
     let mut left = STDERR_BYTES_MAX;
@@ -158,8 +158,8 @@ async fn log_stderr(mut stderr: ChildStderr, server: String) {
     }
 }
 
-/// The output of a program with a limit for the length of lines. A longer line ends the connection, so that its caller
-/// does not have to wait for the timeout.
+/// The output of a program with a limit for the length of lines. A longer line ends the connection at once, so
+/// that the caller does not wait for the timeout.
 #[derive(Debug)]
 pub(super) struct ProgramOutput {
     from: ChildStdout,

@@ -28,7 +28,7 @@ impl Default for McpServers {
 }
 
 impl McpServers {
-    /// `most` is the number of programs that may run at a time.
+    /// Creates an empty set of servers. At most `most` programs run at a time; by default [`PROGRAMS_MAX`].
     pub(crate) fn new(most: Option<usize>) -> Self {
         Self { slots: Arc::new(ProgramSlots::new(most.unwrap_or(PROGRAMS_MAX))), servers: Mutex::default() }
     }
@@ -71,12 +71,12 @@ impl ProgramSlots {
         Self { most, free: Arc::new(Semaphore::new(most)), running: Mutex::default(), idle: Notify::new() }
     }
 
-    /// Returns a slot. If all are taken, ends the program that has been idle for the longest time. If none is idle,
-    /// waits until `until`.
+    /// Returns a slot. If all slots are in use, ends the program that has been idle for the longest time. If no program
+    /// is idle, waits for a slot until `until`.
     pub(super) async fn acquire(&self, until: Instant) -> Result<OwnedSemaphorePermit, String> {
         loop {
             let mut idle = std::pin::pin!(self.idle.notified());
-            // From here on, a program that becomes idle wakes this caller.
+            // After this call, a program that becomes idle wakes this caller.
             idle.as_mut().enable();
             if let Ok(slot) = self.free.clone().try_acquire_owned() {
                 return Ok(slot);

@@ -1,4 +1,4 @@
-//! A session with an MCP server, from its handshake until it has been idle for its timeout.
+//! A session with an MCP server. It begins with the handshake and ends after an idle time, or earlier if it is lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,7 +16,7 @@ use super::process::ServerProcess;
 use super::programs::ProgramSlots;
 use super::tracked_call::{self, CallError};
 
-/// The number of tools of a server that are used.
+/// The maximum number of tools of a server. Further tools are ignored.
 pub(super) const TOOLS_MAX: usize = 128;
 
 /// The age at which a list of tools is read again. Not every server reports changes.
@@ -30,16 +30,17 @@ pub(super) struct McpSession {
     slots: Option<Arc<ProgramSlots>>,
     usage: Mutex<SessionUsage>,
     changed: Arc<AtomicBool>,
-    /// A call has timed out, so that the server must be pinged before the next use.
+    /// A call has timed out. The server must be pinged before the next use.
     suspect: AtomicBool,
     listed: tokio::sync::Mutex<Option<(Instant, Arc<Vec<Tool>>)>>,
 }
 
 #[derive(Debug)]
 struct SessionUsage {
-    under_way: usize,
-    last: Instant,
-    over: bool,
+    /// The number of guards that exist.
+    active: usize,
+    last_use: Instant,
+    ended: bool,
 }
 
 /// A guard that marks the session as in use until it is dropped.
@@ -62,9 +63,9 @@ impl std::ops::Deref for SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         let mut usage = self.0.usage();
-        usage.under_way -= 1;
-        usage.last = Instant::now();
-        let is_idle = usage.under_way == 0;
+        usage.active -= 1;
+        usage.last_use = Instant::now();
+        let is_idle = usage.active == 0;
         drop(usage);
         if let Some(slots) = self.0.slots.as_ref().filter(|_| is_idle) {
             slots.notify_idle();
@@ -96,7 +97,7 @@ impl McpSession {
             service,
             process: Mutex::new(process),
             slots,
-            usage: Mutex::new(SessionUsage { under_way: 0, last: Instant::now(), over: false }),
+            usage: Mutex::new(SessionUsage { active: 0, last_use: Instant::now(), ended: false }),
             changed,
             suspect: AtomicBool::new(false),
             listed: tokio::sync::Mutex::default(),
@@ -111,16 +112,16 @@ impl McpSession {
             return None;
         }
         let mut usage = self.usage();
-        if usage.over {
+        if usage.ended {
             return None;
         }
-        usage.under_way += 1;
+        usage.active += 1;
         Some(SessionGuard(self.clone()))
     }
 
     /// Ends the session even if it is in use.
     pub(super) fn end(&self) {
-        self.usage().over = true;
+        self.usage().ended = true;
         self.service.cancellation_token().cancel();
         drop(self.process.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -128,22 +129,22 @@ impl McpSession {
     /// Returns the time since which the session is idle. None if it is in use or has ended.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let usage = self.usage();
-        (usage.under_way == 0 && !usage.over).then_some(usage.last)
+        (usage.active == 0 && !usage.ended).then_some(usage.last_use)
     }
 
     /// Ends the session unless it is in use. Returns true if this call ended it.
     pub(super) fn end_if_idle(&self) -> bool {
         let mut usage = self.usage();
-        if usage.under_way > 0 || usage.over {
+        if usage.active > 0 || usage.ended {
             return false;
         }
-        usage.over = true;
+        usage.ended = true;
         drop(usage);
         self.end();
         true
     }
 
-    /// Returns the reason why this process ended the server, if it did.
+    /// Returns the reason why the engine ended the program of the server, if it did.
     pub(super) fn flaw(&self) -> Option<&'static str> {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         process.as_ref().and_then(ServerProcess::flaw)
@@ -168,7 +169,7 @@ impl McpSession {
         tracked_call::call(self.service.peer(), params).await
     }
 
-    /// Returns the tools of the server. Stops reading pages after [`TOOLS_MAX`] tools.
+    /// Returns the tools of the server. Stops reading pages at more than [`TOOLS_MAX`] tools.
     pub(super) async fn tools(&self) -> Result<Arc<Vec<Tool>>, ServiceError> {
         let mut listed = self.listed.lock().await;
         let changed = self.changed.swap(false, Ordering::SeqCst);
@@ -203,12 +204,12 @@ impl McpSession {
     /// users, if that time has passed.
     fn idle_deadline(&self, idle: Duration) -> Option<Instant> {
         let mut usage = self.usage();
-        let from = if usage.under_way > 0 { Instant::now() } else { usage.last };
+        let from = if usage.active > 0 { Instant::now() } else { usage.last_use };
         let until = from + idle;
         if until > Instant::now() {
             return Some(until);
         }
-        usage.over = true;
+        usage.ended = true;
         None
     }
 }

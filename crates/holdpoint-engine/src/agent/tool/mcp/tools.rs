@@ -20,11 +20,11 @@ use crate::agent::tool::{
 
 const DESCRIPTION_BYTES_MAX: usize = 8 * 1024;
 
-/// The tools that one definition uses of a server. Other definitions may use the same server.
+/// The tools of a server that one definition uses. Other definitions may use the same server.
 pub(in crate::agent::tool) struct McpTools {
     server: Arc<McpServer>,
-    rules: McpToolSettings,
-    /// The server's name of each tool by the name that models see, as of the last list.
+    settings: McpToolSettings,
+    /// The name of each tool at the server, by the name that models see. Updated with each list.
     names: Mutex<BTreeMap<String, String>>,
 }
 
@@ -75,7 +75,7 @@ impl McpTools {
         members.reject_unknown(&KNOWN)?;
         let offered = origin.and_then(|origin| origin.tools.as_ref());
         let offered = offered.map(|globs| members.globs_of("tools", globs)).transpose()?;
-        let rules = McpToolSettings {
+        let settings = McpToolSettings {
             tools: members.globs("tools")?,
             offered,
             idempotent: members.globs("idempotent")?.unwrap_or_default(),
@@ -89,7 +89,7 @@ impl McpTools {
                 McpServer::parse(members, &origin.tool_name, dependencies, slots)
             })?,
         };
-        Ok(Self { server, rules, names: Mutex::default() })
+        Ok(Self { server, settings, names: Mutex::default() })
     }
 
     async fn list_tools(&self) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
@@ -97,12 +97,12 @@ impl McpTools {
         if tools.len() > TOOLS_MAX {
             tracing::warn!(server, "the server has too many tools; only the first {TOOLS_MAX} are used");
         }
-        let offered = tools.iter().take(TOOLS_MAX).filter(|tool| self.rules.allow(server, tool));
+        let offered = tools.iter().take(TOOLS_MAX).filter(|tool| self.settings.allow(server, tool));
         let mut names = BTreeMap::new();
         let mut specs = Vec::new();
         for tool in offered {
-            let spec = self.rules.spec(tool);
-            // The first of two tools with the same name is used, as in the list of all tools.
+            let spec = self.settings.spec(tool);
+            // The first of two tools with the same name is used, as in `Tools`.
             if names.contains_key(&spec.name) {
                 tracing::warn!(server, tool = spec.name, "skipping a tool: another tool has its name");
                 continue;
@@ -167,7 +167,7 @@ impl McpToolSettings {
         wanted
     }
 
-    /// Builds the spec of a tool. Annotations of the server count only with `trustAnnotations`.
+    /// Builds the spec of a tool. Annotations of the server are used only with `trustAnnotations`.
     fn spec(&self, tool: &Tool) -> ToolSpec {
         let named = self.idempotent.iter().any(|glob| glob.matches(&tool.name));
         let hinted = tool

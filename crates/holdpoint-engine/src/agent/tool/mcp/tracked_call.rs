@@ -10,26 +10,27 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, RxJsonRpcMessage, ServiceError, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// The send progress of a call. It is an extension of the request, which the transport reads.
+/// The send progress of a call. It is stored as an extension of the request, which the transport reads.
 #[derive(Clone, Debug, Default)]
 struct SendProgress(Arc<AtomicU8>);
 
 const FRESH: u8 = 0;
 const SENDING: u8 = 1;
 const SENT: u8 = 2;
-/// The pipe was closed, so that the server did not read the call.
+/// The pipe was closed before the server could read the call.
 const UNREAD: u8 = 3;
 const GIVEN_UP: u8 = 4;
 
 impl SendProgress {
-    /// Returns true if the call may be sent now. A call that was given up may have been made in another session.
+    /// Returns true if the call may be sent now. A call that was given up must not be sent: the caller may have made it
+    /// in another session.
     fn begin(&self) -> bool {
         self.0.compare_exchange(FRESH, SENDING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     fn end<E: std::error::Error + 'static>(&self, sent: &Result<(), E>) {
         let unread = |error: &(dyn std::error::Error + 'static)| {
-            // A server ignores a line without its end.
+            // The line was not written completely, and a server ignores an incomplete line.
             let error = error.downcast_ref::<std::io::Error>();
             error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
         };
@@ -37,7 +38,7 @@ impl SendProgress {
         self.0.store(if unread { UNREAD } else { SENT }, Ordering::SeqCst);
     }
 
-    /// Gives the call up. Returns true if the server has not received it; it is not sent afterwards.
+    /// Gives the call up. Returns true if the server has not received the call and will not receive it.
     fn give_up(&self) -> bool {
         let was = self.0.compare_exchange(FRESH, GIVEN_UP, Ordering::SeqCst, Ordering::SeqCst);
         matches!(was, Ok(_) | Err(UNREAD))

@@ -1,4 +1,4 @@
-//! Lists the tools that an agent needs now. Calls that do not need an unreachable server do not wait for it.
+//! Lists the tools that an agent needs now. A call waits for an unreachable server only if it needs a tool of it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -23,8 +23,8 @@ pub(crate) struct ToolList {
     pub specs: Vec<Arc<ToolSpec>>,
     /// The reason why a server could not list its tools. They are missing, or are those of an earlier list.
     pub unreachable: Option<String>,
-    /// The reason why the policy refuses a server. Its tools are missing like those of an unreachable server, but a
-    /// retry does not help.
+    /// The reason why the outgoing policy forbids a server. Its tools are missing like those of an unreachable server,
+    /// but a retry does not help.
     pub refused: Option<String>,
     of: RequiredTools,
 }
@@ -45,9 +45,9 @@ impl Tools {
         if fixed { RequiredTools::Fixed } else { RequiredTools::All }
     }
 
-    /// Lists the required tools under unique names. For a server that cannot be reached its last list is used. If it
-    /// was never listed in this process, tools of other servers only get their prefixed names, because their short
-    /// names might belong to tools of that server.
+    /// Lists the required tools under unique names. Uses the last list of a server that cannot be reached. If this
+    /// process has no list of that server, the tools of other servers only get prefixed names, because that server
+    /// might have tools with their short names.
     pub(crate) async fn list_required(&self, tenant: &TenantId, of: RequiredTools) -> ToolList {
         let entries: Vec<&ToolEntry> =
             self.entries.iter().filter(|entry| entry.single || of == RequiredTools::All).collect();

@@ -64,8 +64,8 @@ fn the_error_for_an_unencoded_password_does_not_contain_it() {
         "postgres://ann:secret?more=@db/flows",
         "ann:secret@more/flows",
     ] {
-        let said = refused(url);
-        assert!(!said.contains("secret") && !said.contains("more@"), "{said}");
+        let error = refused(url);
+        assert!(!error.contains("secret") && !error.contains("more@"), "{error}");
     }
     assert!(refused("postgres://ann:p@ss@db/flows").contains("%40"));
     assert!(refused("postgres://ann:p?ss@db/flows").contains("%3F"));
@@ -148,7 +148,7 @@ fn an_invalid_address_is_rejected_with_a_reason() {
         ("postgres://ann@db/flows?schema=x&pooler=transaction", "ALTER ROLE"),
         ("postgres://ann@db/flows?target_session_attrs=best", "target_session_attrs"),
     ] {
-        let said = refused(rest);
-        assert!(said.contains(reason), "{rest}: {said}");
+        let error = refused(rest);
+        assert!(error.contains(reason), "{rest}: {error}");
     }
 }

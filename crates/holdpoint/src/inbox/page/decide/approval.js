@@ -40,7 +40,7 @@ function attached({ description, artifactData, artifactType }) {
     );
 }
 
-/** Describes the description of an interrupt: as Markdown if it contains Markdown syntax, otherwise as text. */
+/** Describes the text `description` of an interrupt: as Markdown if it contains Markdown syntax, otherwise as text. */
 export function describedAs(words) {
     if (!hasWords(words)) {
         return null;
@@ -58,22 +58,22 @@ export function isMarked(words) {
 }
 
 function sinceBefore(before, interrupt) {
-    const wish = before.decision?.value?.refineFeedback ?? {};
+    const feedback = before.decision?.value?.refineFeedback ?? {};
     const who = nameOf(before.decision?.value?.decidedBy ?? before.decision?.by);
     const words = [
-        wish.text,
-        wish.sectionPath && `${texts.section}: ${wish.sectionPath}`,
-        ...(Array.isArray(wish.itemIds) ? wish.itemIds : []),
-        ...(Array.isArray(wish.tags) ? wish.tags : []),
+        feedback.text,
+        feedback.sectionPath && `${texts.section}: ${feedback.sectionPath}`,
+        ...(Array.isArray(feedback.itemIds) ? feedback.itemIds : []),
+        ...(Array.isArray(feedback.tags) ? feedback.tags : []),
     ];
-    const said = words.filter((word) => typeof word === "string" && word !== "");
+    const lines = words.filter((word) => typeof word === "string" && word !== "");
     const isEqual = isSame(before.data.artifactData, interrupt.data.artifactData);
     return h(
         "details",
         { class: "since", open: true },
         h("summary", {}, texts.sincePrevious),
-        said.length > 0
-            ? h("div", { class: "wish" }, h("p", {}, texts.requestedChanges(who)), artifact(said.join("\n"), "text/plain"))
+        lines.length > 0
+            ? h("div", { class: "wish" }, h("p", {}, texts.requestedChanges(who)), artifact(lines.join("\n"), "text/plain"))
             : null,
         isEqual
             ? h("p", { class: "nothing" }, texts.noChanges)

@@ -30,14 +30,14 @@ export function turnsOf(interrupt, interrupts) {
     const ours = interrupts.filter((other) => other.kind.startsWith("conversation.") && other.data.conversationId === id);
     const list = ours.length > 0 ? ours : [interrupt];
     return list.flatMap((turn) => {
-        const said = [];
+        const messages = [];
         const prompt =
             turn.data.prompt ?? turn.data.initialPrompt ?? (turn.kind === "conversation.close" ? turn.data.reason : undefined);
         if (prompt !== undefined) {
-            said.push({ who: "run", words: prompt, at: turn.requestedAt, key: `${turn.interruptId} ?` });
+            messages.push({ who: "run", words: prompt, at: turn.requestedAt, key: `${turn.interruptId} ?` });
         }
         if (turn.kind === "conversation.exchange" && turn.decision && turn.status === "answered") {
-            said.push({
+            messages.push({
                 who: "person",
                 by: nameOf(turn.decision.by),
                 words: turn.decision.value,
@@ -45,7 +45,7 @@ export function turnsOf(interrupt, interrupts) {
                 key: `${turn.interruptId} !`,
             });
         }
-        return said;
+        return messages;
     });
 }
 

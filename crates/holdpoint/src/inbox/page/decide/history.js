@@ -16,9 +16,9 @@ const ID_SHOWN = 80;
 export function history(interrupts, interrupt, { now, link }) {
     const at = interrupts.findIndex((other) => other.interruptId === interrupt.interruptId);
     // The turns of the same conversation are shown as its messages.
-    const talk = interrupt.data.conversationId;
+    const { conversationId } = interrupt.data;
     const isOther = ({ kind, data }) =>
-        !kind.startsWith("conversation.") || (kind === "conversation.exchange" && data.conversationId !== talk);
+        !kind.startsWith("conversation.") || (kind === "conversation.exchange" && data.conversationId !== conversationId);
     const earlier = interrupts.slice(0, Math.max(0, at)).filter(isOther).reverse();
     return h(
         "section",

@@ -147,11 +147,11 @@ export function decisionOf(interrupt) {
     }
     const value = asObject(decision.value);
     // The action of the answer is more specific than the decision: “edit-accept” instead of “granted”.
-    const said =
+    const named =
         decision.decision === "overridden"
             ? "overridden"
             : (value.action ?? decision.action ?? value.decision ?? decision.decision);
-    const action = said ?? "answered";
+    const action = named ?? "answered";
     return {
         by: nameOf(value.decidedBy ?? decision.by),
         action: String(action),

@@ -32,7 +32,7 @@ export function refineWay(interrupt, tools) {
         look: "plain",
         fields,
         prefix: "resumeValue.refineFeedback",
-        check: saysNothing,
+        check: checkFeedback,
         build: (value) => ({ action: "refine", refineFeedback: feedbackOf(state.scope, value) }),
     };
 }
@@ -49,8 +49,8 @@ export function feedbackOf(scope, value) {
     return feedback;
 }
 
-/** Requires a text or a tag, which the server does not require: the author of the next version needs one. */
-function saysNothing({ text, tags }) {
+/** Rejects feedback without text and tags. The server accepts it, but the author of the next version needs either. */
+function checkFeedback({ text, tags }) {
     return (text ?? "").trim() === "" && (tags ?? []).length === 0 ? { "/text": texts.feedbackNeeded } : {};
 }
 

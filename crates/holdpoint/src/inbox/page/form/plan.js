@@ -8,7 +8,7 @@ const REFERENCES_MAX = 20;
 const CHOICES_MAX = 300;
 const MEMBERS_MAX = 100;
 const LABEL_CHARACTERS = 200;
-/** Keywords that can add members, so that a form without them would be incomplete. */
+/** Keywords that a form does not support. They can add members, so a schema with one of them gets a JSON field. */
 const BEYOND_FORMS = ["if", "then", "else", "patternProperties", "dependentSchemas", "prefixItems", "$dynamicRef", "anyOf", "oneOf", "allOf"];
 
 /**

@@ -9,7 +9,7 @@ const LAYER_GAP = 52;
 const MARGIN = 20;
 const BACK_GAP = 14;
 const BACK_LANES_MAX = 12;
-/** The number of waypoints of long edges. Further long edges are drawn straight. */
+/** The maximum number of waypoints of all long edges. Further long edges are drawn straight. */
 const PASSES_MAX = 3_000;
 
 /**

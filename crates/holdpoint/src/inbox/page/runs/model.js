@@ -51,7 +51,7 @@ async function fetchBehind(api, { status, cursor }, isBehind, limit) {
     const batches = [];
     let [end, amount] = [cursor, 0];
     do {
-        /** @type {import("../../api-types.js").Runs} */
+        /** @type {import("../../api-types.js").RunList} */
         const answer = await api.get("/v1/runs", { query: { status, limit, cursor: end } });
         batches.push({ cursor: end, runs: answer.runs });
         amount += answer.runs.filter(isBehind).length;

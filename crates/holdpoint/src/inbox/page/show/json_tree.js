@@ -7,7 +7,7 @@ import { shortText, visible } from "./characters.js";
 import { isScalar, scalar } from "./scalar.js";
 
 const ENTRIES_AT_ONCE = 100;
-/** The number of entries that are open at first, over all levels. */
+/** The maximum number of entries that are open at first, over all levels. */
 const OPEN_ENTRIES_MAX = 150;
 const OPEN_LEVELS = 3;
 const NAME_CHARACTERS = 200;

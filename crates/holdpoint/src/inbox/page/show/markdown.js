@@ -10,11 +10,11 @@ import { isTableHead, tableRows } from "./markdown_table.js";
 import { text } from "./text.js";
 
 const BLOCKS_AT_ONCE = 200;
-/** The characters of a portion. A button shows the next portion. */
+/** The maximum number of characters of a portion. A button shows the next portion. */
 const CHARACTERS_AT_ONCE = 100_000;
-/** The blocks within lists and quotes of one portion. */
+/** The maximum number of blocks within the lists and quotes of one portion. */
 const INNER_BLOCKS_MAX = 1_000;
-/** The nesting of quotes and lists. Deeper ones are paragraphs. */
+/** The maximum nesting of quotes and lists. Deeper ones are shown as paragraphs. */
 const NESTING_MAX = 10;
 
 /**

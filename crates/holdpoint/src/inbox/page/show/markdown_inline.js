@@ -32,8 +32,8 @@ export function inline(source) {
 }
 
 /**
- * Describes a link with its host, so that the link text cannot pretend another host. A link without an allowed
- * address is text.
+ * Describes a link with its host, so that the link text cannot pretend to lead to another host. A link without an
+ * allowed address is text.
  */
 export function link(address, content, label) {
     const url = absoluteUrl(address);

@@ -1,6 +1,6 @@
 //! Splits Markdown lists into the lines of their items. The caller parses the lines.
 
-/** The items of one list. A longer list is split, so that it can be shown in portions. */
+/** The maximum number of items of one list. A longer list is split, so that it can be shown in portions. */
 const ITEMS_MAX = 200;
 
 /**

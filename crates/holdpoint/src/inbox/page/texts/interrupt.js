@@ -153,7 +153,7 @@ export const interrupt = {
     youMayNot: "You requested this. Another person must decide. You can still read it, and answer side questions.",
     notListed: "You are not listed. A role or a group may still allow you to answer; the server checks it.",
     veto: "One rejection is enough to reject.",
-    majority: "More than half must reject to reject.",
+    majority: "It is rejected if the rejections are more than half of the required approvals.",
     votes: "Votes",
     noVotes: "No votes yet.",
     progress: (given, needed) => `${number.format(given)} of ${number.format(needed)} approvals`,

@@ -28,7 +28,7 @@ export function titleOf(type) {
 
 /** Returns a one-line summary of an event. */
 export function eventSummary({ type, payload = {} }) {
-    const said = {
+    const summaries = {
         "run.started": () => [payload.owner?.principal],
         "run.failed": () => [payload.error?.code, payload.error?.message],
         "run.cancelled": () => [payload.cancelledBy, payload.reason],
@@ -69,7 +69,7 @@ export function eventSummary({ type, payload = {} }) {
         "holdpoint.child.changed": () => [payload.status],
         "holdpoint.child.ended": () => [payload.status],
     };
-    const parts = Object.hasOwn(said, type) ? said[type]() : [];
+    const parts = Object.hasOwn(summaries, type) ? summaries[type]() : [];
     return shortText(parts.filter((part) => typeof part === "string" && part !== "").join(": "), WORDS);
 }
 

@@ -52,7 +52,7 @@ export async function open(context) {
 
 /** Returns the state of the link for an error of the API. */
 export function stateOf({ status, code, details }) {
-    const said = { answered: "answered", cancelled: "cancelled", expired: "expired" };
+    const reported = { answered: "answered", cancelled: "cancelled", expired: "expired" };
     const known = {
         interrupt_expired: "expired",
         interrupt_already_resolved: "answered",
@@ -62,7 +62,7 @@ export function stateOf({ status, code, details }) {
         rate_limited: "busy",
     };
     return (
-        entryOf(said, details?.state) ?? entryOf(known, code) ?? (status === 404 ? "unknown" : status === 410 ? "expired" : status === 401 ? "signIn" : "failed")
+        entryOf(reported, details?.state) ?? entryOf(known, code) ?? (status === 404 ? "unknown" : status === 410 ? "expired" : status === 401 ? "signIn" : "failed")
     );
 }
 
