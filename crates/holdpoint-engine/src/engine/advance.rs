@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use holdpoint_core::{
-    ChildResult, Command, NodeWork, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, StartRequest, Status,
-    Timestamp,
+    ChildResult, Command, NodeWork, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, StartRequest,
+    Status, Timestamp,
 };
 use uuid::Uuid;
 

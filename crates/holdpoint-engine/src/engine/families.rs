@@ -1,9 +1,7 @@
 //! Effects of a change on related runs: child runs that it starts or ends, and the parent that waits for it. All of
 //! them are part of one commit.
 
-use holdpoint_core::{
-    ChildResult, ChildRunState, Obligation, Parent, Run, RunEnd, RunRef, Status,
-};
+use holdpoint_core::{ChildResult, ChildRunState, Obligation, Parent, Run, RunEnd, RunRef, Status};
 use serde_json::{Map, Value};
 
 use super::Engine;

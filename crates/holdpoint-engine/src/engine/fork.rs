@@ -10,8 +10,8 @@ use holdpoint_core::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::starting::new_run_id;
 use super::commit::CommitPlan;
+use super::starting::new_run_id;
 use super::{ATTEMPTS_MAX, Engine, Once, PriorState};
 use crate::committer::MailboxAction;
 use crate::draft::RunDraft;

@@ -120,7 +120,8 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{
-        ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, StartRequest, TenantId, Timestamp,
+        ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, RunRef, StartRequest, TenantId,
+        Timestamp,
     };
     use holdpoint_core::{NodeStatus, Workflow};
 

@@ -310,11 +310,7 @@ impl RunExecutor {
         }
     }
 
-    async fn write(
-        &self,
-        mut draft: RunDraft,
-        what: ClaimAction,
-    ) -> Result<Option<Arc<Run>>, RecordError> {
+    async fn write(&self, mut draft: RunDraft, what: ClaimAction) -> Result<Option<Arc<Run>>, RecordError> {
         self.engine.report_failed_child_starts(&mut draft, &mut 0).await?;
         let after = draft.run.clone();
         match self.commit(draft, what).await? {

@@ -63,7 +63,8 @@ fn missing_functions(page: &str, files: &[File]) -> Vec<Violation> {
 fn a_function_that_does_not_exist_is_found() {
     let file =
         File { path: "crates/holdpoint-core/src/decide.rs".to_owned(), text: "pub fn decide(".to_owned() };
-    let page = "| 1 | `decide` | core: `decide.rs` | decides |\n| 2 | `other` | core: `decide.rs` | is missing |\n";
+    let page =
+        "| 1 | `decide` | core: `decide.rs` | decides |\n| 2 | `other` | core: `decide.rs` | is missing |\n";
     let lines: Vec<usize> = missing_functions(page, &[file]).into_iter().map(|(line, _)| line).collect();
     assert_eq!(lines, [2]);
 }

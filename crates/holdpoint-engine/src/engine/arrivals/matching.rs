@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, EventReception, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId,
+    Command, EventReception, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef,
 };
 
 use super::{EventOutcome, EventRefusal, MATCHES_MAX, WaitingInterrupt};
-use crate::committer::{ArrivalCause, MailboxAction, Precondition};
+use crate::committer::ArrivalCause;
 use crate::draft::RunDraft;
 use crate::engine::commit::CommitPlan;
 use crate::engine::{CommitOutcome, Engine};
@@ -105,7 +105,8 @@ impl Engine {
                 let Some(seen) = find_readable(of, self.run(of).await)? else {
                     return Ok(OfferOutcome::Closed);
                 };
-                let outcome = offer_to_draft(&mut RunDraft::new(of.clone(), seen, self.now()), interrupt, event, by);
+                let outcome =
+                    offer_to_draft(&mut RunDraft::new(of.clone(), seen, self.now()), interrupt, event, by);
                 if !matches!(outcome, OfferOutcome::Accepted(_)) {
                     return Ok(outcome);
                 }

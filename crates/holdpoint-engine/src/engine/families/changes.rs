@@ -23,7 +23,7 @@ struct FamilyMember {
 }
 
 /// The changes of related runs that one commit writes.
-pub(super) struct FamilyChanges<'e> {
+pub(crate) struct FamilyChanges<'e> {
     engine: &'e Engine,
     tenant: TenantId,
     now: Timestamp,
@@ -62,7 +62,7 @@ impl<'e> FamilyChanges<'e> {
     }
 
     /// Follows obligations and reports from run to run until there are no more.
-    pub(super) async fn collect(&mut self) -> Result<Option<Precondition>, Error> {
+    pub(crate) async fn collect(&mut self) -> Result<Option<Precondition>, Error> {
         while let Some(id) = self.touched.pop_front() {
             let Some(member) = self.members.get_mut(&id) else { continue };
             let fresh = member.draft.obligations[member.handled..].to_vec();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{
-    Answer, Command, Event, InterruptId, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, Timestamp, decide,
-    limits,
+    Answer, Command, Event, InterruptId, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, RunRef, Timestamp,
+    decide, limits,
 };
 
 use super::apply_event;
