@@ -116,7 +116,7 @@ impl Committer {
     }
 
     /// Queues the work and waits for its reply. With a receipt, the work is done only if its key is free, and the
-    /// receipt is written only if the work is done.
+    /// receipt is written only if the work is done. Fails if the key or the scope of a start is in use.
     pub(crate) async fn submit(
         &self,
         work: Work,
@@ -124,11 +124,15 @@ impl Committer {
     ) -> Result<CommitReply, crate::Error> {
         let (writes, sizes) = writes(&work)?;
         let (reply, answer) = oneshot::channel();
-        self.send(Job { work, receipt, writes, sizes, outcome_unknown: false, reply })?;
-        Ok(answer.await.map_err(|_| store::Error::Closed)??)
+        self.enqueue(Job { work, receipt, writes, sizes, outcome_unknown: false, reply })?;
+        match answer.await.map_err(|_| store::Error::Closed)?? {
+            CommitReply::Duplicate(receipt) => Err(crate::Error::Duplicate(receipt)),
+            CommitReply::ScopeBusy(active_run) => Err(crate::Error::ScopeBusy { active_run }),
+            reply => Ok(reply),
+        }
     }
 
-    fn send(&self, job: Job) -> Result<(), crate::Error> {
+    fn enqueue(&self, job: Job) -> Result<(), crate::Error> {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
         // Up to this batch size, a shared commit is cheaper than a separate one.
         let waiting = |queue: &&Sender<Job>| queue.max_capacity() - queue.capacity();

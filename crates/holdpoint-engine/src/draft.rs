@@ -4,16 +4,21 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{
-    Command, Effect, Event, NodeOutcome, NodeWork, Obligation, Refusal, Run, RunError, Timestamp, decide,
-    react,
+    Command, Effect, Event, NodeOutcome, NodeWork, Obligation, Refusal, Run, RunError, RunRef, Timestamp,
+    decide, react,
 };
 
+use crate::committer::MailboxAction;
 use crate::context::Context;
+use crate::engine::PriorState;
 use crate::nodes::{NodeType, NodeTypes, PureNode, check_provided};
 
-/// A run with events that are not committed yet.
+/// A run with events that are not committed yet, and their effect on the mailbox.
 #[derive(Debug)]
 pub(crate) struct RunDraft {
+    pub of: RunRef,
+    /// The state that related runs and dispatches know. The committer checks that it is still current.
+    pub before: PriorState,
     /// The state before the events. `None` for a run without events.
     pub from: Option<Arc<Run>>,
     /// The state after the events.
@@ -21,12 +26,19 @@ pub(crate) struct RunDraft {
     pub events: Vec<Event>,
     pub obligations: Vec<Obligation>,
     pub now: Timestamp,
+    pub mail: MailboxAction,
 }
 
 impl RunDraft {
-    pub(crate) fn new(run: Arc<Run>, now: Timestamp) -> Self {
-        let from = (run.seq > 0).then(|| run.clone());
-        Self { from, run, events: Vec::new(), obligations: Vec::new(), now }
+    pub(crate) fn new(of: RunRef, run: Arc<Run>, now: Timestamp) -> Self {
+        let (before, from) = (PriorState::of(&run), (run.seq > 0).then(|| run.clone()));
+        let (events, obligations) = (Vec::new(), Vec::new());
+        Self { of, before, from, run, events, obligations, now, mail: MailboxAction::None }
+    }
+
+    /// Returns whether the change needs a new dispatch.
+    pub(crate) fn wakes(&self) -> bool {
+        self.before.wakes(self)
     }
 
     pub(crate) fn decide(&mut self, command: &Command) -> Result<(), Refusal> {
@@ -41,7 +53,7 @@ impl RunDraft {
     }
 
     /// Executes pure nodes until the run ends, waits, or reaches a node with outside effects.
-    pub(crate) fn advance(&mut self, types: &NodeTypes) -> Result<(), Refusal> {
+    pub(crate) fn execute_pure_nodes(&mut self, types: &NodeTypes) -> Result<(), Refusal> {
         while let Some(work) = self.next_work(types) {
             let node = &self.run.workflow.nodes[work.position()];
             let pure = match types.get(&node.type_id) {

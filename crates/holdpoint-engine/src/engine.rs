@@ -4,16 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
+use holdpoint_core::{TenantId, Timestamp};
 use tokio::sync::watch;
 
-use crate::agent::{AgentRuntime, edits};
+use crate::agent::AgentRuntime;
 use crate::answerer::AnyAnswerer;
 use crate::batched_reads::{BatchedReads, EventCount};
 use crate::bus::Bus;
 use crate::clock::Clock;
-use crate::committer::{Change, CommitReply, Committer, Counters, MailboxAction, Precondition, Work};
-use crate::draft::RunDraft;
+use crate::committer::{CommitReply, Committer, Counters, Work};
 use crate::error::Error;
 use crate::feed::{CommitFeed, CommitReceiver};
 use crate::local_handoff::LocalHandoff;
@@ -28,11 +27,13 @@ use crate::webhooks::WebhookHub;
 use crate::worker::Worker;
 use crate::workflow_registry::WorkflowRegistry;
 
-mod activation;
+mod advance;
 mod agents;
 mod approver_warnings;
 mod arrivals;
 mod audit;
+mod commands;
+mod commit;
 mod definition_check;
 mod definitions;
 mod deliveries;
@@ -63,10 +64,10 @@ mod webhooks;
 pub use agents::{AgentInput, ThreadInterruption};
 pub(crate) use arrivals::SearchPositions;
 pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
-use audit::AuditEntries;
+pub(crate) use commit::CommitOutcome;
 pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;
-pub(crate) use families::PriorState;
+pub(crate) use families::{ParentLookup, PriorState};
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
 pub use graphs::{GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
@@ -125,15 +126,6 @@ struct EngineState {
     cascade_max: usize,
     /// Stops the task that receives notifications of other nodes.
     stop: watch::Sender<bool>,
-}
-
-/// The outcome of one attempt to execute commands.
-enum CommandOutcome {
-    Done(Arc<Run>),
-    /// The core refused the command and the refusal is recorded in the run.
-    Denied(Refusal),
-    /// The run has changed since it was read.
-    Conflict,
 }
 
 impl Engine {
@@ -202,164 +194,6 @@ impl Engine {
 
     pub(crate) fn bus(&self) -> &Bus {
         &self.0.bus
-    }
-
-    /// Executes a command and commits the change, or the refusal if the run records it.
-    pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
-        self.execute_once(of, std::slice::from_ref(command), None).await
-    }
-
-    /// Executes commands in one change, all or none, and writes a receipt. Stops at a refusal that the run records.
-    pub async fn execute_once(
-        &self,
-        of: &RunRef,
-        commands: &[Command],
-        once: Option<&Once<Run>>,
-    ) -> Result<Arc<Run>, Error> {
-        // The committer rejects a change that was decided on an outdated run.
-        let mut run = self.cached_run(of).await?;
-        let mut stored = false;
-        for _ in 0..ATTEMPTS_MAX {
-            match self.try_execute(of, run, commands, stored, once).await {
-                Ok(CommandOutcome::Done(run)) => return Ok(run),
-                Ok(CommandOutcome::Denied(refusal)) => return Err(refusal.into()),
-                Ok(CommandOutcome::Conflict) => {}
-                // The cache can lag behind the store; only a committed refusal or one on the stored run is final.
-                Err(Error::Refused(_)) if !stored => {}
-                Err(error) => return Err(error),
-            }
-            run = self.load(of).await?;
-            stored = true;
-        }
-        Err(Error::Busy)
-    }
-
-    /// Cancels a run. Has no effect on a run that has already ended.
-    pub async fn cancel(
-        &self,
-        of: &RunRef,
-        reason: Option<String>,
-        by: Principal,
-    ) -> Result<Arc<Run>, Error> {
-        self.cancel_once(of, reason, by, None).await
-    }
-
-    /// Cancels a run and writes a receipt.
-    pub async fn cancel_once(
-        &self,
-        of: &RunRef,
-        reason: Option<String>,
-        by: Principal,
-        once: Option<&Once<Run>>,
-    ) -> Result<Arc<Run>, Error> {
-        match self.execute_once(of, &[Command::Cancel { reason, by }], once).await {
-            Err(Error::Refused(Refusal::RunFinished(_))) => {
-                let run = self.run(of).await?;
-                self.keep_unchanged(once, &run).await?;
-                Ok(run)
-            }
-            other => other,
-        }
-    }
-
-    /// Tries to execute commands on `run`. `stored` says whether the run was read from the store.
-    async fn try_execute(
-        &self,
-        of: &RunRef,
-        run: Arc<Run>,
-        commands: &[Command],
-        stored: bool,
-        once: Option<&Once<Run>>,
-    ) -> Result<CommandOutcome, Error> {
-        let before = PriorState::of(&run);
-        let mut draft = RunDraft::new(run, self.now());
-        for command in commands {
-            draft.decide(command)?;
-            if draft.events.iter().any(|event| event.denial().is_some()) {
-                break;
-            }
-        }
-        edits::check(self, of, &draft.run, &draft.events).await?;
-        // A change without events is not committed, so that the committer cannot detect an outdated run.
-        if draft.events.is_empty() && !stored && self.is_shared() {
-            return Ok(CommandOutcome::Conflict);
-        }
-        if let Some(refusal) = draft.events.iter().find_map(Event::denial) {
-            // No receipt, because the command was not executed.
-            let entries = AuditEntries::of(&draft.events);
-            if self.commit_draft(of, before, draft, MailboxAction::None, None).await?.is_some() {
-                return Ok(CommandOutcome::Conflict);
-            }
-            entries.write(of);
-            return Ok(CommandOutcome::Denied(refusal));
-        }
-        let wakes = before.wakes(&draft);
-        let mail = if wakes { self.activate(of, &mut draft).await? } else { MailboxAction::None };
-        let (after, entries) = (draft.run.clone(), AuditEntries::of(&draft.events));
-        Ok(match self.commit_draft(of, before, draft, mail, once).await? {
-            None => {
-                entries.write(of);
-                CommandOutcome::Done(after)
-            }
-            Some(_) => CommandOutcome::Conflict,
-        })
-    }
-
-    /// Commits a draft, its changes of related runs, and the receipt. Returns the precondition that failed, if any.
-    pub(crate) async fn commit_draft(
-        &self,
-        of: &RunRef,
-        before: PriorState,
-        draft: RunDraft,
-        mail: MailboxAction,
-        once: Option<&Once<Run>>,
-    ) -> Result<Option<Precondition>, Error> {
-        match self.collect_family_changes(of, before, draft, mail).await? {
-            Ok(changes) => self.commit(changes, once).await,
-            Err(failed) => Ok(Some(failed)),
-        }
-    }
-
-    /// Commits changes, all or none, and a receipt for the first run.
-    async fn commit(
-        &self,
-        changes: Vec<Change>,
-        once: Option<&Once<Run>>,
-    ) -> Result<Option<Precondition>, Error> {
-        let Some(after) = changes.first().map(|change| change.after.clone()) else { return Ok(None) };
-        self.commit_with_receipt(changes, once, &*after).await
-    }
-
-    async fn commit_with_receipt<T>(
-        &self,
-        mut changes: Vec<Change>,
-        once: Option<&Once<T>>,
-        after: &T,
-    ) -> Result<Option<Precondition>, Error> {
-        changes.iter_mut().for_each(|change| self.claim_locally(change));
-        let new_runs = changes.iter().filter(|change| change.before == 0);
-        let workflows: Vec<_> =
-            new_runs.map(|change| (change.of.tenant.clone(), change.after.workflow.id.clone())).collect();
-        match self.submit(Work::Changes(changes), once, after).await? {
-            CommitReply::Conflict(failed) => {
-                if failed == Precondition::Revision {
-                    // Another node has registered a newer revision.
-                    workflows.iter().for_each(|(tenant, id)| self.0.registry.forget_latest(tenant, id));
-                }
-                Ok(Some(failed))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Lets the worker of this process claim a new dispatch, if it has a free slot.
-    fn claim_locally(&self, change: &mut Change) {
-        if let MailboxAction::Enqueue(id) = &change.mail
-            && let Some(claim) =
-                self.0.local_handoff.reserve(&change.of, id, change.at.plus_ms(self.0.lease_ms))
-        {
-            change.mail = MailboxAction::HandOff(Arc::new(claim));
-        }
     }
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<CommitReply, Error> {

@@ -198,7 +198,7 @@ impl Engine {
             let update = key.keep_or_ignore(kept, &outcome);
             matches!(self.write(vec![update]).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
-            self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_none()
+            self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_written()
         };
         Ok(happened.then_some(received))
     }

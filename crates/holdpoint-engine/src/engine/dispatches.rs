@@ -4,7 +4,7 @@ use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{Engine, Once, PriorState};
+use super::{CommitOutcome, Engine, Once};
 use crate::committer::{ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work};
 use crate::draft::RunDraft;
 use crate::error::Error;
@@ -37,23 +37,18 @@ impl Engine {
             let Some((of, run)) = self.run_of(&row).await? else {
                 return self.cancel_row(&row, once).await;
             };
-            let before = PriorState::of(&run);
-            let mut draft = RunDraft::new(run, self.now());
+            let mut draft = RunDraft::new(of, run, self.now());
             let reason = Some("its dispatch was cancelled".to_owned());
             match draft.decide(&Command::Cancel { reason, by: by.clone() }) {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
                 Err(refusal) => return Err(refusal.into()),
             }
             let Some(cancelled) = row.cancelled(draft.now) else { return Ok(None) };
-            let mail = MailboxAction::Cancel(dispatch_id.to_owned());
-            let conflict = match self.collect_family_changes(&of, before, draft, mail).await? {
-                Ok(changes) => self.commit_with_receipt(changes, once, &cancelled).await?,
-                Err(failed) => Some(failed),
-            };
-            match conflict {
-                None => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
-                Some(Precondition::Claim) => return Ok(None),
-                Some(
+            draft.mail = MailboxAction::Cancel(dispatch_id.to_owned());
+            match self.commit(draft, self.new_receipt(once, &cancelled)).await? {
+                CommitOutcome::Written => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
+                CommitOutcome::Conflict(Precondition::Claim) => return Ok(None),
+                CommitOutcome::Conflict(
                     Precondition::Sequence
                     | Precondition::Revision
                     | Precondition::Receipt

@@ -10,6 +10,7 @@ use holdpoint_core::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::commit::CommitPlan;
 use super::starting::new_run_id;
 use super::{ATTEMPTS_MAX, Engine, Once, PriorState};
 use crate::committer::MailboxAction;
@@ -106,25 +107,21 @@ impl Engine {
         request: &ForkRequest,
         at: Timestamp,
     ) -> Result<Option<Arc<Run>>, Error> {
-        let mut replay = ForkReplay::new(self, record, new_run.clone(), request.from_seq);
+        let mut replay = ForkReplay::new(self, record, of.clone(), new_run.clone(), request.from_seq);
         let ended = replay.compare_all().await?;
         let (run, history) = (replay.run, replay.rows);
         let open = if run.finished() { Vec::new() } else { open_timers(&run) };
-        let mut draft = RunDraft::new(run, at);
+        let mut draft = RunDraft::new(of.clone(), run, at);
+        draft.before = PriorState::of(new_run);
         self.continue_live(&mut draft, record, ended).await?;
         draft.obligations.splice(0..0, open);
-        let wakes = draft.run.next_work().is_some();
-        let mail =
-            if wakes { MailboxAction::Enqueue(Uuid::now_v7().to_string()) } else { MailboxAction::None };
-        let after = draft.run.clone();
-        let Ok(mut changes) = self.collect_family_changes(of, PriorState::of(new_run), draft, mail).await?
-        else {
-            return Ok(None);
-        };
-        if let Some(first) = changes.first_mut() {
-            first.history = history;
+        if draft.run.next_work().is_some() {
+            draft.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
         }
-        Ok(self.commit(changes, request.once.as_ref()).await?.is_none().then_some(after))
+        let after = draft.run.clone();
+        let receipt = self.new_receipt(request.once.as_ref(), &*after);
+        let plan = CommitPlan { history, ..CommitPlan::from(draft) };
+        Ok(self.commit(plan, receipt).await?.is_written().then_some(after))
     }
 
     /// Continues the fork after the end of the record.
@@ -151,7 +148,7 @@ impl Engine {
         if differs {
             replay::continue_with_record(self, draft, record).await
         } else {
-            self.advance_draft(draft).await
+            self.advance(draft).await
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::store::{Statement, params, scopes};
 /// The time for which the lock row of a scope is kept. It is longer than any transaction that uses the lock.
 const SCOPE_KEPT_MS: i64 = 3_600_000;
 
+/// A receipt that is written with the change of its request.
+pub(crate) type PendingReceipt = Box<(ReceiptKey, Receipt)>;
+
 /// The identity of a request that is executed at most once.
 #[derive(Clone)]
 pub struct RequestKey {
@@ -43,7 +46,7 @@ impl RequestKey {
         ReceiptKey { tenant, operation, key_hash: self.key_hash.clone() }
     }
 
-    fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> Box<(ReceiptKey, Receipt)> {
+    fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> PendingReceipt {
         let (body_hash, expires_at) = (self.body_hash.clone(), created_at.plus_ms(self.ttl_ms));
         Box::new((self.receipt_key(), Receipt { body_hash, status, response, created_at, expires_at }))
     }
@@ -93,7 +96,7 @@ impl Engine {
         response: String,
     ) -> Result<(), Error> {
         let receipt = request.receipt(status, response, self.now());
-        self.submit_with(Work::Plain(Vec::new()), Some(receipt)).await.map(|_| ())
+        self.0.committer.submit(Work::Plain(Vec::new()), Some(receipt)).await.map(|_| ())
     }
 
     /// Deletes up to `limit` receipts that have expired, and up to `limit` locks of scopes that were not used for
@@ -116,29 +119,20 @@ impl Engine {
         self.keep_receipt(&once.request, status, response).await
     }
 
-    /// Writes a change, and the receipt that is made from the state after the change.
+    /// Returns the receipt of a request for the state after its change.
+    pub(super) fn new_receipt<T>(&self, once: Option<&Once<T>>, after: &T) -> Option<PendingReceipt> {
+        let once = once?;
+        let (status, response) = (once.respond)(after);
+        Some(once.request.receipt(status, response, self.now()))
+    }
+
+    /// Commits work that is no change of a run, with the receipt for the state after it.
     pub(super) async fn submit<T>(
         &self,
         work: Work,
         once: Option<&Once<T>>,
         after: &T,
     ) -> Result<CommitReply, Error> {
-        let receipt = once.map(|once| {
-            let (status, response) = (once.respond)(after);
-            once.request.receipt(status, response, self.now())
-        });
-        self.submit_with(work, receipt).await
-    }
-
-    async fn submit_with(
-        &self,
-        work: Work,
-        receipt: Option<Box<(ReceiptKey, Receipt)>>,
-    ) -> Result<CommitReply, Error> {
-        match self.0.committer.submit(work, receipt).await? {
-            CommitReply::Duplicate(receipt) => Err(Error::Duplicate(receipt)),
-            CommitReply::ScopeBusy(active_run) => Err(Error::ScopeBusy { active_run }),
-            reply => Ok(reply),
-        }
+        self.0.committer.submit(work, self.new_receipt(once, after)).await
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId};
 use uuid::{Builder, Uuid};
 
-use super::{ATTEMPTS_MAX, Engine, Once, PriorState};
+use super::commands::{Attempt, CommandOutcome, RunSource};
+use super::{ATTEMPTS_MAX, Engine, Once};
 use crate::committer::Precondition;
 use crate::draft::RunDraft;
 use crate::error::Error;
@@ -75,12 +76,22 @@ impl Engine {
             if !missing.is_empty() {
                 return Err(Error::InvalidWorkflow(missing));
             }
-            let new_run = Arc::new(Run::new(id, latest));
-            match self.try_start(&of, new_run, &command, &options).await? {
-                Ok(run) => return Ok(run),
-                Err(Precondition::Revision | Precondition::Receipt | Precondition::Arrival) => {}
+            let draft = RunDraft::new(of.clone(), Arc::new(Run::new(id, latest)), self.now());
+            let attempt = Attempt {
+                draft,
+                commands: &[command],
+                source: RunSource::New,
+                exclusive: options.exclusive,
+                once: options.once.as_ref(),
+            };
+            match self.attempt(attempt).await? {
+                CommandOutcome::Done(run) => return Ok(run),
+                CommandOutcome::Denied(refusal) => return Err(refusal.into()),
+                CommandOutcome::Conflict(
+                    Precondition::Revision | Precondition::Receipt | Precondition::Arrival,
+                ) => {}
                 // The conflict can also be in a child run or the parent of this run.
-                Err(Precondition::Sequence | Precondition::Claim) => {
+                CommandOutcome::Conflict(Precondition::Sequence | Precondition::Claim) => {
                     if self.stored_event_count(&of).await?.is_some() {
                         return Err(Refusal::AlreadyStarted.into());
                     }
@@ -118,28 +129,6 @@ impl Engine {
             }
         }
         Ok(start)
-    }
-
-    async fn try_start(
-        &self,
-        of: &RunRef,
-        new_run: Arc<Run>,
-        command: &Command,
-        options: &StartOptions,
-    ) -> Result<Result<Arc<Run>, Precondition>, Error> {
-        let before = PriorState::of(&new_run);
-        let mut draft = RunDraft::new(new_run, self.now());
-        draft.decide(command)?;
-        let mail = self.activate(of, &mut draft).await?;
-        let after = draft.run.clone();
-        let mut changes = match self.collect_family_changes(of, before, draft, mail).await? {
-            Ok(changes) => changes,
-            Err(failed) => return Ok(Err(failed)),
-        };
-        if let Some(first) = changes.first_mut() {
-            first.exclusive = options.exclusive;
-        }
-        Ok(self.commit(changes, options.once.as_ref()).await?.map_or(Ok(after), Err))
     }
 }
 

@@ -120,7 +120,8 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{
-        ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, StartRequest, TenantId, Timestamp,
+        ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, RunRef, StartRequest, TenantId,
+        Timestamp,
     };
     use holdpoint_core::{NodeStatus, Workflow};
 
@@ -141,14 +142,15 @@ mod tests {
         let types = NodeTypes::built_in();
         assert!(types.flaws(&workflow).is_empty());
         let run = Run::new(RunId::parse("r").expect("a run id"), Arc::new(workflow));
-        let mut draft = RunDraft::new(Arc::new(run), Timestamp(0));
-        let owner =
-            Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
+        let tenant = TenantId::parse("acme").expect("a tenant id");
+        let of = RunRef { tenant: tenant.clone(), run: run.id.clone() };
+        let mut draft = RunDraft::new(of, Arc::new(run), Timestamp(0));
+        let owner = Owner { tenant, principal: "ada".to_owned() };
         let inputs = Map::from_iter([("amount".to_owned(), json!(250))]);
         draft
             .decide(&Command::Start(Box::new(StartRequest { inputs, ..StartRequest::new(owner) })))
             .expect("started");
-        draft.advance(&types).expect("advanced");
+        draft.execute_pure_nodes(&types).expect("advanced");
         draft
     }
 
@@ -158,7 +160,7 @@ mod tests {
         let child = RunId::parse("r.1").expect("a run id");
         let result = Some(ChildResult { outputs, error });
         draft.decide(&Command::Child { child, status, result }).expect("accepted");
-        draft.advance(&NodeTypes::built_in()).expect("advanced");
+        draft.execute_pure_nodes(&NodeTypes::built_in()).expect("advanced");
         draft
     }
 

@@ -7,7 +7,7 @@ use holdpoint_core::{Command, NodeId, Refusal, RunError};
 
 use crate::committer::{Claim, MailboxAction, Precondition};
 use crate::draft::RunDraft;
-use crate::engine::{Engine, PriorState};
+use crate::engine::{CommitOutcome, Engine};
 use crate::error::Error;
 use crate::store;
 
@@ -51,8 +51,7 @@ pub(super) async fn return_claim(
             }
             Err(error) => return Err(error),
         };
-        let before = PriorState::of(&run);
-        let mut draft = RunDraft::new(run, engine.now());
+        let mut draft = RunDraft::new(of.clone(), run, engine.now());
         let what = match reason.clone() {
             ReturnReason::Failed(why) => nack(&mut draft, &claim, why)?,
             ReturnReason::Unavailable { node, why } => {
@@ -62,8 +61,8 @@ pub(super) async fn return_claim(
                 }
             }
         };
-        let mail = MailboxAction::ClaimAction { claim: claim.clone(), what };
-        if engine.commit_draft(&of, before, draft, mail, None).await? != Some(Precondition::Sequence) {
+        draft.mail = MailboxAction::ClaimAction { claim: claim.clone(), what };
+        if engine.commit(draft, None).await? != CommitOutcome::Conflict(Precondition::Sequence) {
             return Ok(());
         }
     }

@@ -12,7 +12,7 @@ use super::Lease;
 use crate::committer::{Claim, MailboxAction, Precondition, dispatch_result};
 use crate::context::{Context, EffectContext, Stop};
 use crate::draft::RunDraft;
-use crate::engine::{Engine, PriorState};
+use crate::engine::{CommitOutcome, Engine, ParentLookup};
 use crate::error::Error;
 use crate::nodes::NodeType;
 
@@ -37,7 +37,6 @@ struct LocalState {
 
 #[derive(Debug)]
 struct DeferredWrite {
-    before: PriorState,
     draft: RunDraft,
     what: ClaimAction,
 }
@@ -102,13 +101,13 @@ impl RunExecutor {
     pub(super) async fn execute_run(self, handoff: Option<Arc<Run>>) -> Result<(), Error> {
         let mut finished: Option<(usize, NodeResult)> = None;
         // The start of a handoff was recorded in the change that created it.
-        let (mut started, mut first) = (handoff.is_some(), true);
+        let (mut started, mut lookup) = (handoff.is_some(), ParentLookup::Store);
         self.local().written = handoff;
         loop {
             let deferred = self.local().deferred.take();
-            let (before, mut draft) = match deferred {
-                Some(DeferredWrite { before, draft, .. }) => (before, draft),
-                None => self.load_draft(std::mem::take(&mut first)).await?,
+            let mut draft = match deferred {
+                Some(DeferredWrite { draft, .. }) => draft,
+                None => self.load_draft(std::mem::replace(&mut lookup, ParentLookup::CacheOnly)).await?,
             };
             if let Some((position, done)) = finished.clone() {
                 // A refusal means that the run has ended, or that the node must be entered again.
@@ -116,7 +115,7 @@ impl RunExecutor {
                     .record_actions(position, done.actions)
                     .and_then(|()| draft.finish(position, done.outcome));
             }
-            self.engine.advance_draft(&mut draft).await?;
+            self.engine.advance(&mut draft).await?;
             // Commits finished work before the next node executes.
             let settled = draft.events.is_empty();
             let work = draft.begin_next()?;
@@ -127,20 +126,20 @@ impl RunExecutor {
             };
             let (run, now) = (draft.run.clone(), draft.now);
             if let Some(work) = work.filter(|work| settled && self.writes_first(&run, *work)) {
-                self.local().deferred = Some(DeferredWrite { before, draft, what });
+                self.local().deferred = Some(DeferredWrite { draft, what });
                 finished = Some((work.position(), self.execute_node(run, work, now).await?));
                 started |= self.local().deferred.is_none();
                 continue;
             }
-            match self.settle(before, draft, what).await? {
-                Some(Precondition::Claim) => return Ok(()),
-                Some(
+            match self.commit(draft, what).await? {
+                CommitOutcome::Conflict(Precondition::Claim) => return Ok(()),
+                CommitOutcome::Conflict(
                     Precondition::Sequence
                     | Precondition::Revision
                     | Precondition::Receipt
                     | Precondition::Arrival,
                 ) => continue,
-                None => started = true,
+                CommitOutcome::Written => started = true,
             }
             self.local().written = Some(run.clone());
             let Some(work) = work else { return Ok(()) };
@@ -149,15 +148,14 @@ impl RunExecutor {
     }
 
     /// Loads the run into a draft. Cancels it if its parent has ended.
-    async fn load_draft(&self, first: bool) -> Result<(PriorState, RunDraft), Error> {
+    async fn load_draft(&self, lookup: ParentLookup) -> Result<RunDraft, Error> {
         let run = self.current_run().await?;
-        let before = PriorState::of(&run);
-        let mut draft = RunDraft::new(run, self.engine.now());
+        let mut draft = RunDraft::new(self.of(), run, self.engine.now());
         // Further commands of this change are then refused or have no effect.
-        if self.engine.must_end_with_parent(&self.claim.run, &draft.run, first).await? {
+        if self.engine.must_end_with_parent(&draft.of, &draft.run, lookup).await? {
             draft.decide(&Command::CancelWithParent)?;
         }
-        Ok((before, draft))
+        Ok(draft)
     }
 
     fn writes_first(&self, run: &Run, work: NodeWork) -> bool {
@@ -182,14 +180,10 @@ impl RunExecutor {
         }
     }
 
-    async fn settle(
-        &self,
-        before: PriorState,
-        draft: RunDraft,
-        what: ClaimAction,
-    ) -> Result<Option<Precondition>, Error> {
-        let mail = MailboxAction::ClaimAction { claim: self.claim.clone(), what };
-        self.engine.commit_draft(&self.claim.run, before, draft, mail, None).await
+    /// Commits a draft under the claim.
+    async fn commit(&self, mut draft: RunDraft, what: ClaimAction) -> Result<CommitOutcome, Error> {
+        draft.mail = MailboxAction::ClaimAction { claim: self.claim.clone(), what };
+        self.engine.commit(draft, None).await
     }
 
     /// Enters one node with effects.
@@ -281,9 +275,9 @@ impl RunExecutor {
     /// Records a step. Returns None if the run was changed concurrently.
     async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, RecordError> {
         let deferred = self.local().deferred.take();
-        if let Some(DeferredWrite { before, mut draft, what }) = deferred {
+        if let Some(DeferredWrite { mut draft, what }) = deferred {
             decide_step(&mut draft, command)?;
-            return self.write(before, draft, what).await;
+            return self.write(draft, what).await;
         }
         let run = self.current_run().await?;
         if let Command::Record { node, name, result, .. } = command
@@ -292,17 +286,16 @@ impl RunExecutor {
             // An earlier commit with an unknown outcome was successful, or another process has recorded the step.
             return if recorded == result { Ok(Some(run)) } else { Err(RecordError::Stop(Stop::Lost)) };
         }
-        let before = PriorState::of(&run);
-        let mut draft = RunDraft::new(run, self.engine.now());
+        let mut draft = RunDraft::new(self.of(), run, self.engine.now());
         decide_step(&mut draft, command)?;
-        self.write(before, draft, ClaimAction::Touch).await
+        self.write(draft, ClaimAction::Touch).await
     }
 
     /// Commits the entry of the node if it is not yet written.
     pub(crate) async fn write_entry(&self, position: usize) -> Result<(), Stop> {
         let deferred = self.local().deferred.take();
-        let Some(DeferredWrite { before, draft, what }) = deferred else { return Ok(()) };
-        match self.write(before, draft, what).await {
+        let Some(DeferredWrite { draft, what }) = deferred else { return Ok(()) };
+        match self.write(draft, what).await {
             Ok(Some(_)) => Ok(()),
             // The run was changed concurrently. An entry in the store is kept; otherwise the node is entered again.
             Ok(None) => match self.current_run().await {
@@ -317,21 +310,16 @@ impl RunExecutor {
         }
     }
 
-    async fn write(
-        &self,
-        before: PriorState,
-        mut draft: RunDraft,
-        what: ClaimAction,
-    ) -> Result<Option<Arc<Run>>, RecordError> {
+    async fn write(&self, mut draft: RunDraft, what: ClaimAction) -> Result<Option<Arc<Run>>, RecordError> {
         self.engine.report_failed_child_starts(&mut draft, &mut 0).await?;
         let after = draft.run.clone();
-        match self.settle(before, draft, what).await? {
-            None => {
+        match self.commit(draft, what).await? {
+            CommitOutcome::Written => {
                 self.local().written = Some(after.clone());
                 Ok(Some(after))
             }
-            Some(Precondition::Claim) => Err(RecordError::Stop(Stop::Lost)),
-            Some(
+            CommitOutcome::Conflict(Precondition::Claim) => Err(RecordError::Stop(Stop::Lost)),
+            CommitOutcome::Conflict(
                 Precondition::Sequence
                 | Precondition::Revision
                 | Precondition::Receipt

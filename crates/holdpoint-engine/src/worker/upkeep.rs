@@ -5,7 +5,7 @@ use holdpoint_core::{Command, Principal, Refusal, RunError, RunId, RunRef, Times
 
 use crate::committer::{CommitReply, MailboxAction, MailboxOp, Precondition};
 use crate::draft::RunDraft;
-use crate::engine::{Engine, PriorState};
+use crate::engine::{CommitOutcome, Engine};
 use crate::error::Error;
 use crate::store::dispatches::{self, StoredDispatch};
 use crate::store::{self, Statement};
@@ -67,8 +67,7 @@ async fn close(engine: &Engine, stored: &StoredDispatch, mail: MailboxAction) ->
             }
             Err(error) => return Err(error),
         };
-        let before = PriorState::of(&run);
-        let mut draft = RunDraft::new(run, engine.now());
+        let mut draft = RunDraft::new(of.clone(), run, engine.now());
         if engine.newer_dispatch(stored).await?.is_none() {
             match draft.decide(&end_command(stored, draft.now)) {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
@@ -76,8 +75,8 @@ async fn close(engine: &Engine, stored: &StoredDispatch, mail: MailboxAction) ->
             }
         }
         // A row that was changed concurrently is left as it is.
-        if engine.commit_draft(&of, before, draft, mail.clone(), None).await? != Some(Precondition::Sequence)
-        {
+        draft.mail = mail.clone();
+        if engine.commit(draft, None).await? != CommitOutcome::Conflict(Precondition::Sequence) {
             return Ok(());
         }
     }

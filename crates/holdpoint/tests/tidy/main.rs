@@ -9,3 +9,4 @@ mod ports;
 mod requirements;
 mod shape;
 mod tree;
+mod write_path;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, EventReception, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId,
+    Command, EventReception, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef,
 };
 
 use super::{EventOutcome, EventRefusal, MATCHES_MAX, WaitingInterrupt};
-use crate::committer::{ArrivalCause, MailboxAction, Precondition};
+use crate::committer::ArrivalCause;
 use crate::draft::RunDraft;
-use crate::engine::{Engine, PriorState};
+use crate::engine::commit::CommitPlan;
+use crate::engine::{CommitOutcome, Engine};
 use crate::error::Error;
 use crate::store::arrivals::{Arrival, ArrivalKey, ArrivalState};
 use crate::store::{self, awaited, unreadable};
@@ -23,7 +24,7 @@ const ROWS_FIRST: u64 = 128;
 const ROWS_MAX: u64 = 4096;
 
 /// The runs that an event changes, with their uncommitted changes.
-pub(super) type RunDrafts = BTreeMap<RunId, (PriorState, RunDraft)>;
+pub(super) type RunDrafts = BTreeMap<RunId, RunDraft>;
 
 /// The interrupts that an event resolves or that reject it.
 #[derive(Default)]
@@ -97,54 +98,45 @@ impl Engine {
         interrupt: InterruptId,
         (event, by): (&ExternalEvent, &Principal),
     ) -> Result<OfferOutcome, Error> {
-        let (before, mut draft) = match drafts.remove(&of.run) {
+        let mut draft = match drafts.remove(&of.run) {
             Some(begun) => begun,
             None => {
                 // Tries a cached run first: many interrupts may wait, and few accept the event.
                 let Some(seen) = find_readable(of, self.run(of).await)? else {
                     return Ok(OfferOutcome::Closed);
                 };
-                let outcome = offer_to_draft(&mut RunDraft::new(seen, self.now()), interrupt, event, by);
+                let outcome =
+                    offer_to_draft(&mut RunDraft::new(of.clone(), seen, self.now()), interrupt, event, by);
                 if !matches!(outcome, OfferOutcome::Accepted(_)) {
                     return Ok(outcome);
                 }
                 let Some(run) = find_readable(of, self.load(of).await)? else {
                     return Ok(OfferOutcome::Closed);
                 };
-                (PriorState::of(&run), RunDraft::new(run, self.now()))
+                RunDraft::new(of.clone(), run, self.now())
             }
         };
         let outcome = offer_to_draft(&mut draft, interrupt, event, by);
         if !draft.events.is_empty() {
-            drafts.insert(of.run.clone(), (before, draft));
+            drafts.insert(of.run.clone(), draft);
         }
         Ok(outcome)
     }
 
-    /// Commits the changes of runs by an event and marks the event as used. Returns the precondition that failed, if
-    /// any.
+    /// Commits the changes of runs by an event and marks the event as used.
     pub(super) async fn commit_delivery(
         &self,
         key: &ArrivalKey,
         state: ArrivalState,
         outcome: String,
         drafts: RunDrafts,
-    ) -> Result<Option<Precondition>, Error> {
-        let mut causes = Vec::with_capacity(drafts.len());
-        for (run, (before, mut draft)) in drafts {
-            let wakes = before.wakes(&draft);
-            let of = RunRef { tenant: key.tenant.clone(), run: run.clone() };
-            let mail = if wakes { self.activate(&of, &mut draft).await? } else { MailboxAction::None };
-            causes.push((run, before, draft, mail));
+    ) -> Result<CommitOutcome, Error> {
+        let mut drafts: Vec<RunDraft> = drafts.into_values().collect();
+        for draft in &mut drafts {
+            self.activate(draft).await?;
         }
-        let mut changes = match self.collect_changes(TenantId::clone(&key.tenant), causes).await? {
-            Ok(changes) => changes,
-            Err(failed) => return Ok(Some(failed)),
-        };
-        if let Some(first) = changes.first_mut() {
-            first.cause = Some(Box::new(ArrivalCause { key: key.clone(), state, outcome }));
-        }
-        self.commit(changes, None).await
+        let cause = Some(Box::new(ArrivalCause { key: key.clone(), state, outcome }));
+        self.commit(CommitPlan { drafts, cause, ..CommitPlan::default() }, None).await
     }
 }
 

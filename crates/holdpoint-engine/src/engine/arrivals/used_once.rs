@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::matching::{OfferOutcome, RunDrafts};
 use crate::committer::Precondition;
-use crate::engine::{Engine, Options};
+use crate::engine::{CommitOutcome, Engine, Options};
 use crate::location::Location;
 use crate::store::arrivals::{ArrivalKey, ArrivalState};
 use crate::store::awaited;
@@ -40,10 +40,10 @@ async fn an_event_that_two_workers_found_is_used_once() {
         assert!(matches!(outcome, OfferOutcome::Accepted(_)), "both accept the event");
         found.push(drafts);
     }
-    let mut failed = Vec::new();
+    let mut outcomes = Vec::new();
     for drafts in found {
-        failed.push(engine.commit_delivery(&key, ArrivalState::Kept, String::new(), drafts).await.unwrap());
+        outcomes.push(engine.commit_delivery(&key, ArrivalState::Kept, String::new(), drafts).await.unwrap());
     }
-    assert_eq!(failed, [None, Some(Precondition::Arrival)]);
+    assert_eq!(outcomes, [CommitOutcome::Written, CommitOutcome::Conflict(Precondition::Arrival)]);
     engine.close().await;
 }

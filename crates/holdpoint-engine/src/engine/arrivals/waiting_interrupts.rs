@@ -143,7 +143,7 @@ impl Engine {
             }
             // The outcome that the sender received does not change.
             let outcome = arrival.outcome.unwrap_or_default();
-            if self.commit_delivery(key, ArrivalState::Kept, outcome, drafts).await?.is_none() {
+            if self.commit_delivery(key, ArrivalState::Kept, outcome, drafts).await?.is_written() {
                 return Ok(true);
             }
         }

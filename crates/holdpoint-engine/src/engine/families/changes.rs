@@ -6,29 +6,24 @@ use std::collections::{BTreeMap, VecDeque};
 use holdpoint_core::{Command, Obligation, Refusal, Run, RunId, RunRef, Status, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{
-    ChildStart, PriorState, cascading_children, child_result, ended_with_parent, new_change, parent_of,
-    status_for_parent,
-};
+use super::{cascading_children, child_result, ended_with_parent, parent_of, status_for_parent};
 use crate::committer::{Change, MailboxAction, Precondition};
 use crate::draft::RunDraft;
 use crate::engine::Engine;
+use crate::engine::advance::ChildStart;
 use crate::error::Error;
 
 /// A run of the family with its uncommitted changes.
 struct FamilyMember {
-    before: PriorState,
     draft: RunDraft,
     /// The number of obligations that were handled.
     handled: usize,
     /// The status that was last reported to the parent.
     reported: Status,
-    /// The mailbox action of a run that caused the changes. `None` for other runs.
-    mail: Option<MailboxAction>,
 }
 
 /// The changes of related runs that one commit writes.
-pub(super) struct FamilyChanges<'e> {
+pub(crate) struct FamilyChanges<'e> {
     engine: &'e Engine,
     tenant: TenantId,
     now: Timestamp,
@@ -44,30 +39,30 @@ pub(super) struct FamilyChanges<'e> {
 }
 
 impl<'e> FamilyChanges<'e> {
-    pub(super) fn new(engine: &'e Engine, tenant: TenantId, now: Timestamp) -> Self {
-        let (members, touched, causes, runs_to_activate) = Default::default();
-        Self { engine, tenant, now, members, touched, causes, room: engine.0.cascade_max, runs_to_activate }
+    /// Collects the changes that `causes` cause. All of them have the same time.
+    pub(crate) fn new(engine: &'e Engine, tenant: TenantId, causes: Vec<RunDraft>) -> Self {
+        let mut family = Self {
+            engine,
+            tenant,
+            now: causes.last().map_or_else(|| engine.now(), |draft| draft.now),
+            members: BTreeMap::new(),
+            touched: VecDeque::new(),
+            causes: causes.iter().map(|draft| draft.of.run.clone()).collect(),
+            room: engine.0.cascade_max,
+            runs_to_activate: Vec::new(),
+        };
+        causes.into_iter().for_each(|draft| family.add(draft));
+        family
     }
 
-    /// Adds a run whose change causes the others.
-    pub(super) fn add_cause(&mut self, id: RunId, before: PriorState, draft: RunDraft, mail: MailboxAction) {
-        // All changes of the commit have the same time.
-        self.now = draft.now;
-        self.causes.push(id.clone());
-        self.add(id.clone(), before, draft);
-        if let Some(member) = self.members.get_mut(&id) {
-            member.mail = Some(mail);
-        }
-    }
-
-    fn add(&mut self, id: RunId, before: PriorState, draft: RunDraft) {
+    fn add(&mut self, draft: RunDraft) {
+        let id = draft.of.run.clone();
         self.touched.push_back(id.clone());
-        self.members
-            .insert(id, FamilyMember { before, draft, handled: 0, reported: before.shown, mail: None });
+        self.members.insert(id, FamilyMember::from(draft));
     }
 
     /// Follows obligations and reports from run to run until there are no more.
-    pub(super) async fn collect(&mut self) -> Result<Option<Precondition>, Error> {
+    pub(crate) async fn collect(&mut self) -> Result<Option<Precondition>, Error> {
         while let Some(id) = self.touched.pop_front() {
             let Some(member) = self.members.get_mut(&id) else { continue };
             let fresh = member.draft.obligations[member.handled..].to_vec();
@@ -96,8 +91,7 @@ impl<'e> FamilyChanges<'e> {
         }
         match self.engine.draft_child_start(&parent.draft.run, child, self.now).await? {
             ChildStart::Started(draft) => {
-                let prior = PriorState { seq: 0, shown: Status::Running, idle: true, stranded: false };
-                self.add(child.clone(), prior, *draft);
+                self.add(*draft);
                 Ok(None)
             }
             // A run that has ended cannot record that its child run did not start.
@@ -179,47 +173,49 @@ impl<'e> FamilyChanges<'e> {
             Err(Error::NotFound(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let before = PriorState::of(&run);
-        let draft = RunDraft::new(run, self.now);
-        self.members.insert(
-            id.clone(),
-            FamilyMember { before, draft, handled: 0, reported: before.shown, mail: None },
-        );
+        self.members.insert(id.clone(), RunDraft::new(of, run, self.now).into());
         Ok(true)
     }
 
     /// Returns the changes, those of the causes first.
-    pub(super) fn changes(mut self) -> Vec<Change> {
+    pub(crate) fn into_changes(mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.members.len());
-        for run in std::mem::take(&mut self.causes) {
-            if let Some(member) = self.members.remove(&run) {
-                let runs_to_activate = std::mem::take(&mut self.runs_to_activate);
-                changes.push(Change {
-                    runs_to_activate,
-                    ..member.change(RunRef { tenant: self.tenant.clone(), run })
-                });
-            }
+        for run in &self.causes {
+            changes.extend(self.members.remove(run).map(|cause| Change::from(cause.draft.with_new_work())));
         }
-        for (run, member) in self.members {
-            if !member.draft.events.is_empty() {
-                changes.push(member.change(RunRef { tenant: self.tenant.clone(), run }));
-            }
+        if let Some(first) = changes.first_mut() {
+            first.runs_to_activate = self.runs_to_activate;
+        }
+        for member in self.members.into_values().filter(|member| !member.draft.events.is_empty()) {
+            changes.push(member.draft.with_dispatch().into());
         }
         changes
     }
 }
 
-impl FamilyMember {
-    /// Returns the change of this run. A performed dispatch becomes a queued one if related runs gave the run new work.
-    fn change(self, of: RunRef) -> Change {
-        let works = self.draft.run.next_work().is_some();
-        let mail = match self.mail {
-            Some(MailboxAction::Performed(id)) if works => MailboxAction::Enqueue(id),
-            None if (self.before.idle || self.before.stranded) && works => {
-                MailboxAction::Enqueue(Uuid::now_v7().to_string())
-            }
-            mail => mail.unwrap_or(MailboxAction::None),
-        };
-        new_change(of, self.before.seq, self.draft, mail)
+impl From<RunDraft> for FamilyMember {
+    fn from(draft: RunDraft) -> Self {
+        let reported = draft.before.shown;
+        Self { draft, handled: 0, reported }
+    }
+}
+
+impl RunDraft {
+    /// Queues the performed dispatch of a cause if related runs gave the run new work.
+    fn with_new_work(mut self) -> Self {
+        if let MailboxAction::Performed(id) = &self.mail
+            && self.run.next_work().is_some()
+        {
+            self.mail = MailboxAction::Enqueue(id.clone());
+        }
+        self
+    }
+
+    /// Queues a dispatch for a related run that has work and no live dispatch.
+    fn with_dispatch(mut self) -> Self {
+        if self.before.has_no_dispatch() && self.run.next_work().is_some() {
+            self.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
+        }
+        self
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{
-    Answer, Command, Event, InterruptId, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, Timestamp, decide,
-    limits,
+    Answer, Command, Event, InterruptId, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, RunRef, Timestamp,
+    decide, limits,
 };
 
 use super::apply_event;
@@ -22,6 +22,7 @@ use crate::worker::RunExecutor;
 pub(super) struct ForkReplay<'e> {
     engine: &'e Engine,
     record: &'e SourceLog,
+    of: RunRef,
     pub run: Arc<Run>,
     /// The events so far, grouped by the commits of the source.
     pub rows: Vec<(Timestamp, Vec<Event>)>,
@@ -41,9 +42,15 @@ pub(super) struct ReplayEnd {
 }
 
 impl<'e> ForkReplay<'e> {
-    pub(super) fn new(engine: &'e Engine, record: &'e SourceLog, new_run: Run, from_seq: u64) -> Self {
+    pub(super) fn new(
+        engine: &'e Engine,
+        record: &'e SourceLog,
+        of: RunRef,
+        new_run: Run,
+        from_seq: u64,
+    ) -> Self {
         let until = usize::try_from(from_seq).unwrap_or(usize::MAX);
-        Self { engine, record, run: Arc::new(new_run), rows: Vec::new(), at: 0, until }
+        Self { engine, record, of, run: Arc::new(new_run), rows: Vec::new(), at: 0, until }
     }
 
     /// Replays the record to its end or to the first difference.
@@ -110,7 +117,7 @@ impl<'e> ForkReplay<'e> {
 
     /// Derives the next events of the run.
     async fn derive(&self, recorded: &Event, at: Timestamp) -> Result<Derivation, Error> {
-        let mut draft = RunDraft::new(self.run.clone(), at);
+        let mut draft = RunDraft::new(self.of.clone(), self.run.clone(), at);
         if self.run.started.is_none() {
             draft.decide(&Command::Start(Box::new(self.record.start.clone())))?;
             return Ok(Derivation::Events(draft.events));
@@ -214,7 +221,7 @@ pub(super) async fn continue_with_record(
     let new_run = Run::new(draft.run.id.clone(), draft.run.workflow.clone());
     let (answers, steps) = (record.answers(&draft.run.id), record.steps(new_run));
     for _ in 0..=limits::NODE_EXECUTIONS_MAX {
-        engine.advance_draft(draft).await?;
+        engine.advance(draft).await?;
         let run = draft.run.clone();
         // For a quorum, the next recorded vote.
         let answered = run.open_interrupts().filter(|_| !run.finished()).filter_map(|asked| {

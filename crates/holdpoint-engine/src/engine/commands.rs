@@ -1,0 +1,132 @@
+//! Commands: decided on a run by the core and committed.
+
+use std::sync::Arc;
+
+use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef};
+
+use super::audit::AuditEntries;
+use super::commit::{CommitOutcome, CommitPlan};
+use super::{ATTEMPTS_MAX, Engine, Once};
+use crate::agent::edits;
+use crate::committer::Precondition;
+use crate::draft::RunDraft;
+use crate::error::Error;
+
+/// One attempt to execute commands on a run.
+pub(super) struct Attempt<'a> {
+    pub draft: RunDraft,
+    pub commands: &'a [Command],
+    pub source: RunSource,
+    /// Rejects the start of a run while another run of its scope is unfinished.
+    pub exclusive: bool,
+    pub once: Option<&'a Once<Run>>,
+}
+
+/// The source of the run that an attempt begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunSource {
+    /// The cache, which may lag behind the store.
+    Cache,
+    Store,
+    /// The run has no events yet.
+    New,
+}
+
+/// The outcome of one attempt to execute commands.
+pub(super) enum CommandOutcome {
+    Done(Arc<Run>),
+    /// The core refused the command and the refusal is recorded in the run.
+    Denied(Refusal),
+    /// The run has changed since it was read.
+    Conflict(Precondition),
+}
+
+impl Engine {
+    /// Executes a command and commits the change, or the refusal if the run records it.
+    pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
+        self.execute_once(of, std::slice::from_ref(command), None).await
+    }
+
+    /// Executes commands in one change, all or none, and writes a receipt. Stops at a refusal that the run records.
+    pub async fn execute_once(
+        &self,
+        of: &RunRef,
+        commands: &[Command],
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
+        // The committer rejects a change that was decided on an outdated run.
+        let (mut run, mut source) = (self.cached_run(of).await?, RunSource::Cache);
+        for _ in 0..ATTEMPTS_MAX {
+            let draft = RunDraft::new(of.clone(), run, self.now());
+            match self.attempt(Attempt { draft, commands, source, exclusive: false, once }).await {
+                Ok(CommandOutcome::Done(run)) => return Ok(run),
+                Ok(CommandOutcome::Denied(refusal)) => return Err(refusal.into()),
+                Ok(CommandOutcome::Conflict(_)) => {}
+                // The cache can lag behind the store; only a committed refusal or one on the stored run is final.
+                Err(Error::Refused(_)) if source == RunSource::Cache => {}
+                Err(error) => return Err(error),
+            }
+            (run, source) = (self.load(of).await?, RunSource::Store);
+        }
+        Err(Error::Busy)
+    }
+
+    /// Cancels a run. Has no effect on a run that has already ended.
+    pub async fn cancel(
+        &self,
+        of: &RunRef,
+        reason: Option<String>,
+        by: Principal,
+    ) -> Result<Arc<Run>, Error> {
+        self.cancel_once(of, reason, by, None).await
+    }
+
+    /// Cancels a run and writes a receipt.
+    pub async fn cancel_once(
+        &self,
+        of: &RunRef,
+        reason: Option<String>,
+        by: Principal,
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
+        match self.execute_once(of, &[Command::Cancel { reason, by }], once).await {
+            Err(Error::Refused(Refusal::RunFinished(_))) => {
+                let run = self.run(of).await?;
+                self.keep_unchanged(once, &run).await?;
+                Ok(run)
+            }
+            other => other,
+        }
+    }
+
+    /// Decides commands, advances the run if they wake it, and commits the change. Starts, timers and all other
+    /// commands enter here.
+    pub(super) async fn attempt(&self, attempt: Attempt<'_>) -> Result<CommandOutcome, Error> {
+        let Attempt { mut draft, commands, source, exclusive, once } = attempt;
+        for command in commands {
+            draft.decide(command)?;
+            if draft.events.iter().any(|event| event.denial().is_some()) {
+                break;
+            }
+        }
+        edits::check(self, &draft.of, &draft.run, &draft.events).await?;
+        // A change without events is not committed, so that the committer cannot detect an outdated run.
+        if draft.events.is_empty() && source == RunSource::Cache && self.is_shared() {
+            return Ok(CommandOutcome::Conflict(Precondition::Sequence));
+        }
+        let denial = draft.events.iter().find_map(Event::denial);
+        if denial.is_none() {
+            self.activate(&mut draft).await?;
+        }
+        let (of, after, entries) = (draft.of.clone(), draft.run.clone(), AuditEntries::of(&draft.events));
+        // A refused command was not executed, so that it leaves no receipt.
+        let receipt = if denial.is_none() { self.new_receipt(once, &*after) } else { None };
+        if let CommitOutcome::Conflict(failed) =
+            self.commit(CommitPlan { exclusive, ..CommitPlan::from(draft) }, receipt).await?
+        {
+            return Ok(CommandOutcome::Conflict(failed));
+        }
+        entries.write(&of);
+        Ok(denial.map_or(CommandOutcome::Done(after), CommandOutcome::Denied))
+    }
+}
