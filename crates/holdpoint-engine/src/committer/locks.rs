@@ -10,7 +10,8 @@ use super::work::{Change, ClaimOrder, Job, MailboxAction, MailboxOp, Work};
 use crate::store::dispatches::{self, StoredDispatch};
 use crate::store::receipts::ReceiptKey;
 use crate::store::{
-    Error, Param, Query, QueryResult, arrivals, params, receipts, runs, scopes, webhooks, workflows,
+    Error, Param, Query, QueryResult, Row, arrivals, params, receipts, runs, scopes, unreadable, webhooks,
+    workflows,
 };
 
 /// The tenant and the id of a dispatch thread.
@@ -213,57 +214,62 @@ impl BatchState {
         };
         self.receipts.add(taken, receipts)?;
         for row in &scopes.rows {
-            let scope = (tenant(row.text(0)?)?, row.text(1)?.to_owned());
-            self.newest.entry(scope.clone()).or_insert(row.text(3)?.to_owned());
-            if let Some(active) = row.optional_text(2)? {
-                let run = RunId::parse(active).map_err(|error| crate::store::unreadable("run", error))?;
+            let scope = (tenant(row)?, row.text("scope_id")?.to_owned());
+            self.newest.entry(scope.clone()).or_insert(row.text("newest_run_id")?.to_owned());
+            if let Some(active) = row.optional_text("active_run_id")? {
+                let run = RunId::parse(active).map_err(|error| unreadable("run", error))?;
                 self.scopes.entry(scope).or_insert(run);
             }
         }
         for row in &arrivals.rows {
-            let state = arrivals::ArrivalState::read(row.text(2)?)?;
+            let state = arrivals::ArrivalState::read(row.text("state")?)?;
             self.arrivals.entry(arrivals::ArrivalKey::read(row)?).or_insert(state);
         }
         for row in &threads.rows {
-            self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
+            self.epochs.insert(thread(row)?, row.count("epoch")?);
         }
         for row in &busy.rows {
-            self.busy.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
+            self.busy.insert(thread(row)?);
         }
         self.ready.clear();
         for row in &ready.rows {
-            self.ready.push((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
+            self.ready.push(thread(row)?);
         }
         for row in &dispatches.rows {
             let stored = dispatches::read(row)?;
             self.dispatches.entry(stored.row.dispatch_id.clone()).or_insert(stored);
         }
         for row in &epochs.rows {
-            if let Some(stored) = self.dispatches.get_mut(row.text(0)?) {
-                stored.epoch = row.count(1)?;
+            if let Some(stored) = self.dispatches.get_mut(row.text("dispatch_id")?) {
+                stored.epoch = row.count("epoch")?;
             }
         }
         for row in &keys.rows {
-            let key = (tenant(row.text(0)?)?, row.text(1)?.to_owned(), row.text(2)?.to_owned());
-            self.live_keys.entry(key).or_insert(row.text(3)?.to_owned());
+            let (tenant, thread) = thread(row)?;
+            let key = (tenant, thread, row.text("dedupe_key")?.to_owned());
+            self.live_keys.entry(key).or_insert(row.text("dispatch_id")?.to_owned());
         }
         for row in &revisions.rows {
-            let id = WorkflowId::parse(row.text(1)?)
-                .map_err(|error| crate::store::unreadable("workflow", error))?;
-            self.revisions.insert((tenant(row.text(0)?)?, id), row.count(2)?);
+            let id = WorkflowId::parse(row.text("workflow_id")?);
+            let id = id.map_err(|error| unreadable("workflow", error))?;
+            self.revisions.insert((tenant(row)?, id), row.count("revision")?);
         }
         for row in &runs.rows {
-            self.runs.entry(runs::reference(row)?).or_insert(row.count(2)?);
+            self.runs.entry(runs::reference(row)?).or_insert(row.count("seq")?);
         }
         if let Some(row) = webhooks.rows.first() {
-            self.webhooks = Some(row.count(0)?);
+            self.webhooks = Some(row.count("revision")?);
         }
         Ok(())
     }
 }
 
-fn tenant(text: &str) -> Result<TenantId, Error> {
-    TenantId::parse(text).map_err(|error| crate::store::unreadable("tenant", error))
+fn tenant(row: &Row) -> Result<TenantId, Error> {
+    TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("tenant", error))
+}
+
+fn thread(row: &Row) -> Result<DispatchThread, Error> {
+    Ok((tenant(row)?, row.text("thread_id")?.to_owned()))
 }
 
 /// Returns the values of the query for the next dispatch of a thread.

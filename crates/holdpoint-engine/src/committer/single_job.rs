@@ -174,7 +174,7 @@ async fn extend<T: Tx>(
     let answers = tx.begin(&[Query::each(dispatches::EXTEND, sets)]).await?;
     let mut kept = HashSet::new();
     for row in answers.iter().flat_map(|answer| &answer.rows) {
-        kept.insert((row.text(0)?.to_owned(), row.text(1)?.to_owned()));
+        kept.insert((row.text("dispatch_id")?.to_owned(), row.text("claim_token")?.to_owned()));
     }
     let mut updates = DispatchUpdates::default();
     let lost: Vec<_> = claims.iter().filter(|claim| !kept.contains(*claim)).collect();
@@ -214,7 +214,7 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     let raise = [Query::one(dispatches::ADD_THREAD, key()), Query::one(dispatches::RAISE_EPOCH, key())];
     let answers = tx.begin(&raise).await?;
     let raised = answers.last().and_then(|answer| answer.rows.first());
-    let epoch = raised.map_or(Ok(0), |row| row.count(0))?;
+    let epoch = raised.map_or(Ok(0), |row| row.count("epoch"))?;
     // The claimed dispatch is locked first: this waits for a worker that returns it to the queue at this moment.
     let active = Query::one(dispatches::ACTIVE, key()).locking_within("d");
     let queued = Query::one(dispatches::OVERTAKEN, key()).locking_within("d");
@@ -244,9 +244,9 @@ async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, returnable: bool) 
     for row in
         tx.all(&[Query::each(dispatches::EPOCH_BY_ID, ids)]).await?.iter().flat_map(|answer| &answer.rows)
     {
-        let id = row.text(0)?;
+        let id = row.text("dispatch_id")?;
         if let Some(found) = found.iter_mut().find(|found| found.row.dispatch_id == id) {
-            found.epoch = row.count(1)?;
+            found.epoch = row.count("epoch")?;
         }
     }
     let reclaimed = found.iter().filter_map(|found| Some((found, found.row.reclaimed(found.epoch, now)?)));

@@ -28,7 +28,7 @@ const BY_TOPIC: &str = "SELECT event_id, topics, received_ms FROM arrivals
     WHERE tenant_id = $1 AND topic = $2 AND (received_ms, event_id) > ($3, $4)
     AND (state = 'open' OR kept_until_ms > $5) ORDER BY received_ms, event_id LIMIT $6";
 const COUNT_BY_TOPIC: &str =
-    "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1 AND topic = $2
+    "SELECT COUNT(*) AS total FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1 AND topic = $2
     LIMIT 32) AS some_of_them";
 const USED: &str = "UPDATE arrivals SET state = 'used', topic = NULL, look_ms = NULL, event = '',
     outcome = COALESCE(outcome, $1) WHERE tenant_id = $2 AND event_id = $3";
@@ -38,7 +38,7 @@ const IGNORED: &str = "UPDATE arrivals SET state = 'ignored', topic = NULL, look
     outcome = $1 WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
 /// Deletes an event that no interrupt takes and that cannot be kept, because the limit is reached.
 const DISCARD: &str = "DELETE FROM arrivals WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
-const COUNT_KEPT: &str = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
+const COUNT_KEPT: &str = "SELECT COUNT(*) AS total FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
     AND topic IS NOT NULL AND (state = 'open' OR kept_until_ms > $2) LIMIT $3) AS some_of_them";
 const DUE: &str = "SELECT tenant_id, event_id FROM arrivals WHERE look_ms <= $1 ORDER BY look_ms LIMIT $2";
 pub(crate) const RESCHEDULE: &str = "UPDATE arrivals SET look_ms = $1
@@ -60,8 +60,8 @@ impl ArrivalKey {
     }
 
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
-        let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("event", error))?;
-        Ok(Self { tenant, event_id: row.text(1)?.to_owned() })
+        let tenant = TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("event", error))?;
+        Ok(Self { tenant, event_id: row.text("event_id")?.to_owned() })
     }
 
     /// Returns the values of `RESCHEDULE`.
@@ -167,18 +167,18 @@ pub(crate) struct Arrival {
 
 pub(crate) async fn find(db: &Database, key: &ArrivalKey) -> Result<Option<Arrival>, Error> {
     let Some(row) = db.query_one(BY_KEY, key.values()).await? else { return Ok(None) };
-    let event = match row.text(1)? {
+    let event = match row.text("event")? {
         "" => None,
         text => Some(read_event(&key.event_id, text)?),
     };
     Ok(Some(Arrival {
-        body_hash: row.text(0)?.to_owned(),
+        body_hash: row.text("body_hash")?.to_owned(),
         event,
-        sent_by: row.text(2)?.to_owned(),
-        topics: row.text(3)?.split(' ').map(str::to_owned).collect(),
-        state: ArrivalState::read(row.text(4)?)?,
-        outcome: row.optional_text(5)?.map(str::to_owned),
-        kept_until: Timestamp(row.int(6)?),
+        sent_by: row.text("sent_by")?.to_owned(),
+        topics: row.text("topics")?.split(' ').map(str::to_owned).collect(),
+        state: ArrivalState::read(row.text("state")?)?,
+        outcome: row.optional_text("outcome")?.map(str::to_owned),
+        kept_until: Timestamp(row.int("kept_until_ms")?),
     }))
 }
 
@@ -212,8 +212,8 @@ pub(crate) async fn expected(
             let values = params![tenant.as_str(), topic.as_str(), place.0, place.1.as_str(), now, ROWS];
             let page = db.query(BY_TOPIC, values).await?;
             for row in &page {
-                place = (row.int(2)?, row.text(0)?.to_owned());
-                if row.text(1)?.split(' ').all(|topic| of.contains(topic)) {
+                place = (row.int("received_ms")?, row.text("event_id")?.to_owned());
+                if row.text("topics")?.split(' ').all(|topic| of.contains(topic)) {
                     found.push(place.clone());
                     fitting += 1;
                 }
@@ -236,7 +236,7 @@ pub(crate) async fn expected(
 /// Counts the events with a topic, up to 32.
 pub(crate) async fn count_by_topic(db: &Database, tenant: &TenantId, topic: &str) -> Result<u64, Error> {
     let row = db.query_one(COUNT_BY_TOPIC, params![tenant.as_str(), topic]).await?;
-    row.map_or(Ok(0), |row| row.count(0))
+    row.map_or(Ok(0), |row| row.count("total"))
 }
 
 /// Counts the events of a tenant that are open or kept, up to `most`.
@@ -247,7 +247,7 @@ pub(crate) async fn count_kept(
     most: u64,
 ) -> Result<u64, Error> {
     let row = db.query_one(COUNT_KEPT, params![tenant.as_str(), now, most]).await?;
-    row.map_or(Ok(0), |row| row.count(0))
+    row.map_or(Ok(0), |row| row.count("total"))
 }
 
 /// Returns events that are due for a match, because their senders disconnected before.

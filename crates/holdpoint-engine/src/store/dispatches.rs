@@ -26,35 +26,36 @@ pub(crate) fn read(row: &Row) -> Result<StoredDispatch, Error> {
     let optional = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
     let instant = |column| Ok::<_, Error>(row.optional_int(column)?.map(Timestamp));
     let unknown = |what: &str| unreadable("dispatch", what);
-    let run_status = row.optional_text(18)?.map(|text| RunStatus::parse(text).ok_or_else(|| unknown(text)));
-    let termination = row.optional_text(19)?.map(serde_json::from_str).transpose();
+    let run_status =
+        row.optional_text("run_status")?.map(|text| RunStatus::parse(text).ok_or_else(|| unknown(text)));
+    let termination = row.optional_text("termination")?.map(serde_json::from_str).transpose();
     let dispatch = RunDispatch {
-        tenant: TenantId::parse(row.text(2)?).map_err(|error| unreadable("dispatch", error))?,
-        dispatch_id: text(3)?,
-        thread_id: text(4)?,
-        run_id: text(5)?,
-        priority: row.small(6)?,
-        dedupe_key: optional(7)?,
-        dispatch_epoch: row.count(8)?,
-        status: RunDispatchStatus::parse(row.text(9)?).ok_or_else(|| unknown("unknown status"))?,
-        available_at: Timestamp(row.int(10)?),
-        attempt_count: row.small(11)?,
-        max_attempts: row.small(12)?,
-        last_error: optional(13)?,
-        claim_token: optional(14)?,
-        claimed_by: optional(15)?,
-        lease_until: instant(16)?,
-        dispatch_instance_id: optional(17)?,
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("dispatch", error))?,
+        dispatch_id: text("dispatch_id")?,
+        thread_id: text("thread_id")?,
+        run_id: text("run_id")?,
+        priority: row.small("priority")?,
+        dedupe_key: optional("dedupe_key")?,
+        dispatch_epoch: row.count("dispatch_epoch")?,
+        status: RunDispatchStatus::parse(row.text("status")?).ok_or_else(|| unknown("unknown status"))?,
+        available_at: Timestamp(row.int("available_ms")?),
+        attempt_count: row.small("attempt_count")?,
+        max_attempts: row.small("max_attempts")?,
+        last_error: optional("last_error")?,
+        claim_token: optional("claim_token")?,
+        claimed_by: optional("claimed_by")?,
+        lease_until: instant("lease_until_ms")?,
+        dispatch_instance_id: optional("instance_id")?,
         run_status: run_status.transpose()?,
         termination: termination.map_err(|error| unreadable("dispatch", error))?,
-        run_response: optional(20)?,
-        run_error: optional(21)?,
-        completed_at: instant(22)?,
-        created_at: Timestamp(row.int(23)?),
-        updated_at: Timestamp(row.int(24)?),
+        run_response: optional("run_response")?,
+        run_error: optional("run_error")?,
+        completed_at: instant("completed_ms")?,
+        created_at: Timestamp(row.int("created_ms")?),
+        updated_at: Timestamp(row.int("updated_ms")?),
     };
     dispatch.validate().map_err(|error| unreadable("dispatch", error))?;
-    Ok(StoredDispatch { seq: row.count(0)?, epoch: row.count(1)?, row: dispatch })
+    Ok(StoredDispatch { seq: row.count("seq")?, epoch: row.count("epoch")?, row: dispatch })
 }
 
 fn termination(row: &RunDispatch) -> Result<Option<String>, Error> {

@@ -103,9 +103,9 @@ pub(crate) async fn before(
 
 fn read(row: &Row) -> Result<ThreadMessage, Error> {
     Ok(ThreadMessage {
-        run: RunId::parse(row.text(0)?).map_err(|error| unreadable("message", error))?,
-        seq: row.count(1)?,
-        at: Timestamp(row.int(2)?),
-        message: serde_json::from_str(row.text(3)?).map_err(|error| unreadable("message", error))?,
+        run: RunId::parse(row.text("run_id")?).map_err(|error| unreadable("message", error))?,
+        seq: row.count("seq")?,
+        at: Timestamp(row.int("at_ms")?),
+        message: serde_json::from_str(row.text("message")?).map_err(|error| unreadable("message", error))?,
     })
 }

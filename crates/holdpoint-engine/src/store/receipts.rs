@@ -51,9 +51,9 @@ impl ReceiptKey {
 
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
-            tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("receipt", error))?,
-            operation: row.text(1)?.to_owned(),
-            key_hash: row.text(2)?.to_owned(),
+            tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("receipt", error))?,
+            operation: row.text("operation")?.to_owned(),
+            key_hash: row.text("key_hash")?.to_owned(),
         })
     }
 }
@@ -73,11 +73,11 @@ impl Receipt {
 
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
-            body_hash: row.text(3)?.to_owned(),
-            status: row.small(4)?,
-            response: row.text(5)?.to_owned(),
-            created_at: Timestamp(row.int(6)?),
-            expires_at: Timestamp(row.int(7)?),
+            body_hash: row.text("body_hash")?.to_owned(),
+            status: row.small("status")?,
+            response: row.text("response")?.to_owned(),
+            created_at: Timestamp(row.int("created_ms")?),
+            expires_at: Timestamp(row.int("expires_ms")?),
         })
     }
 }

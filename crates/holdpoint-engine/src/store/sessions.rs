@@ -10,11 +10,12 @@ use super::{Database, Error, Row, Statement, params, unreadable};
 const INSERT: &str =
     "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms, depends_on)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-/// Selects a session with its key. The columns of the key come first, in the order of `keys::read`.
+/// Selects a session with its key. The columns of the key have the names that `keys::read` needs.
 const BY_HASH: &str =
     "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
-    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), k.depends_on, s.session_id, s.created_ms, s.used_ms, s.expires_ms,
-    s.revoked_ms, s.ends_ms, s.depends_on
+    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id) AS lineage, k.depends_on, s.session_id,
+    s.created_ms AS session_created_ms, s.used_ms AS session_used_ms, s.expires_ms AS session_expires_ms,
+    s.revoked_ms AS session_revoked_ms, s.ends_ms AS session_ends_ms, s.depends_on AS session_depends_on
     FROM sessions s JOIN keys k ON k.key_id = s.key_id WHERE s.token_hash = $1";
 const OF_KEY: &str =
     "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id, ends_ms, depends_on FROM sessions
@@ -177,15 +178,15 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Browser
     let Some(row) = db.query_one(BY_HASH, params![hash]).await? else { return Ok(None) };
     let key = keys::read(&row)?;
     let session = BrowserSession {
-        session_id: row.text(13)?.to_owned(),
+        session_id: row.text("session_id")?.to_owned(),
         key_id: key.key_id.clone(),
         tenant: key.tenant.clone(),
-        created_at: Timestamp(row.int(14)?),
-        used_at: Timestamp(row.int(15)?),
-        expires_at: Timestamp(row.int(16)?),
-        revoked_at: row.optional_int(17)?.map(Timestamp),
-        ends_at: read_end(row.int(14)?, row.optional_int(18)?),
-        depends_on: Dependence::read(row.optional_text(19)?),
+        created_at: Timestamp(row.int("session_created_ms")?),
+        used_at: Timestamp(row.int("session_used_ms")?),
+        expires_at: Timestamp(row.int("session_expires_ms")?),
+        revoked_at: row.optional_int("session_revoked_ms")?.map(Timestamp),
+        ends_at: read_end(row.int("session_created_ms")?, row.optional_int("session_ends_ms")?),
+        depends_on: Dependence::read(row.optional_text("session_depends_on")?),
     };
     Ok(Some((session, key)))
 }
@@ -202,15 +203,15 @@ pub(crate) async fn of_key(
 
 fn read(row: &Row) -> Result<BrowserSession, Error> {
     Ok(BrowserSession {
-        session_id: row.text(0)?.to_owned(),
-        created_at: Timestamp(row.int(1)?),
-        used_at: Timestamp(row.int(2)?),
-        expires_at: Timestamp(row.int(3)?),
-        revoked_at: row.optional_int(4)?.map(Timestamp),
-        ends_at: read_end(row.int(1)?, row.optional_int(7)?),
-        depends_on: Dependence::read(row.optional_text(8)?),
-        key_id: row.text(5)?.to_owned(),
-        tenant: TenantId::parse(row.text(6)?).map_err(|error| unreadable("session", error))?,
+        session_id: row.text("session_id")?.to_owned(),
+        created_at: Timestamp(row.int("created_ms")?),
+        used_at: Timestamp(row.int("used_ms")?),
+        expires_at: Timestamp(row.int("expires_ms")?),
+        revoked_at: row.optional_int("revoked_ms")?.map(Timestamp),
+        ends_at: read_end(row.int("created_ms")?, row.optional_int("ends_ms")?),
+        depends_on: Dependence::read(row.optional_text("depends_on")?),
+        key_id: row.text("key_id")?.to_owned(),
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("session", error))?,
     })
 }
 

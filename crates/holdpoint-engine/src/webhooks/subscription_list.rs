@@ -35,13 +35,14 @@ impl SubscriptionList {
     pub(crate) fn read(revision: u64, rows: &[Row]) -> Result<Self, Error> {
         let mut tenants: HashMap<TenantId, Vec<SubscriptionSummary>> = HashMap::new();
         for row in rows {
-            let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("webhook", error))?;
+            let tenant =
+                TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("webhook", error))?;
             let known = SubscriptionSummary {
-                id: row.text(1)?.to_owned(),
-                filter: Filter { events: parsed(row.text(2)?)?, tags: parsed(row.text(3)?)? },
-                mode: word(row.text(4)?, Mode::parse)?,
-                ordered: row.int(5)? == 1,
-                state: word(row.text(6)?, SubscriptionState::parse)?,
+                id: row.text("webhook_id")?.to_owned(),
+                filter: Filter { events: parsed(row.text("events")?)?, tags: parsed(row.text("tags")?)? },
+                mode: word(row.text("mode")?, Mode::parse)?,
+                ordered: row.int("ordered")? == 1,
+                state: word(row.text("state")?, SubscriptionState::parse)?,
             };
             tenants.entry(tenant).or_default().push(known);
         }

@@ -138,17 +138,17 @@ pub(crate) async fn page(
 fn read(row: &Row) -> Result<Attempt, Error> {
     let text = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
     Ok(Attempt {
-        seq: row.count(0)?,
-        delivery: text(1)?,
-        run: text(2)?,
-        event_seq: row.optional_int(3)?.and_then(|seq| u64::try_from(seq).ok()),
-        event_type: text(4)?,
-        number: row.small(5)?,
-        at: Timestamp(row.int(6)?),
-        latency_ms: row.count(7)?,
-        status: row.optional_int(8)?.and_then(|status| u16::try_from(status).ok()),
-        error: text(9)?,
-        outcome: word(row.text(10)?, AttemptOutcome::parse)?,
-        times: row.count(11)?,
+        seq: row.count("seq")?,
+        delivery: text("delivery_id")?,
+        run: text("run_id")?,
+        event_seq: row.optional_int("event_seq")?.and_then(|seq| u64::try_from(seq).ok()),
+        event_type: text("event_type")?,
+        number: row.small("attempt")?,
+        at: Timestamp(row.int("at_ms")?),
+        latency_ms: row.count("latency_ms")?,
+        status: row.optional_int("status")?.and_then(|status| u16::try_from(status).ok()),
+        error: text("error")?,
+        outcome: word(row.text("outcome")?, AttemptOutcome::parse)?,
+        times: row.count("times")?,
     })
 }
