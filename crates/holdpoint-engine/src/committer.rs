@@ -15,6 +15,7 @@ mod batch;
 mod commit_loop;
 mod dispatch_rows;
 mod job_queue;
+mod lock_set;
 mod locks;
 mod options;
 mod preconditions;

@@ -40,7 +40,9 @@ pub(crate) mod workflows;
 
 pub use ceiling::ceiling;
 pub(crate) use migrations::VERSION as ENGINE_VERSION;
-pub(crate) use statement::{ColumnNames, Lock, Param, Query, QueryResult, Row, Statement, Tx, params};
+pub(crate) use statement::{
+    ColumnNames, Lock, LockScope, Param, Query, QueryResult, Row, Statement, Tx, params,
+};
 
 /// A failure of the database. A refusal of a command is never one of these.
 #[derive(Debug, thiserror::Error)]

@@ -11,10 +11,13 @@ use holdpoint_core::{RunId, TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::dispatch_rows::performed_dispatch;
+use super::lock_set::LockSet;
 use super::locks::{BatchState, ClaimRequest, DispatchThread, Locks, head, latest_times};
 use super::work::{Change, ClaimOrder, CommitReply, Job, MailboxAction, MailboxOp, Precondition, Work};
 use crate::store::dispatches::{self, StoredDispatch};
-use crate::store::{Error, Param, Query, Tx, arrivals, deliveries, params, receipts, usage, webhooks};
+use crate::store::{
+    Error, LockScope, Param, Query, Tx, arrivals, deliveries, params, receipts, usage, webhooks,
+};
 use crate::webhooks::{SubscriptionList, WebhookHub};
 
 /// Writes the jobs, and those that `more` adds meanwhile, in one transaction. Returns one reply for each, in their
@@ -31,9 +34,9 @@ pub(super) async fn write<T: Tx>(
     while replies.len() < jobs.len() {
         let staged = replies.len();
         let locks = Locks::of(&jobs[staged..]);
-        let queries = locks.queries(!T::MAY_GROW);
+        let queries = locks.queries(T::LOCK_SCOPE).into_queries();
         let answers = if staged == 0 { tx.begin(&queries).await? } else { tx.all(&queries).await? };
-        batch.state.add(&answers)?;
+        batch.state.add(&LockSet::from_results(answers)?)?;
         batch.refresh_subscriptions(tx, hooks).await?;
         locks.new_threads.into_iter().for_each(|thread| batch.add_thread(thread));
         for job in &jobs[staged..] {
@@ -41,7 +44,7 @@ pub(super) async fn write<T: Tx>(
         }
         batch.claim(tx, &jobs[staged..], &mut replies[staged..]).await?;
         batch.write_dispatch_updates()?;
-        if T::MAY_GROW {
+        if T::LOCK_SCOPE == LockScope::Database {
             // Written before more jobs are taken: that gives them time to arrive, and they are then checked against
             // the new rows.
             tx.all(&std::mem::take(&mut batch.writes)).await?;
@@ -314,15 +317,16 @@ impl BatchWrite {
             return Ok(());
         }
         let heads = threads.into_iter().map(|(thread, now)| head(thread, now));
-        let heads = if T::MAY_GROW {
-            // Queried thread by thread with a limit of 1, so that only the first row of each is read.
-            let one = |mut values: Vec<Param>| {
-                values.push(Param::from(1_i64));
-                values
-            };
-            Query::each(dispatches::HEADS, heads.map(one).collect())
-        } else {
-            Query::each(dispatches::HEAD, heads.collect()).locking_free("d")
+        let heads = match T::LOCK_SCOPE {
+            LockScope::Database => {
+                // Queried thread by thread with a limit of 1, so that only the first row of each is read.
+                let one = |mut values: Vec<Param>| {
+                    values.push(Param::from(1_i64));
+                    values
+                };
+                Query::each(dispatches::HEADS, heads.map(one).collect())
+            }
+            LockScope::Rows => Query::each(dispatches::HEAD, heads.collect()).locking_free("d"),
         };
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;

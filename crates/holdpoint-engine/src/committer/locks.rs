@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
+use super::lock_set::LockSet;
 use super::receipts::Receipts;
 use super::work::{Change, ClaimOrder, Job, MailboxAction, MailboxOp, Work};
 use crate::store::dispatches::{self, StoredDispatch};
 use crate::store::receipts::ReceiptKey;
 use crate::store::{
-    Error, Param, Query, QueryResult, Row, arrivals, params, receipts, runs, scopes, unreadable, webhooks,
-    workflows,
+    Error, LockScope, Param, Query, QueryResult, Row, arrivals, params, receipts, runs, scopes, unreadable,
+    webhooks, workflows,
 };
 
 /// The tenant and the id of a dispatch thread.
@@ -140,80 +141,62 @@ impl Locks {
         }
     }
 
-    /// Returns the queries that lock and read the rows. They lock receipts before scopes before arrivals before threads
-    /// before dispatches before runs, each in the order of its keys, so that two batches cannot deadlock.
-    ///
-    /// `row_by_row` is false if the writer locks the whole database. Then no thread must exist to be locked, and no row
-    /// changes between two reads.
-    pub(super) fn queries(&self, row_by_row: bool) -> Vec<Query> {
+    /// Returns the queries that lock and read the rows, each in the order of its keys. If the writer locks the whole
+    /// database, no thread must exist to be locked, and no row changes between two reads.
+    pub(super) fn queries(&self, scope: LockScope) -> LockSet<Query> {
         let thread = |(tenant, thread): &DispatchThread| params![tenant.as_str(), thread.as_str()];
-        let empty = BTreeSet::new();
-        let (to_insert, to_lock) =
-            if row_by_row { (&self.new_threads, &self.threads) } else { (&empty, &empty) };
-        let new_threads = to_insert.iter().map(thread).collect();
-        let threads = self.new_threads.union(to_lock).map(thread).collect();
-        let ready = self.ready.iter().map(|(now, limit)| params![*now, *limit as u64]).collect();
-        let ids = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
-        let keys = self
+        let dispatch = |id: &String| params![id.as_str()];
+        let scope_key = |(tenant, scope): &(TenantId, String)| params![tenant.as_str(), scope.as_str()];
+        let (new_threads, threads, epochs): (_, Vec<_>, _) = match scope {
+            LockScope::Rows => (
+                self.new_threads.iter().map(thread).collect(),
+                self.new_threads.union(&self.threads).collect(),
+                self.dispatches.iter().map(dispatch).collect(),
+            ),
+            LockScope::Database => (Vec::new(), self.new_threads.iter().collect(), Vec::new()),
+        };
+        let scopes =
+            self.scopes.iter().map(|((tenant, scope), at)| params![tenant.as_str(), scope.as_str(), *at]);
+        let live_keys = self
             .keys
             .iter()
             .map(|(tenant, thread, key)| params![tenant.as_str(), thread.as_str(), key.as_str()]);
-        let again = self.dispatches.iter().filter(|_| row_by_row).map(|id| params![id.as_str()]).collect();
+        let ready = self.ready.iter().map(|(now, limit)| params![*now, *limit as u64]);
+        let arrivals = self.arrivals.iter().map(arrivals::ArrivalKey::values);
         let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
-        let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
-        let receipts = self.receipts.values().cloned().collect();
-        let keyed = self.receipts.keys().map(ReceiptKey::values).collect();
-        let scope = |(tenant, scope): &(TenantId, String)| params![tenant.as_str(), scope.as_str()];
-        let locked =
-            self.scopes.iter().map(|((tenant, scope), at)| params![tenant.as_str(), scope.as_str(), *at]);
-        vec![
-            Query::each(receipts::TAKE, receipts),
-            Query::each(receipts::BY_KEY, keyed),
-            Query::each(scopes::LOCK, locked.collect()),
-            Query::each(scopes::ACTIVE, self.scopes.keys().map(scope).collect()),
-            Query::each(arrivals::STATE, self.arrivals.iter().map(arrivals::ArrivalKey::values).collect())
+        let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]);
+        let webhooks = self.runs.iter().take(1).map(|_| params![1_i64]);
+        LockSet {
+            reserved_receipts: Query::each(receipts::TAKE, self.receipts.values().cloned().collect()),
+            stored_receipts: Query::each(
+                receipts::BY_KEY,
+                self.receipts.keys().map(ReceiptKey::values).collect(),
+            ),
+            locked_scopes: Query::each(scopes::LOCK, scopes.collect()),
+            scopes: Query::each(scopes::ACTIVE, self.scopes.keys().map(scope_key).collect()),
+            arrivals: Query::each(arrivals::STATE, arrivals.collect())
                 .locking("a", "a.tenant_id, a.event_id"),
-            Query::each(dispatches::ADD_THREAD, new_threads),
-            Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
-            Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
-            Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
-            Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
-            // Read again now that the rows are locked: an interrupt may have raised the epoch before.
-            Query::each(dispatches::EPOCH_BY_ID, again),
-            Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
-            Query::each(workflows::LATEST_REVISION, revisions.collect()),
-            Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
-            // Read last, so that the subscriptions are as new as possible.
-            Query::each(webhooks::REVISION, self.runs.iter().take(1).map(|_| params![1_i64]).collect()),
-        ]
+            new_threads: Query::each(dispatches::ADD_THREAD, new_threads),
+            threads: Query::each(dispatches::THREAD, threads.into_iter().map(thread).collect())
+                .locking("t", "t.tenant_id, t.thread_id"),
+            busy_threads: Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
+            ready_threads: Query::each(dispatches::READY_THREADS, ready.collect()).locking_free("t"),
+            dispatches: Query::each(dispatches::BY_ID, self.dispatches.iter().map(dispatch).collect())
+                .locking("d", "d.dispatch_id"),
+            epochs: Query::each(dispatches::EPOCH_BY_ID, epochs),
+            live_keys: Query::each(dispatches::BY_LIVE_KEY, live_keys.collect()),
+            revisions: Query::each(workflows::LATEST_REVISION, revisions.collect()),
+            runs: Query::each(runs::SEQUENCE, runs.collect()).locking("r", "r.tenant_id, r.run_id"),
+            webhooks: Query::each(webhooks::REVISION, webhooks.collect()),
+        }
     }
 }
 
 impl BatchState {
     /// Adds the results of [`Locks::queries`]. Entries that exist stay as they are: a job may have changed them since.
-    pub(super) fn add(&mut self, answers: &[QueryResult]) -> Result<(), Error> {
-        let [
-            taken,
-            receipts,
-            _,
-            scopes,
-            arrivals,
-            _,
-            threads,
-            busy,
-            ready,
-            dispatches,
-            epochs,
-            keys,
-            revisions,
-            runs,
-            webhooks,
-        ] = answers
-        else {
-            return Err(Error::Failed("the database returned fewer results than queries".to_owned()));
-        };
-        self.receipts.add(taken, receipts)?;
-        for row in &scopes.rows {
+    pub(super) fn add(&mut self, results: &LockSet<QueryResult>) -> Result<(), Error> {
+        self.receipts.add(&results.reserved_receipts, &results.stored_receipts)?;
+        for row in &results.scopes.rows {
             let scope = (tenant(row)?, row.text("scope_id")?.to_owned());
             self.newest.entry(scope.clone()).or_insert(row.text("newest_run_id")?.to_owned());
             if let Some(active) = row.optional_text("active_run_id")? {
@@ -221,43 +204,43 @@ impl BatchState {
                 self.scopes.entry(scope).or_insert(run);
             }
         }
-        for row in &arrivals.rows {
+        for row in &results.arrivals.rows {
             let state = arrivals::ArrivalState::read(row.text("state")?)?;
             self.arrivals.entry(arrivals::ArrivalKey::read(row)?).or_insert(state);
         }
-        for row in &threads.rows {
+        for row in &results.threads.rows {
             self.epochs.insert(thread(row)?, row.count("epoch")?);
         }
-        for row in &busy.rows {
+        for row in &results.busy_threads.rows {
             self.busy.insert(thread(row)?);
         }
         self.ready.clear();
-        for row in &ready.rows {
+        for row in &results.ready_threads.rows {
             self.ready.push(thread(row)?);
         }
-        for row in &dispatches.rows {
+        for row in &results.dispatches.rows {
             let stored = dispatches::read(row)?;
             self.dispatches.entry(stored.row.dispatch_id.clone()).or_insert(stored);
         }
-        for row in &epochs.rows {
+        for row in &results.epochs.rows {
             if let Some(stored) = self.dispatches.get_mut(row.text("dispatch_id")?) {
                 stored.epoch = row.count("epoch")?;
             }
         }
-        for row in &keys.rows {
+        for row in &results.live_keys.rows {
             let (tenant, thread) = thread(row)?;
             let key = (tenant, thread, row.text("dedupe_key")?.to_owned());
             self.live_keys.entry(key).or_insert(row.text("dispatch_id")?.to_owned());
         }
-        for row in &revisions.rows {
+        for row in &results.revisions.rows {
             let id = WorkflowId::parse(row.text("workflow_id")?);
             let id = id.map_err(|error| unreadable("workflow", error))?;
             self.revisions.insert((tenant(row)?, id), row.count("revision")?);
         }
-        for row in &runs.rows {
+        for row in &results.runs.rows {
             self.runs.entry(runs::reference(row)?).or_insert(row.count("seq")?);
         }
-        if let Some(row) = webhooks.rows.first() {
+        if let Some(row) = results.webhooks.rows.first() {
             self.webhooks = Some(row.count("revision")?);
         }
         Ok(())

@@ -13,7 +13,7 @@ use super::receipts::Receipts;
 use super::work::{ClaimOrder, CommitReply, MailboxOp, Work};
 use crate::store::dispatches::{self, StoredDispatch};
 use crate::store::receipts::{self, Receipt, ReceiptKey};
-use crate::store::{Error, Query, QueryResult, Row, Statement, Tx, params};
+use crate::store::{Error, LockScope, Query, QueryResult, Row, Statement, Tx, params};
 
 pub(super) async fn write<T: Tx>(
     tx: &T,
@@ -66,7 +66,7 @@ async fn execute_once<T: Tx>(tx: &T, work: &Work, key: &ReceiptKey, receipt: &Re
 struct OpenTransaction<'t, T>(&'t T);
 
 impl<T: Tx> Tx for OpenTransaction<'_, T> {
-    const MAY_GROW: bool = T::MAY_GROW;
+    const LOCK_SCOPE: LockScope = T::LOCK_SCOPE;
 
     fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send {
         self.0.all(first)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Error, Param, Query, QueryResult, Row, Tx, migrations};
+use super::{Error, LockScope, Param, Query, QueryResult, Row, Tx, migrations};
 use crate::committer::Counters;
 
 pub(crate) mod address;
@@ -145,7 +145,7 @@ impl Writer {
 }
 
 impl Tx for Writer {
-    const MAY_GROW: bool = false;
+    const LOCK_SCOPE: LockScope = LockScope::Rows;
 
     async fn begin(&self, first: &[Query]) -> Result<Vec<QueryResult>, Error> {
         let session = match self.current() {

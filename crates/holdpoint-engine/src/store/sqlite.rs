@@ -20,7 +20,7 @@ use self::checkpoint::Checkpointer;
 pub(crate) use self::peek::peek;
 use self::session::SqliteSession;
 use super::migrations;
-use super::{Error, Param, Query, QueryResult, Row, Tx};
+use super::{Error, LockScope, Param, Query, QueryResult, Row, Tx};
 
 /// Older versions can corrupt a WAL database when several connections checkpoint at once.
 const VERSION_MIN: i32 = 3_051_003;
@@ -159,7 +159,7 @@ impl Writer {
 }
 
 impl Tx for Writer {
-    const MAY_GROW: bool = true;
+    const LOCK_SCOPE: LockScope = LockScope::Database;
 
     fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send {
         ready(self.begin_now().and_then(|()| self.execute_all(first)))

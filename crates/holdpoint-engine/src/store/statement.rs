@@ -76,11 +76,18 @@ pub(crate) struct QueryResult {
     pub touched: u64,
 }
 
+/// The extent of the locks of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockScope {
+    /// A transaction locks the whole database. Jobs that arrive meanwhile may join it.
+    Database,
+    /// A transaction locks rows. No job may join it: its rows would not be locked in order.
+    Rows,
+}
+
 /// A connection of a writer. SQLite executes a call at once; PostgreSQL needs one round trip for each call.
 pub(crate) trait Tx {
-    /// True if jobs that arrive during a transaction may join it. False with row locks: the rows of such jobs would not
-    /// be locked in order.
-    const MAY_GROW: bool;
+    const LOCK_SCOPE: LockScope;
 
     /// Begins a transaction and executes its first queries.
     fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send;
