@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::oneshot;
 
-use crate::store::receipts::{Receipt, ReceiptKey};
+use crate::store::receipts::NewReceipt;
 use crate::store::{self, Statement, Tx};
 
 mod batch;
@@ -32,7 +32,8 @@ pub use options::CommitFault;
 pub(crate) use options::CommitterOptions;
 use work::Job;
 pub(crate) use work::{
-    ArrivalCause, Change, Claim, ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work,
+    ArrivalCause, Change, Claim, ClaimOrder, CommitReply, LapsedClaims, MailboxAction, MailboxOp,
+    Precondition, Work,
 };
 
 /// The capacity of a queue. If it is full, callers get `Busy`.
@@ -121,7 +122,7 @@ impl Committer {
     pub(crate) async fn submit(
         &self,
         work: Work,
-        receipt: Option<Box<(ReceiptKey, Receipt)>>,
+        receipt: Option<Box<NewReceipt>>,
     ) -> Result<CommitReply, crate::Error> {
         let (writes, sizes) = writes(&work)?;
         let (reply, answer) = oneshot::channel();

@@ -22,8 +22,7 @@ macro_rules! lock_set {
             /// Names the results of [`LockSet::into_queries`].
             pub(super) fn from_results(results: Vec<QueryResult>) -> Result<Self, Error> {
                 let mut results = results.into_iter();
-                let missing = || Error::Failed("the database returned fewer results than queries".to_owned());
-                Ok(Self { $($field: results.next().ok_or_else(missing)?,)+ })
+                Ok(Self { $($field: results.next().ok_or_else(missing_result)?,)+ })
             }
         }
     };
@@ -51,6 +50,10 @@ lock_set! {
     runs,
     /// The revision of the list of subscriptions, read last, so that the subscriptions are as new as possible.
     webhooks,
+}
+
+pub(super) fn missing_result() -> Error {
+    Error::Failed("the database returned fewer results than queries".to_owned())
 }
 
 #[cfg(test)]

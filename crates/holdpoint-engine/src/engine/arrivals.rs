@@ -190,11 +190,11 @@ impl Engine {
         let happened = if aside {
             if let (true, Some((run, id)), Some(topic)) = (kept, &matches.last, arrival.topics.first()) {
                 // Before the event is kept: a worker that looks too early finds it open and matches it first.
-                let behind = awaited::schedule_after(&key.tenant, topic, (run, *id), self.now());
+                let behind = awaited::schedule_after(&key.tenant, topic, run, *id, self.now());
                 self.write(vec![behind]).await?;
                 self.bus().work.raise();
             }
-            let aside = key.keep_or_ignore(kept, &outcome);
+            let aside = if kept { key.keep(&outcome) } else { key.ignore(&outcome) };
             matches!(self.write(vec![aside]).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
             self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_none()

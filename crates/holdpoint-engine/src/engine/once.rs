@@ -9,7 +9,7 @@ use holdpoint_core::{TenantId, Timestamp};
 use super::Engine;
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::receipts::{self, Receipt, ReceiptKey};
+use crate::store::receipts::{self, NewReceipt, Receipt, ReceiptKey};
 use crate::store::{Statement, params, scopes};
 
 /// Locks of scopes are kept for an hour, which is longer than any transaction that took one.
@@ -43,9 +43,10 @@ impl RequestKey {
         ReceiptKey { tenant, operation, key_hash: self.key_hash.clone() }
     }
 
-    fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> Box<(ReceiptKey, Receipt)> {
+    fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> Box<NewReceipt> {
         let (body_hash, expires_at) = (self.body_hash.clone(), created_at.plus_ms(self.ttl_ms));
-        Box::new((self.receipt_key(), Receipt { body_hash, status, response, created_at, expires_at }))
+        let receipt = Receipt { body_hash, status, response, created_at, expires_at };
+        Box::new(NewReceipt { key: self.receipt_key(), receipt })
     }
 }
 
@@ -128,11 +129,7 @@ impl Engine {
         self.submit_with(work, receipt).await
     }
 
-    async fn submit_with(
-        &self,
-        work: Work,
-        receipt: Option<Box<(ReceiptKey, Receipt)>>,
-    ) -> Result<CommitReply, Error> {
+    async fn submit_with(&self, work: Work, receipt: Option<Box<NewReceipt>>) -> Result<CommitReply, Error> {
         match self.0.committer.submit(work, receipt).await? {
             CommitReply::Duplicate(receipt) => Err(Error::Duplicate(receipt)),
             CommitReply::ScopeBusy(active_run) => Err(Error::ScopeBusy { active_run }),

@@ -76,10 +76,14 @@ impl ArrivalKey {
         self.with_outcome(USED, outcome)
     }
 
-    /// Marks an event that no interrupt waits for as kept or ignored. Changes no row if its state has changed
-    /// meanwhile.
-    pub(crate) fn keep_or_ignore(&self, kept: bool, outcome: &str) -> Statement {
-        self.with_outcome(if kept { KEPT } else { IGNORED }, outcome)
+    /// Marks an event that no interrupt waits for as kept. Changes no row if its state has changed meanwhile.
+    pub(crate) fn keep(&self, outcome: &str) -> Statement {
+        self.with_outcome(KEPT, outcome)
+    }
+
+    /// Marks an event that no interrupt waits for as ignored. Changes no row if its state has changed meanwhile.
+    pub(crate) fn ignore(&self, outcome: &str) -> Statement {
+        self.with_outcome(IGNORED, outcome)
     }
 
     /// Deletes the event, unless its state has changed meanwhile.
@@ -192,45 +196,81 @@ fn read_event(id: &str, text: &str) -> Result<ExternalEvent, Error> {
     Ok(ExternalEvent { event_type, event_id: id.to_owned(), correlation, payload: read["payload"].take() })
 }
 
-/// The position of an event in the order of arrival: the time at which it was received, and its id.
-pub(crate) type ArrivalCursor = (i64, String);
+/// The position of an event in the order of arrival.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ArrivalCursor {
+    pub received_ms: i64,
+    pub event_id: String,
+}
 
-/// Returns events that an interrupt with the topics `of` may wait for, the oldest first, after a position: about
-/// `limit` for each topic of `under`. Also returns the position for the next call; None if there are no more events.
-pub(crate) async fn expected(
-    db: &Database,
-    tenant: &TenantId,
-    (under, of): (&[String], &BTreeSet<String>),
-    (after, now): (Option<&ArrivalCursor>, Timestamp),
-    limit: usize,
-) -> Result<(Vec<ArrivalCursor>, Option<ArrivalCursor>), Error> {
-    const ROWS: u64 = 256;
-    let (mut found, mut reached): (Vec<ArrivalCursor>, Option<ArrivalCursor>) = (Vec::new(), None);
-    for topic in under {
-        let (mut place, mut fitting) = (after.cloned().unwrap_or((i64::MIN, String::new())), 0);
+/// A search for events that an interrupt may wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArrivalSearch<'a> {
+    pub tenant: &'a TenantId,
+    /// The topics of the interrupt that have events.
+    pub under: &'a [String],
+    /// All topics of the interrupt. The topics of an event are among them.
+    pub topics: &'a BTreeSet<String>,
+    /// The position to start after.
+    pub after: Option<&'a ArrivalCursor>,
+    pub now: Timestamp,
+    /// About the maximum number of events for each topic of `under`.
+    pub limit: usize,
+}
+
+/// The events that a search has found, the oldest first.
+#[derive(Debug)]
+pub(crate) struct ArrivalPage {
+    pub events: Vec<ArrivalCursor>,
+    /// The position for the next search; None if there are no more events.
+    pub next: Option<ArrivalCursor>,
+}
+
+impl ArrivalSearch<'_> {
+    pub(crate) async fn page(&self, db: &Database) -> Result<ArrivalPage, Error> {
+        let (mut events, mut next): (Vec<ArrivalCursor>, Option<ArrivalCursor>) = (Vec::new(), None);
+        for topic in self.under {
+            if let Some(reached) = self.add_events(db, topic, &mut events).await? {
+                next = Some(next.map_or(reached.clone(), |before| before.min(reached)));
+            }
+        }
+        events.sort();
+        // Events after the smallest position may be missing from the list that ended there.
+        events.retain(|place| next.as_ref().is_none_or(|next| place <= next));
+        Ok(ArrivalPage { events, next })
+    }
+
+    /// Adds the events of one topic. Returns the position of the last one if there may be more.
+    async fn add_events(
+        &self,
+        db: &Database,
+        topic: &str,
+        events: &mut Vec<ArrivalCursor>,
+    ) -> Result<Option<ArrivalCursor>, Error> {
+        const ROWS: u64 = 256;
+        let start = ArrivalCursor { received_ms: i64::MIN, event_id: String::new() };
+        let (mut place, mut fitting) = (self.after.cloned().unwrap_or(start), 0);
         loop {
-            let values = params![tenant.as_str(), topic.as_str(), place.0, place.1.as_str(), now, ROWS];
+            let ArrivalCursor { received_ms, event_id } = &place;
+            let values =
+                params![self.tenant.as_str(), topic, *received_ms, event_id.as_str(), self.now, ROWS];
             let page = db.query(BY_TOPIC, values).await?;
             for row in &page {
-                place = (row.int("received_ms")?, row.text("event_id")?.to_owned());
-                if row.text("topics")?.split(' ').all(|topic| of.contains(topic)) {
-                    found.push(place.clone());
+                let (received_ms, event_id) = (row.int("received_ms")?, row.text("event_id")?.to_owned());
+                place = ArrivalCursor { received_ms, event_id };
+                if row.text("topics")?.split(' ').all(|topic| self.topics.contains(topic)) {
+                    events.push(place.clone());
                     fitting += 1;
                 }
             }
             if (page.len() as u64) < ROWS {
-                break;
+                return Ok(None);
             }
-            if fitting >= limit {
-                reached = Some(reached.map_or(place.clone(), |before| before.min(place.clone())));
-                break;
+            if fitting >= self.limit {
+                return Ok(Some(place));
             }
         }
     }
-    found.sort();
-    // Events after the smallest position may be missing from the list that ended there.
-    found.retain(|place| reached.as_ref().is_none_or(|reached| place <= reached));
-    Ok((found, reached))
 }
 
 /// Counts the events with a topic, up to 32.

@@ -137,7 +137,8 @@ pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec
 pub(crate) fn schedule_after(
     tenant: &TenantId,
     topic: &str,
-    (run, id): (&RunId, InterruptId),
+    run: &RunId,
+    id: InterruptId,
     now: Timestamp,
 ) -> Statement {
     Statement::new(SCHEDULE_AFTER, params![now, tenant.as_str(), topic, run.as_str(), u64::from(id.0)])

@@ -199,6 +199,13 @@ pub struct Delivery {
     pub(crate) lease: Option<Timestamp>,
 }
 
+/// An event of a run, by its sequence number, and the name that receivers see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventName<'a> {
+    pub seq: u64,
+    pub name: &'a str,
+}
+
 /// The filter of a list of deliveries, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFilter {
@@ -215,13 +222,12 @@ impl Delivery {
     pub(crate) fn new(
         of: &RunRef,
         webhook: &str,
-        event: (u64, &str),
+        event: EventName<'_>,
         kind: DeliveryKind,
         at: Timestamp,
     ) -> Self {
-        let (event_seq, event_type) = event;
         let named = |what: &str| {
-            let parts = [what, of.tenant.as_str(), webhook, of.run.as_str(), &event_seq.to_string()];
+            let parts = [what, of.tenant.as_str(), webhook, of.run.as_str(), &event.seq.to_string()];
             hex(&Sha256::digest(parts.join("\0")))
         };
         Self {
@@ -229,8 +235,8 @@ impl Delivery {
             id: format!("dl_{}", &named("delivery")[..32]),
             of: of.clone(),
             webhook: webhook.to_owned(),
-            event_seq,
-            event_type: event_type.to_owned(),
+            event_seq: event.seq,
+            event_type: event.name.to_owned(),
             kind,
             state: DeliveryState::Queued,
             ordered: false,

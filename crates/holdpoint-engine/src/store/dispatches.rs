@@ -4,7 +4,7 @@
 use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Database, Error, Param, Row, params, unreadable};
+use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 mod queries;
 mod reads;
@@ -91,23 +91,40 @@ pub(crate) fn insert_values(row: &RunDispatch) -> Result<Vec<Param>, Error> {
     ])
 }
 
-/// Returns the statement that updates the dispatch `from` to `to`, and its values. `unreconciled` marks a dispatch
-/// whose run must still be reconciled.
+/// The state of the run of a dispatch that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reconciliation {
+    /// The run must still be reconciled with its dispatch.
+    Pending,
+    NotNeeded,
+}
+
+impl Reconciliation {
+    /// Returns the state after a change of the dispatch alone: a run does not know of an end without an
+    /// acknowledgement.
+    pub(crate) fn after(row: &RunDispatch) -> Self {
+        let ended = row.status.is_terminal() && row.status != RunDispatchStatus::Acked;
+        if ended { Self::Pending } else { Self::NotNeeded }
+    }
+}
+
+/// Returns the statement that updates the dispatch `from` to `to`.
 pub(crate) fn update(
     from: &RunDispatch,
     to: &StoredDispatch,
-    unreconciled: bool,
-) -> Result<(&'static str, Vec<Param>), Error> {
+    reconciliation: Reconciliation,
+) -> Result<Statement, Error> {
     let (seq, to) = (to.seq, &to.row);
     to.validate().map_err(|error| unreadable("dispatch", error))?;
+    let unreconciled = reconciliation == Reconciliation::Pending;
     let plain = !unreconciled && seq > 0 && same_but_claim(from, to);
     let token = |row: &RunDispatch| row.claim_token.as_deref().unwrap_or_default().to_owned();
     if plain && (from.status, to.status) == (RunDispatchStatus::Queued, RunDispatchStatus::Claimed) {
         let values = params![token(to), to.claimed_by.as_deref(), to.lease_until, to.updated_at, seq];
-        return Ok((CLAIM, values));
+        return Ok(Statement::new(CLAIM, values));
     }
     if plain && (from.status, to.status) == (RunDispatchStatus::Claimed, RunDispatchStatus::Acked) {
-        return Ok((ACK, params![to.completed_at, to.updated_at, seq, token(from)]));
+        return Ok(Statement::new(ACK, params![to.completed_at, to.updated_at, seq, token(from)]));
     }
     let values = params![
         to.dispatch_epoch,
@@ -130,7 +147,7 @@ pub(crate) fn update(
         from.status.as_str(),
         token(from)
     ];
-    Ok((UPDATE, values))
+    Ok(Statement::new(UPDATE, values))
 }
 
 /// Returns true if the rows are equal except for the status, the claim and the timestamps.
@@ -165,16 +182,17 @@ mod tests {
         let started = ClaimAction::RecordStart { instance_id: "i".to_owned() };
         let started = claimed.apply_claim_action("token", &started, 0, now).unwrap();
         let acked = claimed.apply_claim_action("token", &ClaimAction::Ack, 0, now).unwrap();
-        let statement = |from: &RunDispatch, to: &RunDispatch, unreconciled: bool| {
-            update(from, &stored(to), unreconciled).unwrap().0
+        let statement = |from: &RunDispatch, to: &RunDispatch| {
+            update(from, &stored(to), Reconciliation::NotNeeded).unwrap().sql
         };
-        assert_eq!(statement(&queued, &claimed, false), CLAIM);
-        assert_eq!(statement(&claimed, &acked, false), ACK);
-        assert_eq!(statement(&claimed, &acked, true), UPDATE);
-        assert_eq!(statement(&claimed, &started, false), UPDATE);
+        assert_eq!(statement(&queued, &claimed), CLAIM);
+        assert_eq!(statement(&claimed, &acked), ACK);
+        let unreconciled = update(&claimed, &stored(&acked), Reconciliation::Pending).unwrap();
+        assert_eq!(unreconciled.sql, UPDATE);
+        assert_eq!(statement(&claimed, &started), UPDATE);
         // Two steps in one batch: the columns of the first step must be written too.
         let ended = started.apply_claim_action("token", &ClaimAction::Ack, 0, now).unwrap();
-        assert_eq!(statement(&claimed, &ended, false), UPDATE);
-        assert_eq!(statement(&started, &ended, false), ACK);
+        assert_eq!(statement(&claimed, &ended), UPDATE);
+        assert_eq!(statement(&started, &ended), ACK);
     }
 }

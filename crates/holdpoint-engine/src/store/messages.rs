@@ -63,15 +63,22 @@ fn message_of(event: &Event) -> Option<Message> {
     Some(Message::result_of(call, content))
 }
 
+/// The position of a message in its thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessagePosition<'a> {
+    pub run: &'a str,
+    pub seq: u64,
+}
+
 /// Returns the messages after a position, or from the beginning.
 pub(crate) async fn page(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    behind: Option<(&str, u64)>,
+    behind: Option<MessagePosition<'_>>,
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
-    let (run, seq) = behind.unwrap_or(("", 0));
+    let MessagePosition { run, seq } = behind.unwrap_or(MessagePosition { run: "", seq: 0 });
     let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
@@ -81,10 +88,10 @@ pub(crate) async fn last(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    before: Option<(&str, u64)>,
+    before: Option<MessagePosition<'_>>,
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
-    let (run, seq) = before.unwrap_or((END, 0));
+    let MessagePosition { run, seq } = before.unwrap_or(MessagePosition { run: END, seq: 0 });
     let rows = db.query(LAST, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }

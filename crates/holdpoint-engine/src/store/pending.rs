@@ -12,7 +12,7 @@ use super::{Error, Param, Row, Statement, facets, params, unreadable};
 mod scans;
 mod side_questions;
 
-pub(crate) use scans::{PendingScan, ScanRange, compare_requested};
+pub(crate) use scans::{AssigneeList, PendingScan, ScanRange, compare_requested};
 pub(crate) use side_questions::{
     HOLD as HOLD_ASKS, OpenSideQuestions, SETTLE as SETTLE_ASKS, due as asks_due, next_due as next_ask_due,
     read as read_ask,
@@ -126,7 +126,7 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
-        scans::kind_lane(&of.tenant, assignees.rules.is_some(), interrupt.kind),
+        scans::kind_lane(&of.tenant, AssigneeList::of(&assignees), interrupt.kind),
         scans::workflow_lane(&of.tenant, run.workflow.id.as_str()),
         Param::Text(interrupt.excerpt())
     ];

@@ -44,6 +44,13 @@ pub struct Receipt {
     pub expires_at: Timestamp,
 }
 
+/// A receipt to be written, with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewReceipt {
+    pub key: ReceiptKey,
+    pub receipt: Receipt,
+}
+
 impl ReceiptKey {
     pub(crate) fn values(&self) -> Vec<Param> {
         params![self.tenant.as_str(), self.operation.as_str(), self.key_hash.as_str()]
@@ -58,19 +65,23 @@ impl ReceiptKey {
     }
 }
 
-impl Receipt {
-    pub(crate) fn values(&self, key: &ReceiptKey) -> Vec<Param> {
+impl NewReceipt {
+    /// Returns the values of `TAKE`.
+    pub(crate) fn values(&self) -> Vec<Param> {
+        let Self { key, receipt } = self;
         let mut values = key.values();
         values.extend(params![
-            self.body_hash.as_str(),
-            i64::from(self.status),
-            self.response.as_str(),
-            self.created_at,
-            self.expires_at
+            receipt.body_hash.as_str(),
+            i64::from(receipt.status),
+            receipt.response.as_str(),
+            receipt.created_at,
+            receipt.expires_at
         ]);
         values
     }
+}
 
+impl Receipt {
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             body_hash: row.text("body_hash")?.to_owned(),

@@ -122,7 +122,8 @@ pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Tim
 /// Returns true if the session belongs to the key.
 pub(crate) async fn is_owned(
     db: &Database,
-    (tenant, key_id): (&TenantId, &str),
+    tenant: &TenantId,
+    key_id: &str,
     session_id: &str,
 ) -> Result<bool, Error> {
     Ok(db.query_one(OWNED, params![session_id, key_id, tenant.as_str()]).await?.is_some())
@@ -156,13 +157,19 @@ pub(crate) async fn link_is_open(db: &Database, token_hash: &str, now: Timestamp
     Ok(db.query_one(LINK, params![token_hash, now]).await?.is_some())
 }
 
+/// The use of a sign-in link, and the session that it creates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkUse<'a> {
+    pub link_hash: &'a str,
+    pub session_id: &'a str,
+    pub token_hash: &'a str,
+    pub now: Timestamp,
+    pub expires_at: Timestamp,
+}
+
 /// Marks a link as used and inserts its session. The row count of the last statement is 0 if neither happened.
-pub(crate) fn by_link(
-    link_hash: &str,
-    session_id: &str,
-    token_hash: &str,
-    (now, expires_at): (Timestamp, Timestamp),
-) -> Vec<Statement> {
+pub(crate) fn by_link(link: LinkUse<'_>) -> Vec<Statement> {
+    let LinkUse { link_hash, session_id, token_hash, now, expires_at } = link;
     let claim = Statement::new(CLAIM_LINK, params![session_id, link_hash, now]);
     let ends_at = now.plus_ms(LIFE_MS);
     let values = params![token_hash, now, now, expires_at, ends_at, link_hash, session_id, now];
@@ -194,7 +201,8 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Browser
 /// Returns the active sessions of a key, the newest first.
 pub(crate) async fn of_key(
     db: &Database,
-    (tenant, key_id): (&TenantId, &str),
+    tenant: &TenantId,
+    key_id: &str,
     now: Timestamp,
     limit: u64,
 ) -> Result<Vec<BrowserSession>, Error> {

@@ -32,6 +32,14 @@ const WAL_PAGES_MAX: u32 = 2000;
 /// The number of pages of the WAL from which on the writer itself checkpoints before it continues.
 const WAL_PAGES_BACKSTOP: u32 = 10 * WAL_PAGES_MAX;
 
+/// The access of other processes to the file while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileAccess {
+    /// No other process may have the file open.
+    Exclusive,
+    Shared,
+}
+
 /// The connection that writes. The thread of the committer owns it.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -45,8 +53,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Opens the file and migrates it. With `alone`, no other process may have the file open.
-    pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Error> {
+    /// Opens the file and migrates it.
+    pub(crate) fn open(path: &Path, access: FileAccess) -> Result<Self, Error> {
         let open = |message: String| Error::Open { path: path.to_owned(), message };
         if rusqlite::version_number() < VERSION_MIN {
             return Err(open(format!(
@@ -54,7 +62,10 @@ impl Writer {
                 rusqlite::version()
             )));
         }
-        let lock = if alone { Some(lock(path)?) } else { None };
+        let lock = match access {
+            FileAccess::Exclusive => Some(lock(path)?),
+            FileAccess::Shared => None,
+        };
         let mut connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
         connection.busy_timeout(BUSY)?;
         let wal_pages = Arc::new(AtomicU32::new(0));
@@ -260,7 +271,7 @@ mod tests {
     #[test]
     fn every_commit_of_the_writer_is_synced_in_full() {
         let folder = tempfile::tempdir().unwrap();
-        let writer = Writer::open(&folder.path().join("holdpoint.db"), true).unwrap();
+        let writer = Writer::open(&folder.path().join("holdpoint.db"), FileAccess::Exclusive).unwrap();
         let pragma = |name: &str| -> i64 {
             writer.session.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
         };

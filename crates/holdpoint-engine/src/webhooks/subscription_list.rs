@@ -7,7 +7,7 @@ use holdpoint_core::webhook::{DeadReason, DeliveryState, Filter, Mode, Subscript
 use holdpoint_core::{Event, ForkMode, TenantId};
 
 use crate::committer::Change;
-use crate::store::deliveries::{Delivery, DeliveryKind};
+use crate::store::deliveries::{Delivery, DeliveryKind, EventName};
 use crate::store::webhooks::{parsed, word};
 use crate::store::{Error, Row, unreadable};
 
@@ -84,7 +84,8 @@ impl SubscriptionList {
                 new_events(change).filter(|(_, event)| matches!(event, Event::InterruptRequested { .. }));
             let queue = format!("{CALLBACK}{}", change.of.run);
             rows.extend(asked.map(|(seq, event)| {
-                Delivery::new(&change.of, &queue, (seq, event.name()), DeliveryKind::Callback, change.at)
+                let event = EventName { seq, name: event.name() };
+                Delivery::new(&change.of, &queue, event, DeliveryKind::Callback, change.at)
             }));
         }
         rows
@@ -105,8 +106,8 @@ fn new_events(change: &Change) -> impl Iterator<Item = (u64, &Event)> {
 }
 
 fn event_delivery(known: &SubscriptionSummary, change: &Change, seq: u64, event: &Event) -> Delivery {
-    let about = (seq, event.public_name());
-    let new = Delivery::new(&change.of, &known.id, about, DeliveryKind::Event, change.at);
+    let event = EventName { seq, name: event.public_name() };
+    let new = Delivery::new(&change.of, &known.id, event, DeliveryKind::Event, change.at);
     let state = known.state.first_delivery_state();
     let ended = state.ended();
     Delivery {

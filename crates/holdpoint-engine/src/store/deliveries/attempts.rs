@@ -63,15 +63,18 @@ pub struct AttemptFilter {
     pub limit: u64,
 }
 
-/// Inserts the latest attempt of a delivery.
-pub(crate) fn insert(
-    delivery: &Delivery,
-    at: Timestamp,
-    latency_ms: u64,
-    answer: (Option<u16>, Option<&str>),
-    outcome: AttemptOutcome,
-) -> Statement {
-    let (status, error) = answer;
+/// The latest attempt of a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewAttempt<'a> {
+    pub at: Timestamp,
+    pub latency_ms: u64,
+    /// The HTTP status of the response, if there was one.
+    pub status: Option<u16>,
+    pub error: Option<&'a str>,
+    pub outcome: AttemptOutcome,
+}
+
+pub(crate) fn insert(delivery: &Delivery, attempt: &NewAttempt<'_>) -> Statement {
     let values = params![
         Uuid::now_v7().to_string(),
         delivery.of.tenant.as_str(),
@@ -81,11 +84,11 @@ pub(crate) fn insert(
         delivery.event_seq,
         delivery.event_type.as_str(),
         u64::from(delivery.attempt),
-        at,
-        latency_ms,
-        status.map(i64::from),
-        error,
-        outcome.as_str(),
+        attempt.at,
+        attempt.latency_ms,
+        attempt.status.map(i64::from),
+        attempt.error,
+        attempt.outcome.as_str(),
         1_i64
     ];
     Statement::new(INSERT, values)

@@ -4,6 +4,7 @@ use super::queries::{BY_ID, LAPSED, THREAD, columns, dispatches};
 use super::{
     Database, Error, Row, RunDispatch, RunDispatchStatus, StoredDispatch, TenantId, Timestamp, params, read,
 };
+use crate::mailbox::DispatchCursor;
 
 const LIST: &str = concat!(
     "SELECT ",
@@ -69,21 +70,33 @@ pub(crate) async fn by_id(db: &Database, id: &str) -> Result<Option<StoredDispat
     db.query_one(BY_ID, params![id]).await?.as_ref().map(read).transpose()
 }
 
-/// Returns the dispatches of a thread in the order of claims, after a position.
+/// A page of the dispatches of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DispatchPage<'a> {
+    pub thread: &'a str,
+    pub statuses: Option<&'a [RunDispatchStatus]>,
+    pub after: Option<DispatchCursor>,
+    pub limit: usize,
+    pub offset: usize,
+}
+
+/// Returns dispatches of a thread in the order of claims.
 pub(crate) async fn list(
     db: &Database,
     tenant: &TenantId,
-    thread: &str,
-    filter: Option<&[RunDispatchStatus]>,
-    after: (i64, i64, i64),
-    (limit, offset): (u64, u64),
+    page: DispatchPage<'_>,
 ) -> Result<Vec<StoredDispatch>, Error> {
-    let wanted = match filter {
+    let wanted = match page.statuses {
         None => String::new(),
         Some([]) => return Ok(Vec::new()),
         Some(statuses) => statuses.iter().fold(",".to_owned(), |list, status| list + status.as_str() + ","),
     };
-    let values = params![tenant.as_str(), thread, after.0, after.1, after.2, wanted, limit, offset];
+    let mut values = params![tenant.as_str(), page.thread];
+    values.extend(match page.after {
+        Some(after) => params![i64::from(after.priority), after.created_at, after.seq],
+        None => params![-1_i64, i64::MIN, 0_i64],
+    });
+    values.extend(params![wanted, page.limit as u64, page.offset as u64]);
     stored(&db.query(LIST, values).await?)
 }
 

@@ -11,7 +11,8 @@ use tokio_postgres::{
 };
 
 use super::address::PostgresSettings;
-use super::{errors, tls};
+use super::errors;
+use super::tls::{self, TlsOffer};
 use crate::store::Error;
 
 const VERSION_MIN: u32 = 15;
@@ -57,11 +58,11 @@ async fn open(
         }
     }
     let (client, connection) =
-        attempt.map_err(|error| errors::connection_error(&error, settings, tls.agreed()))?;
+        attempt.map_err(|error| errors::connection_error(&error, settings, tls.offer()))?;
     tokio::spawn(drive(connection, notifications));
     if !settings.pooled {
         let prepared = client.batch_execute(&session(settings)).await;
-        prepared.map_err(|error| errors::connection_error(&error, settings, true))?;
+        prepared.map_err(|error| errors::connection_error(&error, settings, TlsOffer::Accepted))?;
     }
     Ok(client)
 }
@@ -77,7 +78,7 @@ async fn connector(settings: &PostgresSettings) -> Result<tls::Connector, Error>
 /// handshake, or because the server accepts this user only without TLS.
 fn worth_trying_plain(error: &tokio_postgres::Error, config: &Config, tls: &tls::Connector) -> bool {
     let worth_it = is_rejected_user(error) || errors::in_handshake(error);
-    config.get_ssl_mode() == SslMode::Prefer && tls.agreed() && worth_it
+    config.get_ssl_mode() == SslMode::Prefer && tls.offer() == TlsOffer::Accepted && worth_it
 }
 
 fn is_rejected_user(error: &tokio_postgres::Error) -> bool {
@@ -207,7 +208,7 @@ async fn check_room(client: &Client, settings: &PostgresSettings) -> Result<(), 
 /// Returns the first row of a query. Uses the simple protocol, which prepares no statement.
 async fn query_row(client: &Client, sql: &str, settings: &PostgresSettings) -> Result<SimpleQueryRow, Error> {
     let answer = client.simple_query(sql).await;
-    let answer = answer.map_err(|error| errors::connection_error(&error, settings, true))?;
+    let answer = answer.map_err(|error| errors::connection_error(&error, settings, TlsOffer::Accepted))?;
     let row = answer.into_iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
