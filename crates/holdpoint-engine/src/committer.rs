@@ -8,13 +8,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::oneshot;
 
-use crate::store::receipts::{Receipt, ReceiptKey};
+use crate::store::receipts::NewReceipt;
 use crate::store::{self, Statement, Tx};
 
 mod batch;
 mod commit_loop;
 mod dispatch_rows;
 mod job_queue;
+mod lock_set;
 mod locks;
 mod options;
 mod preconditions;
@@ -31,7 +32,8 @@ pub use options::CommitFault;
 pub(crate) use options::CommitterOptions;
 use work::Job;
 pub(crate) use work::{
-    ArrivalCause, Change, Claim, ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work,
+    ArrivalCause, Change, Claim, ClaimOrder, CommitReply, LapsedClaims, MailboxAction, MailboxOp,
+    Precondition, Work,
 };
 
 /// The capacity of a queue. If it is full, callers get `Busy`.
@@ -120,7 +122,7 @@ impl Committer {
     pub(crate) async fn submit(
         &self,
         work: Work,
-        receipt: Option<Box<(ReceiptKey, Receipt)>>,
+        receipt: Option<Box<NewReceipt>>,
     ) -> Result<CommitReply, crate::Error> {
         let (writes, sizes) = writes(&work)?;
         let (reply, answer) = oneshot::channel();

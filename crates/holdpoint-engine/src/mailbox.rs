@@ -7,10 +7,11 @@ use holdpoint_core::mailbox::{
 };
 use holdpoint_core::{TenantId, Timestamp};
 
-use crate::committer::{ClaimOrder, CommitReply, MailboxOp};
+use crate::committer::{ClaimOrder, CommitReply, LapsedClaims, MailboxOp};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::store;
+use crate::store::dispatches::DispatchPage;
 
 /// A handle to the mailbox of one tenant. `claim_ready`, `reclaim_expired_leases`, `purge_terminal`,
 /// `list_terminal_unreconciled` and `next_wakeup` are for workers and cover all tenants.
@@ -295,12 +296,8 @@ impl Mailbox {
         limit: usize,
         offset: usize,
     ) -> Result<Vec<(DispatchCursor, RunDispatch)>> {
-        let place =
-            |cursor: DispatchCursor| (i64::from(cursor.priority), cursor.created_at.0, to_i64(cursor.seq));
-        let after = after.map_or((-1, i64::MIN, 0), place);
-        let limits = (limit as u64, offset as u64);
-        let db = self.engine.db();
-        let rows = store::dispatches::list(db, &self.tenant, thread_id, filter, after, limits).await;
+        let page = DispatchPage { thread: thread_id, statuses: filter, after, limit, offset };
+        let rows = store::dispatches::list(self.engine.db(), &self.tenant, page).await;
         let cursor = |row: &RunDispatch, seq| DispatchCursor {
             priority: row.priority,
             created_at: row.created_at,
@@ -334,7 +331,7 @@ impl Mailbox {
 
     /// Reclaims claims whose lease expired before `now`, oldest lease first.
     pub async fn reclaim_expired_leases(&self, now: Timestamp, limit: usize) -> Result<Vec<RunDispatch>> {
-        self.rows(MailboxOp::Reclaim { now, limit, returnable: false }).await
+        self.rows(MailboxOp::Reclaim { now, limit, which: LapsedClaims::All }).await
     }
 
     /// Deletes rows that ended and were last changed before `older_than`.
@@ -362,10 +359,6 @@ fn claim_order(consumer: &str, lease_ms: u64, now: Timestamp, limit: usize) -> R
         return Err(MailboxError::Validation("consumer: must not be empty or contain NUL".to_owned()));
     }
     Ok(ClaimOrder { consumer: consumer.to_owned(), lease_until: now.plus_ms(lease_ms), now, limit })
-}
-
-fn to_i64(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn unexpected_reply() -> MailboxError {

@@ -39,7 +39,9 @@ pub(crate) mod workflows;
 
 pub use ceiling::ceiling;
 pub(crate) use migrations::VERSION as ENGINE_VERSION;
-pub(crate) use statement::{Lock, Param, Query, QueryResult, Row, Statement, Tx, params};
+pub(crate) use statement::{
+    ColumnNames, Lock, LockScope, Param, Query, QueryResult, Row, Statement, Tx, params,
+};
 
 /// A failure of the database. A refusal of a command is never one of these.
 #[derive(Debug, thiserror::Error)]
@@ -151,7 +153,7 @@ impl Database {
             Self::Sqlite(readers) => {
                 // Statements have a static lifetime. A test leaks only a few texts.
                 let rows = readers.query(format!("EXPLAIN QUERY PLAN {sql}").leak(), vec![params]).await?;
-                let lines = rows.iter().map(|row| row.text(3)).collect::<Result<Vec<_>, _>>()?;
+                let lines = rows.iter().map(|row| row.text("detail")).collect::<Result<Vec<_>, _>>()?;
                 Ok(lines.join("\n"))
             }
             Self::Postgres(readers) => readers.plan(Query::one(sql, params)).await,

@@ -4,24 +4,34 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use holdpoint_core::mailbox::{
-    ClaimAction, ClaimRejection, MailboxError, ReclaimedDispatch, RunDispatch, RunDispatchStatus,
-};
+use holdpoint_core::mailbox::{ClaimAction, ClaimRejection, MailboxError, ReclaimedDispatch, RunDispatch};
 use holdpoint_core::{RunId, TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::dispatch_rows::performed_dispatch;
-use super::locks::{BatchState, ClaimRequest, DispatchThread, Locks, head, latest_times};
-use super::work::{Change, ClaimOrder, CommitReply, Job, MailboxAction, MailboxOp, Precondition, Work};
-use crate::store::dispatches::{self, StoredDispatch};
-use crate::store::{Error, Param, Query, Tx, arrivals, deliveries, params, receipts, usage, webhooks};
+use super::lock_set::LockSet;
+use super::locks::{BatchState, ClaimRequest, DedupeKey, DispatchThread, Locks, head, latest_times};
+use super::work::{Change, CommitReply, Job, MailboxAction, MailboxOp, Precondition, Work};
+use crate::store::dispatches::{self, Reconciliation, StoredDispatch};
+use crate::store::receipts::NewReceipt;
+use crate::store::{
+    Error, LockScope, Param, Query, Statement, Tx, arrivals, deliveries, params, receipts, usage, webhooks,
+};
 use crate::webhooks::{SubscriptionList, WebhookHub};
+
+/// The state of a writer that its batches use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchContext<'a> {
+    pub hooks: &'a WebhookHub,
+    /// The shard of the usage of each tenant that the writer adds to.
+    pub shard: i64,
+}
 
 /// Writes the jobs, and those that `more` adds meanwhile, in one transaction. Returns one reply for each job, in
 /// the order of the jobs. `before_commit` is called before the commit and can make it fail.
 pub(super) async fn write<T: Tx>(
     tx: &T,
-    (hooks, shard): (&WebhookHub, i64),
+    context: BatchContext<'_>,
     jobs: &mut Vec<Job>,
     mut more: impl FnMut(&mut Vec<Job>),
     before_commit: impl FnOnce() -> Result<(), Error>,
@@ -31,24 +41,24 @@ pub(super) async fn write<T: Tx>(
     while replies.len() < jobs.len() {
         let staged = replies.len();
         let locks = Locks::of(&jobs[staged..]);
-        let queries = locks.queries(!T::MAY_GROW);
+        let queries = locks.queries(T::LOCK_SCOPE).into_queries();
         let answers = if staged == 0 { tx.begin(&queries).await? } else { tx.all(&queries).await? };
-        batch.state.add(&answers)?;
-        batch.refresh_subscriptions(tx, hooks).await?;
+        batch.state.add(&LockSet::from_results(answers)?)?;
+        batch.refresh_subscriptions(tx, context.hooks).await?;
         locks.new_threads.into_iter().for_each(|thread| batch.add_thread(thread));
         for job in &jobs[staged..] {
             replies.push(batch.stage_once(job)?);
         }
         batch.claim(tx, &jobs[staged..], &mut replies[staged..]).await?;
         batch.write_dispatch_updates()?;
-        if T::MAY_GROW {
+        if T::LOCK_SCOPE == LockScope::Database {
             // Written before more jobs are taken: that gives them time to arrive, and they are then checked against
             // the new rows.
             tx.all(&std::mem::take(&mut batch.writes)).await?;
             more(jobs);
         }
     }
-    for addition in usage::additions(std::mem::take(&mut batch.usage), shard) {
+    for addition in usage::additions(std::mem::take(&mut batch.usage), context.shard) {
         batch.add(usage::ADD, addition.into());
     }
     before_commit()?;
@@ -59,14 +69,21 @@ pub(super) async fn write<T: Tx>(
 #[derive(Default)]
 struct BatchWrite {
     state: BatchState,
-    /// Dispatches that change: the row before the batch, and whether the new row must be reconciled with its run.
-    updated: HashMap<String, (RunDispatch, bool)>,
+    /// Dispatches that change.
+    updated: HashMap<String, DispatchUpdate>,
     writes: Vec<Query>,
     /// The webhook subscriptions, and whether runs may have callback addresses.
     list: Arc<SubscriptionList>,
     callbacks: bool,
     /// Changes of the usage of tenants.
     usage: usage::UsageDeltas,
+}
+
+/// A dispatch that changes.
+struct DispatchUpdate {
+    /// The dispatch as it is stored.
+    from: RunDispatch,
+    reconciliation: Reconciliation,
 }
 
 impl BatchWrite {
@@ -86,7 +103,7 @@ impl BatchWrite {
 
     /// Stages a job. A job with a receipt is staged only if its key is free.
     fn stage_once(&mut self, job: &Job) -> Result<CommitReply, Error> {
-        let Some((key, _)) = job.receipt.as_deref() else { return self.stage(job) };
+        let Some(NewReceipt { key, .. }) = job.receipt.as_deref() else { return self.stage(job) };
         if let Some(reply) = self.state.receipts.find_conflict(key) {
             return Ok(reply);
         }
@@ -101,7 +118,13 @@ impl BatchWrite {
         match &job.work {
             Work::Changes(changes) => self.stage_changes(changes, job),
             Work::Mail(MailboxOp::Enqueue(rows)) => {
-                let each = rows.iter().map(|row| self.enqueue(row)).collect::<Result<_, Error>>()?;
+                let mut each = Vec::with_capacity(rows.len());
+                for row in rows {
+                    each.push(match self.state.find_enqueue_conflict(row) {
+                        Some(error) => Err(error),
+                        None => Ok(self.enqueue(row)?),
+                    });
+                }
                 Ok(CommitReply::Each(each))
             }
             Work::Mail(MailboxOp::ClaimAction { tenant, dispatch_id, token, what, now }) => {
@@ -128,7 +151,7 @@ impl BatchWrite {
         if let Some(reply) = changes.iter().find_map(|change| self.state.find_conflict(change)) {
             return Ok(reply);
         }
-        updates.into_iter().for_each(|to| self.update_dispatch(to, false));
+        updates.into_iter().for_each(|to| self.update_dispatch(to, Reconciliation::NotNeeded));
         for (change, size) in changes.iter().zip(&job.sizes) {
             self.apply_change(change)?;
             self.count_usage(change, *size);
@@ -166,11 +189,11 @@ impl BatchWrite {
             MailboxAction::Enqueue(id) => {
                 let row = queued(id, change.after.thread(), &of.run);
                 self.insert(&row)?;
-                self.state.busy.insert((of.tenant.clone(), row.thread_id));
+                self.state.busy.insert(DispatchThread::of_row(&row));
             }
             MailboxAction::HandOff(pending_claim) => {
                 let row = queued(&pending_claim.dispatch_id, change.after.thread(), &of.run);
-                let free = self.state.busy.insert((of.tenant.clone(), row.thread_id.clone()));
+                let free = self.state.busy.insert(DispatchThread::of_row(&row));
                 self.insert(&pending_claim.row(row, free, at))?;
             }
             MailboxAction::Performed(id) => self.insert(&performed_dispatch(change, id))?,
@@ -240,10 +263,7 @@ impl BatchWrite {
         };
         match row.apply_claim_action(token, what, *epoch, now) {
             Ok(to) => {
-                self.update_dispatch(
-                    to.clone(),
-                    to.status != RunDispatchStatus::Acked && to.status.is_terminal(),
-                );
+                self.update_dispatch(to.clone(), Reconciliation::after(&to));
                 Ok(to)
             }
             Err(denied) => {
@@ -256,32 +276,22 @@ impl BatchWrite {
 
     fn close_denied(&mut self, denied: ClaimRejection) {
         if let Some(superseded) = denied.superseded {
-            self.update_dispatch(*superseded, true);
+            self.update_dispatch(*superseded, Reconciliation::Pending);
         }
     }
 
-    fn enqueue(&mut self, row: &RunDispatch) -> Result<Result<RunDispatch, MailboxError>, Error> {
-        if let Err(error) = row.validate_new() {
-            return Ok(Err(error));
-        }
-        let id = row.dispatch_id.clone();
-        if self.state.dispatches.contains_key(&id) {
-            return Ok(Err(MailboxError::DuplicateDispatch { dispatch_id: id }));
-        }
-        let key = row.dedupe_key.clone().map(|key| (row.tenant.clone(), row.thread_id.clone(), key));
-        if let Some(key) = key {
-            if let Some(existing) = self.state.live_keys.get(&key) {
-                let existing_dispatch_id = existing.clone();
-                return Ok(Err(MailboxError::DuplicateKey { dedupe_key: key.2, existing_dispatch_id }));
-            }
+    /// Stages a new dispatch that has no conflict.
+    fn enqueue(&mut self, row: &RunDispatch) -> Result<RunDispatch, Error> {
+        let (id, thread) = (row.dispatch_id.clone(), DispatchThread::of_row(row));
+        if let Some(key) = DedupeKey::of_row(row) {
             self.state.live_keys.insert(key, id.clone());
         }
-        let epoch = self.state.epochs.get(&(row.tenant.clone(), row.thread_id.clone())).copied().unwrap_or(0);
+        let epoch = self.state.epochs.get(&thread).copied().unwrap_or(0);
         let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
         self.insert(&row)?;
         self.state.dispatches.insert(id, StoredDispatch { seq: 0, epoch, row: row.clone() });
-        self.state.busy.insert((row.tenant.clone(), row.thread_id.clone()));
-        Ok(Ok(row))
+        self.state.busy.insert(thread);
+        Ok(row)
     }
 
     fn insert(&mut self, row: &RunDispatch) -> Result<(), Error> {
@@ -291,38 +301,30 @@ impl BatchWrite {
     /// Inserts the row of a thread that has none. With row locks, `Locks::queries` has inserted it.
     fn add_thread(&mut self, thread: DispatchThread) {
         if !self.state.epochs.contains_key(&thread) {
-            self.add(dispatches::ADD_THREAD, params![thread.0.as_str(), thread.1.as_str()].into());
+            self.add(dispatches::ADD_THREAD, thread.values().into());
             self.state.epochs.insert(thread, 0);
         }
     }
 
     /// Claims the first dispatches of ready threads for the claim requests, in the order of the requests.
     async fn claim<T: Tx>(&mut self, tx: &T, jobs: &[Job], replies: &mut [CommitReply]) -> Result<(), Error> {
-        let orders: Vec<ClaimRequest<'_>> = jobs
-            .iter()
-            .enumerate()
-            .filter_map(|(at, job)| match &job.work {
-                Work::Mail(MailboxOp::Claim { tenant, thread, order }) if order.limit > 0 => {
-                    Some((at, Some((tenant.clone(), thread.clone())), order))
-                }
-                Work::Mail(MailboxOp::ClaimReady(order)) if order.limit > 0 => Some((at, None, order)),
-                _ => None,
-            })
-            .collect();
-        let threads = latest_times(&orders, &self.state.ready);
+        let requests: Vec<ClaimRequest<'_>> =
+            jobs.iter().enumerate().filter_map(|(at, job)| ClaimRequest::of(at, &job.work)).collect();
+        let threads = latest_times(&requests, &self.state.ready);
         if threads.is_empty() {
             return Ok(());
         }
         let heads = threads.into_iter().map(|(thread, now)| head(thread, now));
-        let heads = if T::MAY_GROW {
-            // Queried thread by thread with a limit of 1, so that only the first row of each is read.
-            let one = |mut values: Vec<Param>| {
-                values.push(Param::from(1_i64));
-                values
-            };
-            Query::each(dispatches::HEADS, heads.map(one).collect())
-        } else {
-            Query::each(dispatches::HEAD, heads.collect()).locking_free("d")
+        let heads = match T::LOCK_SCOPE {
+            LockScope::Database => {
+                // Queried thread by thread with a limit of 1, so that only the first row of each is read.
+                let one = |mut values: Vec<Param>| {
+                    values.push(Param::from(1_i64));
+                    values
+                };
+                Query::each(dispatches::HEADS, heads.map(one).collect())
+            }
+            LockScope::Rows => Query::each(dispatches::HEAD, heads.collect()).locking_free("d"),
         };
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
@@ -331,22 +333,18 @@ impl BatchWrite {
         heads.sort_by_key(|head| (head.row.priority, head.row.created_at, head.seq));
         // Requests that name a thread come first: the others can take a dispatch of any thread.
         for named in [true, false] {
-            for (at, thread, order) in orders.iter().filter(|(_, thread, _)| thread.is_some() == named) {
-                replies[*at] = CommitReply::Rows(self.take(&mut heads, thread.as_ref(), order));
+            for request in requests.iter().filter(|request| request.thread.is_some() == named) {
+                replies[request.at] = CommitReply::Rows(self.take(&mut heads, request));
             }
         }
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        heads: &mut Vec<StoredDispatch>,
-        thread: Option<&DispatchThread>,
-        order: &ClaimOrder,
-    ) -> Vec<RunDispatch> {
+    fn take(&mut self, heads: &mut Vec<StoredDispatch>, request: &ClaimRequest<'_>) -> Vec<RunDispatch> {
+        let ClaimRequest { thread, order, .. } = request;
         let fits = |head: &StoredDispatch| {
             head.row.available_at <= order.now
-                && thread.is_none_or(|(tenant, id)| head.row.tenant == *tenant && head.row.thread_id == *id)
+                && thread.as_ref().is_none_or(|thread| thread.contains(&head.row))
         };
         let mut taken = Vec::new();
         while taken.len() < order.limit
@@ -356,24 +354,24 @@ impl BatchWrite {
             let token = Uuid::now_v7().to_string();
             let claimed = head.row.claimed(token, &order.consumer, order.lease_until, order.now);
             self.state.dispatches.insert(head.row.dispatch_id.clone(), head);
-            self.update_dispatch(claimed.clone(), false);
+            self.update_dispatch(claimed.clone(), Reconciliation::NotNeeded);
             taken.push(claimed);
         }
         taken
     }
 
-    fn update_dispatch(&mut self, to: RunDispatch, unreconciled: bool) {
+    fn update_dispatch(&mut self, to: RunDispatch, reconciliation: Reconciliation) {
         let Some(stored) = self.state.dispatches.get_mut(&to.dispatch_id) else { return };
         let from = std::mem::replace(&mut stored.row, to);
-        let updated = self.updated.entry(from.dispatch_id.clone()).or_insert((from, false));
-        updated.1 = unreconciled;
+        let updated = self.updated.entry(from.dispatch_id.clone());
+        updated.or_insert(DispatchUpdate { from, reconciliation }).reconciliation = reconciliation;
     }
 
     fn write_dispatch_updates(&mut self) -> Result<(), Error> {
-        for (id, (from, unreconciled)) in std::mem::take(&mut self.updated) {
+        for (id, DispatchUpdate { from, reconciliation }) in std::mem::take(&mut self.updated) {
             if let Some(stored) = self.state.dispatches.get(&id) {
-                let (sql, values) = dispatches::update(&from, stored, unreconciled)?;
-                self.add(sql, values.into());
+                let Statement { sql, params } = dispatches::update(&from, stored, reconciliation)?;
+                self.add(sql, params);
             }
         }
         Ok(())

@@ -10,10 +10,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
+use super::batch::{self, BatchContext};
 use super::job_queue::JobQueue;
 use super::options::{CommitFault, CommitterOptions};
+use super::single_job;
 use super::work::{Change, CommitReply, Job, MailboxAction, Precondition, Work};
-use super::{batch, single_job};
 use crate::bus::Bus;
 use crate::feed::{CommitFeed, RunCommit};
 use crate::metrics::EngineMetrics;
@@ -234,8 +235,8 @@ impl<T: Tx> CommitLoop<T> {
                     .map(|reply| vec![reply])
             }
             _ => {
-                let webhooks = (&*self.observers.hooks, self.shard);
-                batch::write(&self.tx, webhooks, jobs, |jobs| queue.take_late(jobs), before_commit).await
+                let context = BatchContext { hooks: &self.observers.hooks, shard: self.shard };
+                batch::write(&self.tx, context, jobs, |jobs| queue.take_late(jobs), before_commit).await
             }
         };
         if stop || (replies.is_ok() && fault == Some(CommitFault::StopAfter(number))) {
@@ -291,7 +292,7 @@ impl<T: Tx> CommitLoop<T> {
                 // the thread.
                 self.observers.signal_work();
             }
-            answers.push((job.reply, answer));
+            answers.push(PendingReply { caller: job.reply, reply: answer });
         }
         self.observers.send_replies(answers);
     }
@@ -311,16 +312,20 @@ impl<T: Tx> CommitLoop<T> {
     }
 }
 
-type PendingReply = (oneshot::Sender<Result<CommitReply, Error>>, Result<CommitReply, Error>);
+/// A reply that is ready to be sent.
+struct PendingReply {
+    caller: oneshot::Sender<Result<CommitReply, Error>>,
+    reply: Result<CommitReply, Error>,
+}
 
 impl CommitObservers {
     /// Replies to the callers. If they are on other threads, one task there wakes all of them: one system call
     /// instead of one for each caller.
     fn send_replies(&self, answers: Vec<PendingReply>) {
         let send = |answers: Vec<PendingReply>| {
-            for (caller, answer) in answers {
+            for PendingReply { caller, reply } in answers {
                 // A caller that was cancelled has dropped its receiver.
-                let _ = caller.send(answer);
+                let _ = caller.send(reply);
             }
         };
         match &self.callers {

@@ -5,16 +5,72 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
+use super::lock_set::LockSet;
 use super::receipts::Receipts;
 use super::work::{Change, ClaimOrder, Job, MailboxAction, MailboxOp, Work};
 use crate::store::dispatches::{self, StoredDispatch};
 use crate::store::receipts::ReceiptKey;
+use crate::store::scopes::ScopeKey;
 use crate::store::{
-    Error, Param, Query, QueryResult, arrivals, params, receipts, runs, scopes, webhooks, workflows,
+    Error, LockScope, Param, Query, QueryResult, Row, arrivals, params, receipts, runs, scopes, unreadable,
+    webhooks, workflows,
 };
 
-/// The tenant and the id of a dispatch thread.
-pub(super) type DispatchThread = (TenantId, String);
+/// The key of a dispatch thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct DispatchThread {
+    pub tenant: TenantId,
+    pub id: String,
+}
+
+impl DispatchThread {
+    /// Returns the dispatch thread of a run that a change starts or changes.
+    fn of(change: &Change) -> Self {
+        Self { tenant: change.of.tenant.clone(), id: change.after.thread().to_owned() }
+    }
+
+    pub(super) fn of_row(row: &RunDispatch) -> Self {
+        Self { tenant: row.tenant.clone(), id: row.thread_id.clone() }
+    }
+
+    pub(super) fn contains(&self, row: &RunDispatch) -> bool {
+        row.tenant == self.tenant && row.thread_id == self.id
+    }
+
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self { tenant: tenant(row)?, id: row.text("thread_id")?.to_owned() })
+    }
+
+    pub(super) fn values(&self) -> Vec<Param> {
+        params![self.tenant.as_str(), self.id.as_str()]
+    }
+}
+
+/// The key by which a thread recognizes a repeated dispatch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct DedupeKey {
+    pub thread: DispatchThread,
+    pub key: String,
+}
+
+impl DedupeKey {
+    pub(super) fn of_row(row: &RunDispatch) -> Option<Self> {
+        Some(Self { key: row.dedupe_key.clone()?, thread: DispatchThread::of_row(row) })
+    }
+
+    fn values(&self) -> Vec<Param> {
+        let mut values = self.thread.values();
+        values.push(Param::from(self.key.as_str()));
+        values
+    }
+}
+
+/// A query of the threads with work at a time.
+#[derive(Clone, Copy, Debug)]
+struct ReadyThreads {
+    now: Timestamp,
+    limit: usize,
+}
 
 /// The keys of the rows to lock and read, sorted and without duplicates.
 #[derive(Debug, Default)]
@@ -24,15 +80,14 @@ pub(super) struct Locks {
     /// Threads for which a job depends on whether they have a live dispatch.
     taken: BTreeSet<DispatchThread>,
     dispatches: BTreeSet<String>,
-    keys: BTreeSet<(TenantId, String, String)>,
+    keys: BTreeSet<DedupeKey>,
     revisions: BTreeSet<(TenantId, WorkflowId)>,
     runs: BTreeSet<RunRef>,
     /// Scopes that runs start in exclusively, with the time of the start.
-    scopes: BTreeMap<(TenantId, String), Timestamp>,
+    scopes: BTreeMap<ScopeKey, Timestamp>,
     receipts: BTreeMap<ReceiptKey, Vec<Param>>,
     arrivals: BTreeSet<arrivals::ArrivalKey>,
-    /// The time and the limit for a query of ready threads.
-    ready: Option<(Timestamp, usize)>,
+    ready: Option<ReadyThreads>,
 }
 
 /// The state of the locked rows, updated with the jobs that are staged.
@@ -42,14 +97,15 @@ pub(super) struct BatchState {
     /// Threads with a live dispatch.
     pub busy: HashSet<DispatchThread>,
     pub dispatches: HashMap<String, StoredDispatch>,
-    pub live_keys: HashMap<(TenantId, String, String), String>,
+    /// The live dispatch of each deduplication key that has one.
+    pub live_keys: HashMap<DedupeKey, String>,
     pub revisions: HashMap<(TenantId, WorkflowId), u64>,
     /// The sequence number of each run. A run that is missing here does not exist.
     pub runs: HashMap<RunRef, u64>,
     /// The unfinished run of each scope that has one.
-    pub scopes: HashMap<(TenantId, String), RunId>,
+    pub scopes: HashMap<ScopeKey, RunId>,
     /// The newest run of each scope.
-    pub newest: HashMap<(TenantId, String), String>,
+    pub newest: HashMap<ScopeKey, String>,
     pub receipts: Receipts,
     pub arrivals: HashMap<arrivals::ArrivalKey, arrivals::ArrivalState>,
     /// The revision of the list of subscriptions.
@@ -61,8 +117,8 @@ impl Locks {
     pub(super) fn of(jobs: &[Job]) -> Self {
         let mut locks = Self::default();
         for job in jobs {
-            if let Some((key, receipt)) = job.receipt.as_deref() {
-                locks.receipts.entry(key.clone()).or_insert_with(|| receipt.values(key));
+            if let Some(receipt) = job.receipt.as_deref() {
+                locks.receipts.entry(receipt.key.clone()).or_insert_with(|| receipt.values());
             }
             match &job.work {
                 Work::Changes(changes) => changes.iter().for_each(|change| locks.add_change(change)),
@@ -87,7 +143,8 @@ impl Locks {
         }
         self.arrivals.extend(change.cause.iter().map(|cause| cause.key.clone()));
         self.add_mail(change);
-        let thread = |run: &RunId| (change.of.tenant.clone(), run.as_str().to_owned());
+        let thread =
+            |run: &RunId| DispatchThread { tenant: change.of.tenant.clone(), id: run.as_str().to_owned() };
         self.new_threads.extend(change.runs_to_activate.iter().map(thread));
     }
 
@@ -95,12 +152,11 @@ impl Locks {
         match &change.mail {
             MailboxAction::None | MailboxAction::Performed(_) => {}
             MailboxAction::Enqueue(_) => {
-                self.new_threads.insert((change.of.tenant.clone(), change.after.thread().to_owned()));
+                self.new_threads.insert(DispatchThread::of(change));
             }
             MailboxAction::HandOff(_) => {
-                let thread = (change.of.tenant.clone(), change.after.thread().to_owned());
-                self.new_threads.insert(thread.clone());
-                self.taken.insert(thread);
+                self.new_threads.insert(DispatchThread::of(change));
+                self.taken.insert(DispatchThread::of(change));
             }
             MailboxAction::ClaimAction { claim, .. } => {
                 self.dispatches.insert(claim.dispatch_id.clone());
@@ -118,11 +174,13 @@ impl Locks {
                 rows.iter().filter(|row| row.validate_new().is_ok()).for_each(|row| self.add_new(row));
             }
             MailboxOp::Claim { tenant, thread, .. } => {
-                self.threads.insert((tenant.clone(), thread.clone()));
+                self.threads.insert(DispatchThread { tenant: tenant.clone(), id: thread.clone() });
             }
             MailboxOp::ClaimReady(order) => {
-                let (now, limit) = self.ready.unwrap_or((order.now, 0));
-                self.ready = Some((now.max(order.now), limit.saturating_add(order.limit)));
+                let ReadyThreads { now, limit } =
+                    self.ready.unwrap_or(ReadyThreads { now: order.now, limit: 0 });
+                let (now, limit) = (now.max(order.now), limit.saturating_add(order.limit));
+                self.ready = Some(ReadyThreads { now, limit });
             }
             MailboxOp::ClaimAction { dispatch_id, .. } => {
                 self.dispatches.insert(dispatch_id.clone());
@@ -132,152 +190,163 @@ impl Locks {
     }
 
     fn add_new(&mut self, row: &RunDispatch) {
-        self.new_threads.insert((row.tenant.clone(), row.thread_id.clone()));
+        self.new_threads.insert(DispatchThread::of_row(row));
         self.dispatches.insert(row.dispatch_id.clone());
-        if let Some(key) = &row.dedupe_key {
-            self.keys.insert((row.tenant.clone(), row.thread_id.clone(), key.clone()));
-        }
+        self.keys.extend(DedupeKey::of_row(row));
     }
 
-    /// Returns the queries that lock and read the rows. They lock receipts before scopes before arrivals before threads
-    /// before dispatches before runs, each in the order of its keys, so that two batches cannot deadlock.
+    /// Returns the queries that lock and read the rows, each in the order of its keys. [`LockSet`] has the order of the
+    /// queries, so that two batches cannot deadlock.
     ///
-    /// `row_by_row` is false if the writer locks the whole database. Then the row of a thread need not exist to be
-    /// locked, and no row changes between two reads.
-    pub(super) fn queries(&self, row_by_row: bool) -> Vec<Query> {
-        let thread = |(tenant, thread): &DispatchThread| params![tenant.as_str(), thread.as_str()];
-        let empty = BTreeSet::new();
-        let (to_insert, to_lock) =
-            if row_by_row { (&self.new_threads, &self.threads) } else { (&empty, &empty) };
-        let new_threads = to_insert.iter().map(thread).collect();
-        let threads = self.new_threads.union(to_lock).map(thread).collect();
-        let ready = self.ready.iter().map(|(now, limit)| params![*now, *limit as u64]).collect();
-        let ids = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
-        let keys = self
-            .keys
-            .iter()
-            .map(|(tenant, thread, key)| params![tenant.as_str(), thread.as_str(), key.as_str()]);
-        let again = self.dispatches.iter().filter(|_| row_by_row).map(|id| params![id.as_str()]).collect();
+    /// If the writer locks the whole database, the row of a thread need not exist to be locked, and no row changes
+    /// between two reads.
+    pub(super) fn queries(&self, scope: LockScope) -> LockSet<Query> {
+        let dispatch = |id: &String| params![id.as_str()];
+        let (new_threads, threads, epochs): (_, Vec<_>, _) = match scope {
+            LockScope::Rows => (
+                self.new_threads.iter().map(DispatchThread::values).collect(),
+                self.new_threads.union(&self.threads).collect(),
+                self.dispatches.iter().map(dispatch).collect(),
+            ),
+            LockScope::Database => (Vec::new(), self.new_threads.iter().collect(), Vec::new()),
+        };
+        let scopes = self.scopes.iter().map(|(scope, at)| {
+            let mut values = scope.values();
+            values.push(Param::from(*at));
+            values
+        });
+        let ready = self.ready.iter().map(|ready| params![ready.now, ready.limit as u64]);
+        let arrivals = self.arrivals.iter().map(arrivals::ArrivalKey::values);
         let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
-        let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
-        let receipts = self.receipts.values().cloned().collect();
-        let keyed = self.receipts.keys().map(ReceiptKey::values).collect();
-        let scope = |(tenant, scope): &(TenantId, String)| params![tenant.as_str(), scope.as_str()];
-        let locked =
-            self.scopes.iter().map(|((tenant, scope), at)| params![tenant.as_str(), scope.as_str(), *at]);
-        vec![
-            Query::each(receipts::TAKE, receipts),
-            Query::each(receipts::BY_KEY, keyed),
-            Query::each(scopes::LOCK, locked.collect()),
-            Query::each(scopes::ACTIVE, self.scopes.keys().map(scope).collect()),
-            Query::each(arrivals::STATE, self.arrivals.iter().map(arrivals::ArrivalKey::values).collect())
+        let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]);
+        let webhooks = self.runs.iter().take(1).map(|_| params![1_i64]);
+        LockSet {
+            reserved_receipts: Query::each(receipts::TAKE, self.receipts.values().cloned().collect()),
+            stored_receipts: Query::each(
+                receipts::BY_KEY,
+                self.receipts.keys().map(ReceiptKey::values).collect(),
+            ),
+            locked_scopes: Query::each(scopes::LOCK, scopes.collect()),
+            scopes: Query::each(scopes::ACTIVE, self.scopes.keys().map(ScopeKey::values).collect()),
+            arrivals: Query::each(arrivals::STATE, arrivals.collect())
                 .locking("a", "a.tenant_id, a.event_id"),
-            Query::each(dispatches::ADD_THREAD, new_threads),
-            Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
-            Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
-            Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
-            Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
-            // The epoch is read again after the rows are locked: an interrupt may have raised it in between.
-            Query::each(dispatches::EPOCH_BY_ID, again),
-            Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
-            Query::each(workflows::LATEST_REVISION, revisions.collect()),
-            Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
-            // Read last, so that the subscriptions are as new as possible.
-            Query::each(webhooks::REVISION, self.runs.iter().take(1).map(|_| params![1_i64]).collect()),
-        ]
+            new_threads: Query::each(dispatches::ADD_THREAD, new_threads),
+            threads: Query::each(
+                dispatches::THREAD,
+                threads.into_iter().map(DispatchThread::values).collect(),
+            )
+            .locking("t", "t.tenant_id, t.thread_id"),
+            busy_threads: Query::each(
+                dispatches::BUSY_THREAD,
+                self.taken.iter().map(DispatchThread::values).collect(),
+            ),
+            ready_threads: Query::each(dispatches::READY_THREADS, ready.collect()).locking_free("t"),
+            dispatches: Query::each(dispatches::BY_ID, self.dispatches.iter().map(dispatch).collect())
+                .locking("d", "d.dispatch_id"),
+            epochs: Query::each(dispatches::EPOCH_BY_ID, epochs),
+            live_keys: Query::each(
+                dispatches::BY_LIVE_KEY,
+                self.keys.iter().map(DedupeKey::values).collect(),
+            ),
+            revisions: Query::each(workflows::LATEST_REVISION, revisions.collect()),
+            runs: Query::each(runs::SEQUENCE, runs.collect()).locking("r", "r.tenant_id, r.run_id"),
+            webhooks: Query::each(webhooks::REVISION, webhooks.collect()),
+        }
     }
 }
 
 impl BatchState {
     /// Adds the results of [`Locks::queries`]. Entries that exist stay as they are: a job may have changed them since.
-    pub(super) fn add(&mut self, answers: &[QueryResult]) -> Result<(), Error> {
-        let [
-            taken,
-            receipts,
-            _,
-            scopes,
-            arrivals,
-            _,
-            threads,
-            busy,
-            ready,
-            dispatches,
-            epochs,
-            keys,
-            revisions,
-            runs,
-            webhooks,
-        ] = answers
-        else {
-            return Err(Error::Failed("the database returned fewer results than queries".to_owned()));
-        };
-        self.receipts.add(taken, receipts)?;
-        for row in &scopes.rows {
-            let scope = (tenant(row.text(0)?)?, row.text(1)?.to_owned());
-            self.newest.entry(scope.clone()).or_insert(row.text(3)?.to_owned());
-            if let Some(active) = row.optional_text(2)? {
-                let run = RunId::parse(active).map_err(|error| crate::store::unreadable("run", error))?;
+    pub(super) fn add(&mut self, results: &LockSet<QueryResult>) -> Result<(), Error> {
+        self.receipts.add(&results.reserved_receipts, &results.stored_receipts)?;
+        for row in &results.scopes.rows {
+            let scope = ScopeKey { tenant: tenant(row)?, scope: row.text("scope_id")?.to_owned() };
+            self.newest.entry(scope.clone()).or_insert(row.text("newest_run_id")?.to_owned());
+            if let Some(active) = row.optional_text("active_run_id")? {
+                let run = RunId::parse(active).map_err(|error| unreadable("run", error))?;
                 self.scopes.entry(scope).or_insert(run);
             }
         }
-        for row in &arrivals.rows {
-            let state = arrivals::ArrivalState::read(row.text(2)?)?;
+        for row in &results.arrivals.rows {
+            let state = arrivals::ArrivalState::read(row.text("state")?)?;
             self.arrivals.entry(arrivals::ArrivalKey::read(row)?).or_insert(state);
         }
-        for row in &threads.rows {
-            self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
+        for row in &results.threads.rows {
+            self.epochs.insert(DispatchThread::read(row)?, row.count("epoch")?);
         }
-        for row in &busy.rows {
-            self.busy.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
+        for row in &results.busy_threads.rows {
+            self.busy.insert(DispatchThread::read(row)?);
         }
         self.ready.clear();
-        for row in &ready.rows {
-            self.ready.push((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
+        for row in &results.ready_threads.rows {
+            self.ready.push(DispatchThread::read(row)?);
         }
-        for row in &dispatches.rows {
+        for row in &results.dispatches.rows {
             let stored = dispatches::read(row)?;
             self.dispatches.entry(stored.row.dispatch_id.clone()).or_insert(stored);
         }
-        for row in &epochs.rows {
-            if let Some(stored) = self.dispatches.get_mut(row.text(0)?) {
-                stored.epoch = row.count(1)?;
+        for row in &results.epochs.rows {
+            if let Some(stored) = self.dispatches.get_mut(row.text("dispatch_id")?) {
+                stored.epoch = row.count("epoch")?;
             }
         }
-        for row in &keys.rows {
-            let key = (tenant(row.text(0)?)?, row.text(1)?.to_owned(), row.text(2)?.to_owned());
-            self.live_keys.entry(key).or_insert(row.text(3)?.to_owned());
+        for row in &results.live_keys.rows {
+            let key = row.text("dedupe_key")?.to_owned();
+            let key = DedupeKey { thread: DispatchThread::read(row)?, key };
+            self.live_keys.entry(key).or_insert(row.text("dispatch_id")?.to_owned());
         }
-        for row in &revisions.rows {
-            let id = WorkflowId::parse(row.text(1)?)
-                .map_err(|error| crate::store::unreadable("workflow", error))?;
-            self.revisions.insert((tenant(row.text(0)?)?, id), row.count(2)?);
+        for row in &results.revisions.rows {
+            let id = WorkflowId::parse(row.text("workflow_id")?);
+            let id = id.map_err(|error| unreadable("workflow", error))?;
+            self.revisions.insert((tenant(row)?, id), row.count("revision")?);
         }
-        for row in &runs.rows {
-            self.runs.entry(runs::reference(row)?).or_insert(row.count(2)?);
+        for row in &results.runs.rows {
+            self.runs.entry(runs::reference(row)?).or_insert(row.count("seq")?);
         }
-        if let Some(row) = webhooks.rows.first() {
-            self.webhooks = Some(row.count(0)?);
+        if let Some(row) = results.webhooks.rows.first() {
+            self.webhooks = Some(row.count("revision")?);
         }
         Ok(())
     }
 }
 
-fn tenant(text: &str) -> Result<TenantId, Error> {
-    TenantId::parse(text).map_err(|error| crate::store::unreadable("tenant", error))
+fn tenant(row: &Row) -> Result<TenantId, Error> {
+    TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("tenant", error))
 }
 
 /// Returns the values of the query for the next dispatch of a thread.
 pub(super) fn head(thread: &DispatchThread, now: Timestamp) -> Vec<Param> {
-    params![thread.0.as_str(), thread.1.as_str(), now]
+    params![thread.tenant.as_str(), thread.id.as_str(), now]
 }
 
-/// A request to claim dispatches: its position in the batch, its thread (None for any) and its order.
-pub(super) type ClaimRequest<'a> = (usize, Option<DispatchThread>, &'a ClaimOrder);
+/// A request to claim dispatches.
+#[derive(Debug)]
+pub(super) struct ClaimRequest<'a> {
+    /// The position of its job in the batch.
+    pub at: usize,
+    /// None for a dispatch of any thread.
+    pub thread: Option<DispatchThread>,
+    pub order: &'a ClaimOrder,
+}
+
+impl<'a> ClaimRequest<'a> {
+    /// Returns the request of a job; None if it claims no dispatch.
+    pub(super) fn of(at: usize, work: &'a Work) -> Option<Self> {
+        let (thread, order) = match work {
+            Work::Mail(MailboxOp::Claim { tenant, thread, order }) => {
+                (Some(DispatchThread { tenant: tenant.clone(), id: thread.clone() }), order)
+            }
+            Work::Mail(MailboxOp::ClaimReady(order)) => (None, order),
+            _ => return None,
+        };
+        (order.limit > 0).then_some(Self { at, thread, order })
+    }
+}
 
 /// Returns the threads to read, each with the latest time of the requests that may claim from it. Every request has a
 /// time of its own, and a request with a later time must see the rows that are available then.
 pub(super) fn latest_times<'a>(
-    orders: &'a [ClaimRequest<'_>],
+    requests: &'a [ClaimRequest<'_>],
     ready: &'a [DispatchThread],
 ) -> BTreeMap<&'a DispatchThread, Timestamp> {
     let mut threads = BTreeMap::new();
@@ -285,8 +354,8 @@ pub(super) fn latest_times<'a>(
         let at = threads.entry(thread).or_insert(now);
         *at = now.max(*at);
     };
-    for (_, wanted, order) in orders {
-        match wanted {
+    for ClaimRequest { thread, order, .. } in requests {
+        match thread {
             Some(thread) => look(thread, order.now),
             None => ready.iter().for_each(|thread| look(thread, order.now)),
         }

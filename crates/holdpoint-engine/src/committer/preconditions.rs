@@ -1,9 +1,24 @@
-//! The check of the preconditions of a change against the state that was read in the transaction.
+//! The check of the preconditions of changes and new dispatches against the state that was read in the transaction.
 
-use super::locks::BatchState;
+use holdpoint_core::mailbox::{MailboxError, RunDispatch};
+
+use super::locks::{BatchState, DedupeKey};
 use super::work::{Change, CommitReply, Precondition};
 
 impl BatchState {
+    /// Returns the error of a new dispatch that is invalid or exists already.
+    pub(super) fn find_enqueue_conflict(&self, row: &RunDispatch) -> Option<MailboxError> {
+        if let Err(error) = row.validate_new() {
+            return Some(error);
+        }
+        if self.dispatches.contains_key(&row.dispatch_id) {
+            return Some(MailboxError::DuplicateDispatch { dispatch_id: row.dispatch_id.clone() });
+        }
+        let key = DedupeKey::of_row(row)?;
+        let existing_dispatch_id = self.live_keys.get(&key)?.clone();
+        Some(MailboxError::DuplicateKey { dedupe_key: key.key, existing_dispatch_id })
+    }
+
     /// Returns the reply to a change whose preconditions do not hold, or None if they hold.
     pub(super) fn find_conflict(&self, change: &Change) -> Option<CommitReply> {
         if !change.has_events() {

@@ -9,20 +9,21 @@ use holdpoint_core::mailbox::{
 use holdpoint_core::{TenantId, Timestamp};
 use uuid::Uuid;
 
+use super::lock_set::missing_result;
 use super::receipts::Receipts;
-use super::work::{ClaimOrder, CommitReply, MailboxOp, Work};
-use crate::store::dispatches::{self, StoredDispatch};
-use crate::store::receipts::{self, Receipt, ReceiptKey};
-use crate::store::{Error, Query, QueryResult, Row, Statement, Tx, params};
+use super::work::{ClaimOrder, CommitReply, LapsedClaims, MailboxOp, Work};
+use crate::store::dispatches::{self, Reconciliation, StoredDispatch};
+use crate::store::receipts::{self, NewReceipt};
+use crate::store::{Error, LockScope, Query, QueryResult, Row, Statement, Tx, params};
 
 pub(super) async fn write<T: Tx>(
     tx: &T,
     work: &Work,
-    receipt: Option<&(ReceiptKey, Receipt)>,
+    receipt: Option<&NewReceipt>,
     before_commit: impl FnOnce() -> Result<(), Error>,
 ) -> Result<CommitReply, Error> {
     let (reply, last) = match receipt {
-        Some((key, receipt)) => execute_once(tx, work, key, receipt).await?,
+        Some(receipt) => execute_once(tx, work, receipt).await?,
         None => execute(tx, work).await?,
     };
     before_commit()?;
@@ -45,13 +46,13 @@ async fn execute<T: Tx>(tx: &T, work: &Work) -> JobResult {
 }
 
 /// Reserves the key of the receipt, then executes the work if the key was free.
-async fn execute_once<T: Tx>(tx: &T, work: &Work, key: &ReceiptKey, receipt: &Receipt) -> JobResult {
-    let take = Query::one(receipts::TAKE, receipt.values(key));
-    let answers = tx.begin(&[take, Query::one(receipts::BY_KEY, key.values())]).await?;
+async fn execute_once<T: Tx>(tx: &T, work: &Work, receipt: &NewReceipt) -> JobResult {
+    let key = &receipt.key;
+    let take = Query::one(receipts::TAKE, receipt.values());
+    let by_key = Query::one(receipts::BY_KEY, key.values());
+    let [taken, found] = each_result(tx.begin(&[take, by_key]).await?)?;
     let mut receipts = Receipts::default();
-    if let [taken, found] = &answers[..] {
-        receipts.add(taken, found)?;
-    }
+    receipts.add(&taken, &found)?;
     if let Some(reply) = receipts.find_conflict(key) {
         return Ok((reply, Vec::new()));
     }
@@ -66,7 +67,7 @@ async fn execute_once<T: Tx>(tx: &T, work: &Work, key: &ReceiptKey, receipt: &Re
 struct OpenTransaction<'t, T>(&'t T);
 
 impl<T: Tx> Tx for OpenTransaction<'_, T> {
-    const MAY_GROW: bool = T::MAY_GROW;
+    const LOCK_SCOPE: LockScope = T::LOCK_SCOPE;
 
     fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send {
         self.0.all(first)
@@ -99,7 +100,7 @@ async fn execute_mailbox_op<T: Tx>(tx: &T, op: &MailboxOp) -> JobResult {
         }
         MailboxOp::Cancel { tenant, dispatch_id, now } => cancel(tx, tenant, dispatch_id, *now).await,
         MailboxOp::Interrupt { tenant, thread, now } => interrupt(tx, tenant, thread, *now).await,
-        MailboxOp::Reclaim { now, limit, returnable } => reclaim(tx, *now, *limit, *returnable).await,
+        MailboxOp::Reclaim { now, limit, which } => reclaim(tx, *now, *limit, *which).await,
         MailboxOp::ReclaimAll { now } => reclaim_all(tx, *now).await,
         MailboxOp::Purge { before, limit, unseen } => {
             let values = params![*before, i64::from(*unseen), *limit as u64];
@@ -144,13 +145,14 @@ async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &Clai
     // The thread is locked before the row, as in every transaction; then the row is read under that lock.
     tx.all(&[lock_thread(tenant, thread)]).await?;
     let active = Query::one(dispatches::ACTIVE, params![tenant.as_str(), thread.as_str()]);
-    let answers = tx.all(&[by_id.locking("d", "d.dispatch_id"), active]).await?;
-    let (found, active) = (stored(&answers[..1])?, stored(&answers[1..])?);
+    let [found, active] = each_result(tx.all(&[by_id.locking("d", "d.dispatch_id"), active]).await?)?;
+    let (found, active) = (stored(&[found])?, stored(&[active])?);
     let mut updates = DispatchUpdates::default();
     let mut claimed = Vec::new();
     if let Some(found) = found.first().filter(|found| found.row.status == RunDispatchStatus::Queued) {
         if found.row.dispatch_epoch < found.epoch {
-            updates.add(found, &found.row.superseded_by_interrupt(order.now), true)?;
+            let superseded = found.row.superseded_by_interrupt(order.now);
+            updates.add(found, &superseded, Reconciliation::Pending)?;
         } else if active.is_empty() {
             claimed.push(updates.claim(found, order)?);
         }
@@ -174,7 +176,7 @@ async fn extend<T: Tx>(
     let answers = tx.begin(&[Query::each(dispatches::EXTEND, sets)]).await?;
     let mut kept = HashSet::new();
     for row in answers.iter().flat_map(|answer| &answer.rows) {
-        kept.insert((row.text(0)?.to_owned(), row.text(1)?.to_owned()));
+        kept.insert((row.text("dispatch_id")?.to_owned(), row.text("claim_token")?.to_owned()));
     }
     let mut updates = DispatchUpdates::default();
     let lost: Vec<_> = claims.iter().filter(|claim| !kept.contains(*claim)).collect();
@@ -188,7 +190,7 @@ async fn extend<T: Tx>(
             let denied =
                 found.row.apply_claim_action(token, &ClaimAction::ExtendLease { until }, found.epoch, now);
             if let Some(superseded) = denied.err().and_then(|denied| denied.superseded) {
-                updates.add(found, &superseded, true)?;
+                updates.add(found, &superseded, Reconciliation::Pending)?;
             }
         }
     }
@@ -203,7 +205,7 @@ async fn cancel<T: Tx>(tx: &T, tenant: &TenantId, id: &str, now: Timestamp) -> J
     if let Some(found) = found.first().filter(|found| found.row.tenant == *tenant)
         && let Some(to) = found.row.cancelled(now)
     {
-        updates.add(found, &to, true)?;
+        updates.add(found, &to, Reconciliation::Pending)?;
         cancelled.push(to);
     }
     Ok((CommitReply::Rows(cancelled), updates.queries()))
@@ -214,17 +216,17 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     let raise = [Query::one(dispatches::ADD_THREAD, key()), Query::one(dispatches::RAISE_EPOCH, key())];
     let answers = tx.begin(&raise).await?;
     let raised = answers.last().and_then(|answer| answer.rows.first());
-    let epoch = raised.map_or(Ok(0), |row| row.count(0))?;
+    let epoch = raised.map_or(Ok(0), |row| row.count("epoch"))?;
     // The claimed dispatch is locked first: this waits for a worker that returns it to the queue at this moment.
     let active = Query::one(dispatches::ACTIVE, key()).locking_within("d");
     let queued = Query::one(dispatches::OVERTAKEN, key()).locking_within("d");
-    let answers = tx.all(&[active, queued]).await?;
-    let (active, queued) = (stored(&answers[..1])?, stored(&answers[1..])?);
+    let [active, queued] = each_result(tx.all(&[active, queued]).await?)?;
+    let (active, queued) = (stored(&[active])?, stored(&[queued])?);
     let mut updates = DispatchUpdates::default();
     let mut superseded = Vec::with_capacity(queued.len());
     for found in &queued {
         let to = found.row.superseded_by_interrupt(now);
-        updates.add(found, &to, true)?;
+        updates.add(found, &to, Reconciliation::Pending)?;
         superseded.push(to);
     }
     let reply = MailboxInterrupt {
@@ -236,17 +238,17 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     Ok((CommitReply::Interrupted(Box::new(reply)), updates.queries()))
 }
 
-async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, returnable: bool) -> JobResult {
-    let values = params![now, i64::from(returnable), limit as u64];
+async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, which: LapsedClaims) -> JobResult {
+    let values = params![now, i64::from(which == LapsedClaims::Returnable), limit as u64];
     let lapsed = Query::one(dispatches::LAPSED, values).locking_free("d");
     let mut found = stored(&tx.begin(&[lapsed]).await?)?;
     let ids = found.iter().map(|found| params![found.row.dispatch_id.as_str()]).collect();
     for row in
         tx.all(&[Query::each(dispatches::EPOCH_BY_ID, ids)]).await?.iter().flat_map(|answer| &answer.rows)
     {
-        let id = row.text(0)?;
+        let id = row.text("dispatch_id")?;
         if let Some(found) = found.iter_mut().find(|found| found.row.dispatch_id == id) {
-            found.epoch = row.count(1)?;
+            found.epoch = row.count("epoch")?;
         }
     }
     let reclaimed = found.iter().filter_map(|found| Some((found, found.row.reclaimed(found.epoch, now)?)));
@@ -264,9 +266,9 @@ fn update_reclaimed<'f>(found: impl Iterator<Item = (&'f StoredDispatch, Reclaim
     let mut returned = Vec::new();
     for (found, reclaimed) in found {
         match reclaimed {
-            ReclaimedDispatch::Superseded(to) => updates.add(found, &to, true)?,
+            ReclaimedDispatch::Superseded(to) => updates.add(found, &to, Reconciliation::Pending)?,
             ReclaimedDispatch::Returned(to) => {
-                updates.add(found, &to, to.status.is_terminal())?;
+                updates.add(found, &to, Reconciliation::after(&to))?;
                 returned.push(to);
             }
         }
@@ -276,6 +278,11 @@ fn update_reclaimed<'f>(found: impl Iterator<Item = (&'f StoredDispatch, Reclaim
 
 fn lock_thread(tenant: &TenantId, thread: &str) -> Query {
     Query::one(dispatches::THREAD, params![tenant.as_str(), thread]).locking("t", "t.tenant_id, t.thread_id")
+}
+
+/// Returns one result for each of `N` queries.
+fn each_result<const N: usize>(results: Vec<QueryResult>) -> Result<[QueryResult; N], Error> {
+    results.try_into().map_err(|_| missing_result())
 }
 
 fn stored(answers: &[QueryResult]) -> Result<Vec<StoredDispatch>, Error> {
@@ -288,12 +295,17 @@ fn stored(answers: &[QueryResult]) -> Result<Vec<StoredDispatch>, Error> {
 struct DispatchUpdates(Vec<Query>);
 
 impl DispatchUpdates {
-    fn add(&mut self, from: &StoredDispatch, to: &RunDispatch, unreconciled: bool) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        from: &StoredDispatch,
+        to: &RunDispatch,
+        reconciliation: Reconciliation,
+    ) -> Result<(), Error> {
         let to = StoredDispatch { row: to.clone(), ..*from };
-        let (sql, values) = dispatches::update(&from.row, &to, unreconciled)?;
+        let Statement { sql, params } = dispatches::update(&from.row, &to, reconciliation)?;
         match self.0.iter_mut().find(|query| query.sql == sql) {
-            Some(query) => query.sets.push(values.into()),
-            None => self.0.push(Query::one(sql, values)),
+            Some(query) => query.sets.push(params),
+            None => self.0.push(Query { sql, sets: vec![params], lock: None }),
         }
         Ok(())
     }
@@ -301,7 +313,7 @@ impl DispatchUpdates {
     fn claim(&mut self, head: &StoredDispatch, order: &ClaimOrder) -> Result<RunDispatch, Error> {
         let token = Uuid::now_v7().to_string();
         let to = head.row.claimed(token, &order.consumer, order.lease_until, order.now);
-        self.add(head, &to, false)?;
+        self.add(head, &to, Reconciliation::NotNeeded)?;
         Ok(to)
     }
 

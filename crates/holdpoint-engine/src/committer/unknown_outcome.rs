@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use holdpoint_core::RunRef;
+
 use super::commit_loop::CommitLoop;
 use super::work::{CommitReply, Job, MailboxAction, Work};
-use crate::store::{self, Error, Param, Query, Tx};
+use crate::store::{self, Error, Param, Query, Tx, runs};
 
 /// The number of lookups after which the outcome stays unknown: about half a minute.
 const TRIES: usize = 60;
@@ -34,9 +36,8 @@ impl<T: Tx> CommitLoop<T> {
             }
         };
         changes.iter_mut().for_each(|job| job.outcome_unknown = true);
-        let (committed, again): (Vec<Job>, Vec<Job>) = changes
-            .into_iter()
-            .partition(|job| first_append(job).is_some_and(|values| found.contains(&key(values))));
+        let (committed, again): (Vec<Job>, Vec<Job>) =
+            changes.into_iter().partition(|job| first_event(job).is_some_and(|event| found.contains(&event)));
         let replies = committed.iter().map(|_| CommitReply::Done).collect();
         self.publish(committed, replies);
         again
@@ -61,20 +62,35 @@ impl<T: Tx> CommitLoop<T> {
         }
     }
 
-    /// Returns the keys of the jobs whose events are in the log.
-    async fn find_committed(&self, jobs: &[Job]) -> Result<HashSet<String>, Error> {
+    /// Returns the first event of each job whose events are in the log.
+    async fn find_committed(&self, jobs: &[Job]) -> Result<HashSet<EventPosition>, Error> {
         let sets = jobs.iter().filter_map(first_append).map(<[Param]>::to_vec).collect();
         let found = self.tx.begin(&[Query::each(store::events::COMMITTED, sets)]).await;
         self.tx.rollback().await;
-        let rows = found?.into_iter().flat_map(|answer| answer.rows);
-        Ok(rows.map(|row| key(&row.0)).collect())
+        let found = found?;
+        let rows = found.iter().flat_map(|answer| &answer.rows);
+        rows.map(|row| Ok(EventPosition { of: runs::reference(row)?, seq: row.count("seq")? })).collect()
     }
+}
+
+/// The position of an event in the log of its run.
+#[derive(PartialEq, Eq, Hash)]
+struct EventPosition {
+    of: RunRef,
+    seq: u64,
 }
 
 /// Returns the values of the first row of events that a job appends. If it is stored, the whole job is.
 fn first_append(job: &Job) -> Option<&[Param]> {
     let statement = job.writes.iter().find(|statement| statement.sql == store::events::INSERT);
     statement.map(|statement| &statement.params[..])
+}
+
+/// Returns the first event that a job appends: that of the row of [`first_append`].
+fn first_event(job: &Job) -> Option<EventPosition> {
+    let Work::Changes(changes) = &job.work else { return None };
+    let change = changes.iter().find(|change| change.has_events())?;
+    Some(EventPosition { of: change.of.clone(), seq: change.before })
 }
 
 /// Returns true if the job can be committed twice. A change can if it has no events and either marks a dispatch as
@@ -89,9 +105,4 @@ fn is_repeatable(job: &Job) -> bool {
                 MailboxAction::ClaimAction { .. } | MailboxAction::Reclaim(_) | MailboxAction::Reconcile(_)
             )
     })
-}
-
-/// Returns tenant, run and sequence number as a key. They are the first values of both statements.
-fn key(values: &[Param]) -> String {
-    format!("{:?}", &values[..values.len().min(3)])
 }

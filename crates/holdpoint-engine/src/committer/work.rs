@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::local_handoff::PendingClaim;
 use crate::store::arrivals;
-use crate::store::receipts::{Receipt, ReceiptKey};
+use crate::store::receipts::{NewReceipt, Receipt};
+use crate::store::scopes::ScopeKey;
 use crate::store::{self, Param, Row, Statement};
 
 /// The events, rows and obligations of one run at one instant, written atomically.
@@ -66,9 +67,9 @@ impl Change {
     }
 
     /// Returns the scope of a run, if the change starts the run.
-    pub(super) fn scope(&self) -> Option<(TenantId, String)> {
+    pub(super) fn scope(&self) -> Option<ScopeKey> {
         let started = self.after.started.as_ref().filter(|_| self.starts_run())?;
-        Some((self.of.tenant.clone(), started.scope.clone()?))
+        Some(ScopeKey { tenant: self.of.tenant.clone(), scope: started.scope.clone()? })
     }
 }
 
@@ -155,6 +156,14 @@ pub(crate) struct ClaimOrder {
     pub limit: usize,
 }
 
+/// The claims with expired leases that an operation reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LapsedClaims {
+    All,
+    /// Claims on dispatches that have attempts left.
+    Returnable,
+}
+
 /// An operation on the mailbox that belongs to no change of a run.
 #[derive(Debug)]
 pub(crate) enum MailboxOp {
@@ -195,11 +204,11 @@ pub(crate) enum MailboxOp {
         thread: String,
         now: Timestamp,
     },
-    /// Reclaims dispatches with expired leases; with `returnable` only those that have attempts left.
+    /// Reclaims dispatches with expired leases.
     Reclaim {
         now: Timestamp,
         limit: usize,
-        returnable: bool,
+        which: LapsedClaims,
     },
     /// Takes every claim back. Only for a database that no other process has open.
     ReclaimAll {
@@ -280,7 +289,7 @@ impl CommitReply {
 pub(super) struct Job {
     pub work: Work,
     /// The receipt that is written with the work.
-    pub receipt: Option<Box<(ReceiptKey, Receipt)>>,
+    pub receipt: Option<Box<NewReceipt>>,
     /// The statements of the changes, without those of their dispatches.
     pub writes: Vec<Statement>,
     /// Bytes of the events of each change.

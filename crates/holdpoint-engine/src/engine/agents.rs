@@ -17,7 +17,7 @@ use super::starting::new_run_id;
 use super::{ATTEMPTS_MAX, Engine, Once, Registration, StartOptions};
 use crate::agent::{AgentFlaw, AgentRuntime, NODE, check_reserved_names, workflow_id};
 use crate::error::Error;
-use crate::store::messages::{self, ThreadMessage};
+use crate::store::messages::{self, MessagePosition, ThreadMessage};
 use crate::store::runs::{RunFilter, RunSummary};
 use crate::store::threads::scope_of;
 
@@ -309,7 +309,7 @@ impl Engine {
         after: Option<(&RunId, u64)>,
         limit: u64,
     ) -> Result<Vec<ThreadMessage>, Error> {
-        let after = after.map(|(run, seq)| (run.as_str(), seq));
+        let after = after.map(|(run, seq)| MessagePosition { run: run.as_str(), seq });
         Ok(messages::page(&self.0.db, tenant, thread, after, limit).await?)
     }
 
@@ -321,7 +321,7 @@ impl Engine {
         before: Option<(&RunId, u64)>,
         limit: u64,
     ) -> Result<Vec<ThreadMessage>, Error> {
-        let before = before.map(|(run, seq)| (run.as_str(), seq));
+        let before = before.map(|(run, seq)| MessagePosition { run: run.as_str(), seq });
         Ok(messages::last(&self.0.db, tenant, thread, before, limit).await?)
     }
 }

@@ -191,11 +191,11 @@ impl Engine {
             if let (true, Some((run, id)), Some(topic)) = (kept, &matches.last, arrival.topics.first()) {
                 // Scheduled before the event is kept: a worker that runs in between finds the event open and
                 // matches it first.
-                let search = awaited::schedule_after(&key.tenant, topic, (run, *id), self.now());
+                let search = awaited::schedule_after(&key.tenant, topic, run, *id, self.now());
                 self.write(vec![search]).await?;
                 self.bus().work.raise();
             }
-            let update = key.keep_or_ignore(kept, &outcome);
+            let update = if kept { key.keep(&outcome) } else { key.ignore(&outcome) };
             matches!(self.write(vec![update]).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
             self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_written()

@@ -9,14 +9,14 @@ use holdpoint_core::{TenantId, Timestamp};
 use super::Engine;
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::receipts::{self, Receipt, ReceiptKey};
+use crate::store::receipts::{self, NewReceipt, Receipt, ReceiptKey};
 use crate::store::{Statement, params, scopes};
 
 /// The time for which the lock row of a scope is kept. It is longer than any transaction that uses the lock.
 const SCOPE_KEPT_MS: i64 = 3_600_000;
 
 /// A receipt that is written with the change of its request.
-pub(crate) type PendingReceipt = Box<(ReceiptKey, Receipt)>;
+pub(crate) type PendingReceipt = Box<NewReceipt>;
 
 /// The identity of a request that is executed at most once.
 #[derive(Clone)]
@@ -48,7 +48,8 @@ impl RequestKey {
 
     fn receipt(&self, status: u16, response: String, created_at: Timestamp) -> PendingReceipt {
         let (body_hash, expires_at) = (self.body_hash.clone(), created_at.plus_ms(self.ttl_ms));
-        Box::new((self.receipt_key(), Receipt { body_hash, status, response, created_at, expires_at }))
+        let receipt = Receipt { body_hash, status, response, created_at, expires_at };
+        Box::new(NewReceipt { key: self.receipt_key(), receipt })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::peers::Peers;
 use crate::providers::Providers;
 use crate::seal::Seal;
 use crate::store::postgres::{self, PostgresSettings};
+use crate::store::sqlite::FileAccess;
 use crate::store::{self, Database, Statement};
 use crate::store::{arrivals, awaited, deliveries, handles, params, seal, sqlite, timers};
 use crate::webhooks::WebhookHub;
@@ -132,7 +133,8 @@ impl StoreConfig<'_> {
         match self.location {
             Location::Sqlite(path) => {
                 observers.callers = Some(Handle::current());
-                let writer = sqlite::Writer::open(&path, self.exclusive)?;
+                let access = if self.exclusive { FileAccess::Exclusive } else { FileAccess::Shared };
+                let writer = sqlite::Writer::open(&path, access)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
                 let seal_key = resolve_seal_key(self.seal, &db).await?;
                 let mut first = if self.exclusive { take_over(self.now) } else { Vec::new() };

@@ -8,7 +8,9 @@ use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
 use super::Engine;
 use crate::bus::Subscription;
 use crate::error::Error;
-use crate::store::pending::{PendingCursor, PendingRow, PendingScan, ScanRange, compare_requested};
+use crate::store::pending::{
+    AssigneeList, PendingCursor, PendingRow, PendingScan, ScanRange, compare_requested,
+};
 
 /// The maximum number of rows that one search reads in all of its scans.
 const ROWS_READ_MAX: u64 = 10_000;
@@ -330,16 +332,15 @@ impl PendingFilter {
             return vec![PendingScan::Workflow(workflow.clone())];
         }
         if let Some(Assignee::Principal(who)) = &self.assignee {
-            let open = self.pending_kinds().map(|kind| PendingScan::Kind(kind, false));
+            let open = self.pending_kinds().map(|kind| PendingScan::Kind(kind, AssigneeList::Absent));
             let named = entries_of(who).into_iter().map(PendingScan::Assignee);
             return open.chain(named).collect();
         }
         if self.kinds.is_empty() {
             return vec![PendingScan::All];
         }
-        self.pending_kinds()
-            .flat_map(|kind| [PendingScan::Kind(kind, false), PendingScan::Kind(kind, true)])
-            .collect()
+        let both = [AssigneeList::Absent, AssigneeList::Present];
+        self.pending_kinds().flat_map(|kind| both.map(|list| PendingScan::Kind(kind, list))).collect()
     }
 
     /// Returns the kinds of the filter whose interrupts can be pending.

@@ -7,7 +7,7 @@ use crate::committer::CommitReply;
 use crate::error::Error;
 use crate::store::dependence::Dependence;
 use crate::store::keys::ApiKey;
-use crate::store::sessions::{self, BrowserSession, SignInLink};
+use crate::store::sessions::{self, BrowserSession, LinkUse, SignInLink};
 
 /// Limits of a session or a key that is created with a credential that can end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Engine {
         key_id: &str,
         limit: u64,
     ) -> Result<Vec<BrowserSession>, Error> {
-        Ok(sessions::of_key(self.db(), (tenant, key_id), self.now(), limit).await?)
+        Ok(sessions::of_key(self.db(), tenant, key_id, self.now(), limit).await?)
     }
 
     /// Revokes a session and the keys, sessions and sign-in links that were created with it. Returns false if the key
@@ -86,7 +86,7 @@ impl Engine {
         session_id: &str,
     ) -> Result<bool, Error> {
         // A session never changes its key, so that the result stays valid.
-        if !sessions::is_owned(self.db(), (tenant, key_id), session_id).await? {
+        if !sessions::is_owned(self.db(), tenant, key_id, session_id).await? {
             return Ok(false);
         }
         self.write(sessions::revoke(tenant, key_id, session_id, self.now())).await?;
@@ -123,8 +123,9 @@ impl Engine {
         if !sessions::link_is_open(self.db(), link_hash, now).await? {
             return Ok(None);
         }
-        let until = now.plus_ms(Self::SESSION_IDLE_MS);
-        self.write(sessions::by_link(link_hash, session_id, token_hash, (now, until))).await?;
+        let expires_at = now.plus_ms(Self::SESSION_IDLE_MS);
+        let link = LinkUse { link_hash, session_id, token_hash, now, expires_at };
+        self.write(sessions::by_link(link)).await?;
         // Read back instead of counting changed rows: an earlier commit may have succeeded although its reply was lost.
         self.session_by_hash(token_hash).await
     }

@@ -28,7 +28,7 @@ const BY_TOPIC: &str = "SELECT event_id, topics, received_ms FROM arrivals
     WHERE tenant_id = $1 AND topic = $2 AND (received_ms, event_id) > ($3, $4)
     AND (state = 'open' OR kept_until_ms > $5) ORDER BY received_ms, event_id LIMIT $6";
 const COUNT_BY_TOPIC: &str =
-    "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1 AND topic = $2
+    "SELECT COUNT(*) AS total FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1 AND topic = $2
     LIMIT 32) AS some_of_them";
 const USED: &str = "UPDATE arrivals SET state = 'used', topic = NULL, look_ms = NULL, event = '',
     outcome = COALESCE(outcome, $1) WHERE tenant_id = $2 AND event_id = $3";
@@ -38,7 +38,7 @@ const IGNORED: &str = "UPDATE arrivals SET state = 'ignored', topic = NULL, look
     outcome = $1 WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
 /// Deletes an event that no interrupt takes and that cannot be kept, because the limit is reached.
 const DISCARD: &str = "DELETE FROM arrivals WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
-const COUNT_KEPT: &str = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
+const COUNT_KEPT: &str = "SELECT COUNT(*) AS total FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
     AND topic IS NOT NULL AND (state = 'open' OR kept_until_ms > $2) LIMIT $3) AS some_of_them";
 const DUE: &str = "SELECT tenant_id, event_id FROM arrivals WHERE look_ms <= $1 ORDER BY look_ms LIMIT $2";
 pub(crate) const RESCHEDULE: &str = "UPDATE arrivals SET look_ms = $1
@@ -60,8 +60,8 @@ impl ArrivalKey {
     }
 
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
-        let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("event", error))?;
-        Ok(Self { tenant, event_id: row.text(1)?.to_owned() })
+        let tenant = TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("event", error))?;
+        Ok(Self { tenant, event_id: row.text("event_id")?.to_owned() })
     }
 
     /// Returns the values of `RESCHEDULE`.
@@ -76,10 +76,14 @@ impl ArrivalKey {
         self.with_outcome(USED, outcome)
     }
 
-    /// Marks an event that no interrupt waits for as kept or ignored. Changes no row if its state has changed
-    /// meanwhile.
-    pub(crate) fn keep_or_ignore(&self, kept: bool, outcome: &str) -> Statement {
-        self.with_outcome(if kept { KEPT } else { IGNORED }, outcome)
+    /// Marks an event that no interrupt waits for as kept. Changes no row if its state has changed meanwhile.
+    pub(crate) fn keep(&self, outcome: &str) -> Statement {
+        self.with_outcome(KEPT, outcome)
+    }
+
+    /// Marks an event that no interrupt waits for as ignored. Changes no row if its state has changed meanwhile.
+    pub(crate) fn ignore(&self, outcome: &str) -> Statement {
+        self.with_outcome(IGNORED, outcome)
     }
 
     /// Deletes the event, unless its state has changed meanwhile.
@@ -167,18 +171,18 @@ pub(crate) struct Arrival {
 
 pub(crate) async fn find(db: &Database, key: &ArrivalKey) -> Result<Option<Arrival>, Error> {
     let Some(row) = db.query_one(BY_KEY, key.values()).await? else { return Ok(None) };
-    let event = match row.text(1)? {
+    let event = match row.text("event")? {
         "" => None,
         text => Some(read_event(&key.event_id, text)?),
     };
     Ok(Some(Arrival {
-        body_hash: row.text(0)?.to_owned(),
+        body_hash: row.text("body_hash")?.to_owned(),
         event,
-        sent_by: row.text(2)?.to_owned(),
-        topics: row.text(3)?.split(' ').map(str::to_owned).collect(),
-        state: ArrivalState::read(row.text(4)?)?,
-        outcome: row.optional_text(5)?.map(str::to_owned),
-        kept_until: Timestamp(row.int(6)?),
+        sent_by: row.text("sent_by")?.to_owned(),
+        topics: row.text("topics")?.split(' ').map(str::to_owned).collect(),
+        state: ArrivalState::read(row.text("state")?)?,
+        outcome: row.optional_text("outcome")?.map(str::to_owned),
+        kept_until: Timestamp(row.int("kept_until_ms")?),
     }))
 }
 
@@ -192,51 +196,87 @@ fn read_event(id: &str, text: &str) -> Result<ExternalEvent, Error> {
     Ok(ExternalEvent { event_type, event_id: id.to_owned(), correlation, payload: read["payload"].take() })
 }
 
-/// The position of an event in the order of arrival: the time at which it was received, and its id.
-pub(crate) type ArrivalCursor = (i64, String);
+/// The position of an event in the order of arrival.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ArrivalCursor {
+    pub received_ms: i64,
+    pub event_id: String,
+}
 
-/// Returns events that an interrupt with the topics `of` may wait for, the oldest first, after a position: about
-/// `limit` for each topic of `under`. Also returns the position for the next call; None if there are no more events.
-pub(crate) async fn expected(
-    db: &Database,
-    tenant: &TenantId,
-    (under, of): (&[String], &BTreeSet<String>),
-    (after, now): (Option<&ArrivalCursor>, Timestamp),
-    limit: usize,
-) -> Result<(Vec<ArrivalCursor>, Option<ArrivalCursor>), Error> {
-    const ROWS: u64 = 256;
-    let (mut found, mut reached): (Vec<ArrivalCursor>, Option<ArrivalCursor>) = (Vec::new(), None);
-    for topic in under {
-        let (mut place, mut fitting) = (after.cloned().unwrap_or((i64::MIN, String::new())), 0);
+/// A search for events that an interrupt may wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArrivalSearch<'a> {
+    pub tenant: &'a TenantId,
+    /// The topics of the interrupt that have events.
+    pub under: &'a [String],
+    /// All topics of the interrupt. The topics of an event are among them.
+    pub topics: &'a BTreeSet<String>,
+    /// The position to start after.
+    pub after: Option<&'a ArrivalCursor>,
+    pub now: Timestamp,
+    /// About the maximum number of events for each topic of `under`.
+    pub limit: usize,
+}
+
+/// The events that a search has found, the oldest first.
+#[derive(Debug)]
+pub(crate) struct ArrivalPage {
+    pub events: Vec<ArrivalCursor>,
+    /// The position for the next search; None if there are no more events.
+    pub next: Option<ArrivalCursor>,
+}
+
+impl ArrivalSearch<'_> {
+    pub(crate) async fn page(&self, db: &Database) -> Result<ArrivalPage, Error> {
+        let (mut events, mut next): (Vec<ArrivalCursor>, Option<ArrivalCursor>) = (Vec::new(), None);
+        for topic in self.under {
+            if let Some(reached) = self.add_events(db, topic, &mut events).await? {
+                next = Some(next.map_or(reached.clone(), |before| before.min(reached)));
+            }
+        }
+        events.sort();
+        // Events after the smallest position may be missing from the list that ended there.
+        events.retain(|place| next.as_ref().is_none_or(|next| place <= next));
+        Ok(ArrivalPage { events, next })
+    }
+
+    /// Adds the events of one topic. Returns the position of the last one if there may be more.
+    async fn add_events(
+        &self,
+        db: &Database,
+        topic: &str,
+        events: &mut Vec<ArrivalCursor>,
+    ) -> Result<Option<ArrivalCursor>, Error> {
+        const ROWS: u64 = 256;
+        let start = ArrivalCursor { received_ms: i64::MIN, event_id: String::new() };
+        let (mut place, mut fitting) = (self.after.cloned().unwrap_or(start), 0);
         loop {
-            let values = params![tenant.as_str(), topic.as_str(), place.0, place.1.as_str(), now, ROWS];
+            let ArrivalCursor { received_ms, event_id } = &place;
+            let values =
+                params![self.tenant.as_str(), topic, *received_ms, event_id.as_str(), self.now, ROWS];
             let page = db.query(BY_TOPIC, values).await?;
             for row in &page {
-                place = (row.int(2)?, row.text(0)?.to_owned());
-                if row.text(1)?.split(' ').all(|topic| of.contains(topic)) {
-                    found.push(place.clone());
+                let (received_ms, event_id) = (row.int("received_ms")?, row.text("event_id")?.to_owned());
+                place = ArrivalCursor { received_ms, event_id };
+                if row.text("topics")?.split(' ').all(|topic| self.topics.contains(topic)) {
+                    events.push(place.clone());
                     fitting += 1;
                 }
             }
             if (page.len() as u64) < ROWS {
-                break;
+                return Ok(None);
             }
-            if fitting >= limit {
-                reached = Some(reached.map_or(place.clone(), |before| before.min(place.clone())));
-                break;
+            if fitting >= self.limit {
+                return Ok(Some(place));
             }
         }
     }
-    found.sort();
-    // After the smallest position, events of the topic that stopped there may be missing.
-    found.retain(|place| reached.as_ref().is_none_or(|reached| place <= reached));
-    Ok((found, reached))
 }
 
 /// Counts the events with a topic, up to 32.
 pub(crate) async fn count_by_topic(db: &Database, tenant: &TenantId, topic: &str) -> Result<u64, Error> {
     let row = db.query_one(COUNT_BY_TOPIC, params![tenant.as_str(), topic]).await?;
-    row.map_or(Ok(0), |row| row.count(0))
+    row.map_or(Ok(0), |row| row.count("total"))
 }
 
 /// Counts the events of a tenant that are open or kept, up to `most`.
@@ -247,7 +287,7 @@ pub(crate) async fn count_kept(
     most: u64,
 ) -> Result<u64, Error> {
     let row = db.query_one(COUNT_KEPT, params![tenant.as_str(), now, most]).await?;
-    row.map_or(Ok(0), |row| row.count(0))
+    row.map_or(Ok(0), |row| row.count("total"))
 }
 
 /// Returns events that are due for a match, because their reception did not complete.

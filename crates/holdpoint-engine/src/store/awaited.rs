@@ -138,7 +138,8 @@ pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec
 pub(crate) fn schedule_after(
     tenant: &TenantId,
     topic: &str,
-    (run, id): (&RunId, InterruptId),
+    run: &RunId,
+    id: InterruptId,
     now: Timestamp,
 ) -> Statement {
     Statement::new(SCHEDULE_AFTER, params![now, tenant.as_str(), topic, run.as_str(), u64::from(id.0)])
@@ -160,12 +161,13 @@ pub(crate) async fn expected(
 
 fn read(row: &Row) -> Result<AwaitedEvent, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("awaited event", error);
-    let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
-    let run = RunId::parse(row.text(1)?).map_err(bad)?;
+    let tenant = TenantId::parse(row.text("tenant_id")?).map_err(bad)?;
+    let run = RunId::parse(row.text("run_id")?).map_err(bad)?;
     let of = RunRef { tenant, run };
-    let topics = row.text(4)?.split(' ').filter(|topic| !topic.is_empty()).map(str::to_owned);
-    let (topic, look_ms) = (row.text(3)?.to_owned(), row.optional_int(5)?);
-    Ok(AwaitedEvent { of, id: InterruptId(row.small(2)?), topic, topics: topics.collect(), look_ms })
+    let topics = row.text("topics")?.split(' ').filter(|topic| !topic.is_empty()).map(str::to_owned);
+    let (topic, look_ms) = (row.text("topic")?.to_owned(), row.optional_int("look_ms")?);
+    let id = InterruptId(row.small("interrupt_id")?);
+    Ok(AwaitedEvent { of, id, topic, topics: topics.collect(), look_ms })
 }
 
 /// A search for the interrupts that have all given topics, in the order of their runs.
@@ -196,8 +198,9 @@ impl AwaitedSearch {
         for topic in &self.topics {
             let values = params![self.tenant.as_str(), topic.as_str(), run.as_str(), interrupt, rows];
             let page = db.query(PAGE, values).await?;
-            let last = page.last().map(|row| Ok::<_, Error>((row.text(0)?.to_owned(), row.int(1)?)));
-            let last = last.transpose()?;
+            let place =
+                |row: &Row| Ok::<_, Error>((row.text("run_id")?.to_owned(), row.int("interrupt_id")?));
+            let last = page.last().map(place).transpose()?;
             if (page.len() as u64) < rows {
                 (furthest, end) = (page, true);
                 break;
@@ -209,10 +212,11 @@ impl AwaitedSearch {
         self.place = (!end).then_some(reached);
         let mut found = Vec::new();
         for row in &furthest {
-            let all: BTreeSet<&str> = row.text(2)?.split(' ').collect();
+            let all: BTreeSet<&str> = row.text("topics")?.split(' ').collect();
             if self.topics.iter().all(|topic| all.contains(topic.as_str())) {
-                let run = RunId::parse(row.text(0)?).map_err(|error| unreadable("awaited event", error))?;
-                found.push((run, InterruptId(row.small(1)?)));
+                let run = RunId::parse(row.text("run_id")?);
+                let run = run.map_err(|error| unreadable("awaited event", error))?;
+                found.push((run, InterruptId(row.small("interrupt_id")?)));
             }
         }
         Ok(Some(found))

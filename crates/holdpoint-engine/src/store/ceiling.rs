@@ -25,7 +25,8 @@ pub async fn ceiling(
 ) -> Result<f64, crate::Error> {
     let rate = match location {
         Location::Sqlite(path) => {
-            rows_per_second(&sqlite::Writer::open(path, true)?, rows_per_commit, length).await
+            let writer = sqlite::Writer::open(path, sqlite::FileAccess::Exclusive)?;
+            rows_per_second(&writer, rows_per_commit, length).await
         }
         Location::Postgres(url) => {
             let writer =

@@ -9,7 +9,7 @@ use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 pub(crate) mod attempts;
 
-/// The columns of `deliveries`, in the order of `read`.
+/// The columns of `deliveries` that `read` needs.
 macro_rules! columns {
     () => {
         "seq, delivery_id, tenant_id, webhook_id, run_id, event_seq, event_type, kind, state, ordered, attempt, due_ms, \
@@ -51,7 +51,8 @@ const READY: &str = "WITH RECURSIVE queues(id) AS (
         SELECT MIN(f.webhook_id) FROM deliveries f WHERE f.state = 'queued' UNION ALL
         SELECT (SELECT MIN(n.webhook_id) FROM deliveries n WHERE n.state = 'queued' AND n.webhook_id > queues.id)
         FROM queues WHERE queues.id IS NOT NULL)
-    SELECT q.id, (SELECT MIN(d.due_ms) FROM deliveries d WHERE d.state = 'queued' AND d.webhook_id = q.id)
+    SELECT q.id AS webhook_id,
+        (SELECT MIN(d.due_ms) FROM deliveries d WHERE d.state = 'queued' AND d.webhook_id = q.id) AS due_ms
     FROM queues q WHERE q.id IS NOT NULL";
 const CANDIDATES: &str = concat!(
     "SELECT delivery_id FROM deliveries d WHERE webhook_id = $1 AND state = 'queued' AND due_ms <= $2 AND ",
@@ -75,11 +76,13 @@ const GIVE_BACK: &str = "UPDATE deliveries SET state = 'queued', holder = NULL, 
 const POSTPONE_LATER: &str =
     "UPDATE deliveries SET due_ms = $1 WHERE webhook_id = $2 AND tenant_id = $3 AND run_id = $4
     AND event_seq > $5 AND state = 'queued' AND ordered = 1 AND due_ms < $6";
-const LAPSED: &str = "SELECT MIN(lease_ms) FROM deliveries WHERE state = 'in-flight' AND lease_ms <= $1";
+const LAPSED: &str =
+    "SELECT MIN(lease_ms) AS oldest_lease_ms FROM deliveries WHERE state = 'in-flight' AND lease_ms <= $1";
 pub(crate) const TAKE_BACK: &str = "UPDATE deliveries SET state = 'queued', holder = NULL, lease_ms = NULL
     WHERE state = 'in-flight' AND lease_ms <= $1";
-const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM deliveries WHERE state = 'queued' AND due_ms > $1),
-    (SELECT MIN(lease_ms) FROM deliveries WHERE state = 'in-flight')";
+const NEXT: &str = "SELECT
+    (SELECT MIN(due_ms) FROM deliveries WHERE state = 'queued' AND due_ms > $1) AS next_due_ms,
+    (SELECT MIN(lease_ms) FROM deliveries WHERE state = 'in-flight') AS next_lease_ms";
 /// Ends up to $7 deliveries of a subscription: the queued ones, and with $6 = 1 those in flight too.
 pub(crate) const END: &str =
     "UPDATE deliveries SET state = $1, ended_ms = $2, reason = $3, holder = NULL, lease_ms = NULL
@@ -126,7 +129,8 @@ pub(crate) const REPLAY_WINDOW: &str = in_window!(
     "$5",
     "$6"
 );
-const COUNT_WINDOW: &str = in_window!("SELECT COUNT(*) FROM deliveries", "$1", "$2", "$3", "$4", "$5");
+const COUNT_WINDOW: &str =
+    in_window!("SELECT COUNT(*) AS total FROM deliveries", "$1", "$2", "$3", "$4", "$5");
 const ONE: &str = concat!(
     "SELECT ",
     columns!(),
@@ -195,6 +199,13 @@ pub struct Delivery {
     pub(crate) lease: Option<Timestamp>,
 }
 
+/// An event of a run, by its sequence number, and the name that receivers see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventName<'a> {
+    pub seq: u64,
+    pub name: &'a str,
+}
+
 /// The filter of a list of deliveries, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFilter {
@@ -211,13 +222,12 @@ impl Delivery {
     pub(crate) fn new(
         of: &RunRef,
         webhook: &str,
-        event: (u64, &str),
+        event: EventName<'_>,
         kind: DeliveryKind,
         at: Timestamp,
     ) -> Self {
-        let (event_seq, event_type) = event;
         let named = |what: &str| {
-            let parts = [what, of.tenant.as_str(), webhook, of.run.as_str(), &event_seq.to_string()];
+            let parts = [what, of.tenant.as_str(), webhook, of.run.as_str(), &event.seq.to_string()];
             hex(&Sha256::digest(parts.join("\0")))
         };
         Self {
@@ -225,8 +235,8 @@ impl Delivery {
             id: format!("dl_{}", &named("delivery")[..32]),
             of: of.clone(),
             webhook: webhook.to_owned(),
-            event_seq,
-            event_type: event_type.to_owned(),
+            event_seq: event.seq,
+            event_type: event.name.to_owned(),
             kind,
             state: DeliveryState::Queued,
             ordered: false,
@@ -298,7 +308,7 @@ impl Delivery {
 /// Returns the webhooks with queued deliveries, each with its earliest due time.
 pub(crate) async fn ready(db: &Database) -> Result<Vec<(String, Timestamp)>, Error> {
     let rows = db.query(READY, Vec::new()).await?;
-    rows.iter().map(|row| Ok((row.text(0)?.to_owned(), Timestamp(row.int(1)?)))).collect()
+    rows.iter().map(|row| Ok((row.text("webhook_id")?.to_owned(), Timestamp(row.int("due_ms")?)))).collect()
 }
 
 pub(crate) async fn candidates(
@@ -308,18 +318,19 @@ pub(crate) async fn candidates(
     limit: u64,
 ) -> Result<Vec<String>, Error> {
     let rows = db.query(CANDIDATES, params![webhook, now, limit]).await?;
-    rows.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
+    rows.iter().map(|row| Ok(row.text("delivery_id")?.to_owned())).collect()
 }
 
 pub(crate) async fn any_lapsed(db: &Database, now: Timestamp) -> Result<bool, Error> {
     let row = db.query_one(LAPSED, params![now]).await?;
-    row.map_or(Ok(false), |row| Ok(row.optional_int(0)?.is_some()))
+    row.map_or(Ok(false), |row| Ok(row.optional_int("oldest_lease_ms")?.is_some()))
 }
 
 /// Returns the next time at which a delivery becomes due or a lease expires.
 pub(crate) async fn next(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
-    Ok([row.optional_int(0)?, row.optional_int(1)?].into_iter().flatten().min().map(Timestamp))
+    let moments = [row.optional_int("next_due_ms")?, row.optional_int("next_lease_ms")?];
+    Ok(moments.into_iter().flatten().min().map(Timestamp))
 }
 
 pub(crate) fn replay(tenant: &TenantId, webhook: &str, id: &str, now: Timestamp) -> Statement {
@@ -329,7 +340,7 @@ pub(crate) fn replay(tenant: &TenantId, webhook: &str, id: &str, now: Timestamp)
 pub(crate) async fn count_window(db: &Database, sets: Vec<Vec<Param>>) -> Result<u64, Error> {
     let mut found = 0;
     for set in sets {
-        found += db.query_one(COUNT_WINDOW, set).await?.map_or(Ok(0), |row| row.count(0))?;
+        found += db.query_one(COUNT_WINDOW, set).await?.map_or(Ok(0), |row| row.count("total"))?;
     }
     Ok(found)
 }
@@ -357,25 +368,25 @@ pub(crate) async fn page(
 
 pub(crate) fn read(row: &Row) -> Result<Delivery, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("delivery", error);
-    let tenant = TenantId::parse(row.text(2)?).map_err(bad)?;
-    let run = RunId::parse(row.text(4)?).map_err(bad)?;
+    let tenant = TenantId::parse(row.text("tenant_id")?).map_err(bad)?;
+    let run = RunId::parse(row.text("run_id")?).map_err(bad)?;
     Ok(Delivery {
-        seq: row.count(0)?,
-        id: row.text(1)?.to_owned(),
+        seq: row.count("seq")?,
+        id: row.text("delivery_id")?.to_owned(),
         of: RunRef { tenant, run },
-        webhook: row.text(3)?.to_owned(),
-        event_seq: row.count(5)?,
-        event_type: row.text(6)?.to_owned(),
-        kind: if row.text(7)? == "callback" { DeliveryKind::Callback } else { DeliveryKind::Event },
-        state: word(row.text(8)?, DeliveryState::parse)?,
-        ordered: row.int(9)? == 1,
-        attempt: row.small(10)?,
-        due: Timestamp(row.int(11)?),
-        holder: row.optional_text(12)?.map(str::to_owned),
-        lease: row.optional_int(13)?.map(Timestamp),
-        dedup_key: row.text(14)?.to_owned(),
-        created_at: Timestamp(row.int(15)?),
-        ended_at: row.optional_int(16)?.map(Timestamp),
-        reason: row.optional_text(17)?.map(str::to_owned),
+        webhook: row.text("webhook_id")?.to_owned(),
+        event_seq: row.count("event_seq")?,
+        event_type: row.text("event_type")?.to_owned(),
+        kind: if row.text("kind")? == "callback" { DeliveryKind::Callback } else { DeliveryKind::Event },
+        state: word(row.text("state")?, DeliveryState::parse)?,
+        ordered: row.int("ordered")? == 1,
+        attempt: row.small("attempt")?,
+        due: Timestamp(row.int("due_ms")?),
+        holder: row.optional_text("holder")?.map(str::to_owned),
+        lease: row.optional_int("lease_ms")?.map(Timestamp),
+        dedup_key: row.text("dedup_key")?.to_owned(),
+        created_at: Timestamp(row.int("created_ms")?),
+        ended_at: row.optional_int("ended_ms")?.map(Timestamp),
+        reason: row.optional_text("reason")?.map(str::to_owned),
     })
 }

@@ -4,7 +4,7 @@
 use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Database, Error, Param, Row, params, unreadable};
+use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 mod queries;
 mod reads;
@@ -26,35 +26,36 @@ pub(crate) fn read(row: &Row) -> Result<StoredDispatch, Error> {
     let optional = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
     let instant = |column| Ok::<_, Error>(row.optional_int(column)?.map(Timestamp));
     let unknown = |what: &str| unreadable("dispatch", what);
-    let run_status = row.optional_text(18)?.map(|text| RunStatus::parse(text).ok_or_else(|| unknown(text)));
-    let termination = row.optional_text(19)?.map(serde_json::from_str).transpose();
+    let run_status =
+        row.optional_text("run_status")?.map(|text| RunStatus::parse(text).ok_or_else(|| unknown(text)));
+    let termination = row.optional_text("termination")?.map(serde_json::from_str).transpose();
     let dispatch = RunDispatch {
-        tenant: TenantId::parse(row.text(2)?).map_err(|error| unreadable("dispatch", error))?,
-        dispatch_id: text(3)?,
-        thread_id: text(4)?,
-        run_id: text(5)?,
-        priority: row.small(6)?,
-        dedupe_key: optional(7)?,
-        dispatch_epoch: row.count(8)?,
-        status: RunDispatchStatus::parse(row.text(9)?).ok_or_else(|| unknown("unknown status"))?,
-        available_at: Timestamp(row.int(10)?),
-        attempt_count: row.small(11)?,
-        max_attempts: row.small(12)?,
-        last_error: optional(13)?,
-        claim_token: optional(14)?,
-        claimed_by: optional(15)?,
-        lease_until: instant(16)?,
-        dispatch_instance_id: optional(17)?,
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("dispatch", error))?,
+        dispatch_id: text("dispatch_id")?,
+        thread_id: text("thread_id")?,
+        run_id: text("run_id")?,
+        priority: row.small("priority")?,
+        dedupe_key: optional("dedupe_key")?,
+        dispatch_epoch: row.count("dispatch_epoch")?,
+        status: RunDispatchStatus::parse(row.text("status")?).ok_or_else(|| unknown("unknown status"))?,
+        available_at: Timestamp(row.int("available_ms")?),
+        attempt_count: row.small("attempt_count")?,
+        max_attempts: row.small("max_attempts")?,
+        last_error: optional("last_error")?,
+        claim_token: optional("claim_token")?,
+        claimed_by: optional("claimed_by")?,
+        lease_until: instant("lease_until_ms")?,
+        dispatch_instance_id: optional("instance_id")?,
         run_status: run_status.transpose()?,
         termination: termination.map_err(|error| unreadable("dispatch", error))?,
-        run_response: optional(20)?,
-        run_error: optional(21)?,
-        completed_at: instant(22)?,
-        created_at: Timestamp(row.int(23)?),
-        updated_at: Timestamp(row.int(24)?),
+        run_response: optional("run_response")?,
+        run_error: optional("run_error")?,
+        completed_at: instant("completed_ms")?,
+        created_at: Timestamp(row.int("created_ms")?),
+        updated_at: Timestamp(row.int("updated_ms")?),
     };
     dispatch.validate().map_err(|error| unreadable("dispatch", error))?;
-    Ok(StoredDispatch { seq: row.count(0)?, epoch: row.count(1)?, row: dispatch })
+    Ok(StoredDispatch { seq: row.count("seq")?, epoch: row.count("epoch")?, row: dispatch })
 }
 
 fn termination(row: &RunDispatch) -> Result<Option<String>, Error> {
@@ -90,23 +91,40 @@ pub(crate) fn insert_values(row: &RunDispatch) -> Result<Vec<Param>, Error> {
     ])
 }
 
-/// Returns the statement that updates the dispatch `from` to `to`, and its values. `unreconciled` marks a dispatch
-/// whose run must still be reconciled.
+/// The state of the run of a dispatch that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reconciliation {
+    /// The run must still be reconciled with its dispatch.
+    Pending,
+    NotNeeded,
+}
+
+impl Reconciliation {
+    /// Returns the state after a change of the dispatch alone: a run does not know of an end without an
+    /// acknowledgement.
+    pub(crate) fn after(row: &RunDispatch) -> Self {
+        let ended = row.status.is_terminal() && row.status != RunDispatchStatus::Acked;
+        if ended { Self::Pending } else { Self::NotNeeded }
+    }
+}
+
+/// Returns the statement that updates the dispatch `from` to `to`.
 pub(crate) fn update(
     from: &RunDispatch,
     to: &StoredDispatch,
-    unreconciled: bool,
-) -> Result<(&'static str, Vec<Param>), Error> {
+    reconciliation: Reconciliation,
+) -> Result<Statement, Error> {
     let (seq, to) = (to.seq, &to.row);
     to.validate().map_err(|error| unreadable("dispatch", error))?;
+    let unreconciled = reconciliation == Reconciliation::Pending;
     let plain = !unreconciled && seq > 0 && same_but_claim(from, to);
     let token = |row: &RunDispatch| row.claim_token.as_deref().unwrap_or_default().to_owned();
     if plain && (from.status, to.status) == (RunDispatchStatus::Queued, RunDispatchStatus::Claimed) {
         let values = params![token(to), to.claimed_by.as_deref(), to.lease_until, to.updated_at, seq];
-        return Ok((CLAIM, values));
+        return Ok(Statement::new(CLAIM, values));
     }
     if plain && (from.status, to.status) == (RunDispatchStatus::Claimed, RunDispatchStatus::Acked) {
-        return Ok((ACK, params![to.completed_at, to.updated_at, seq, token(from)]));
+        return Ok(Statement::new(ACK, params![to.completed_at, to.updated_at, seq, token(from)]));
     }
     let values = params![
         to.dispatch_epoch,
@@ -129,7 +147,7 @@ pub(crate) fn update(
         from.status.as_str(),
         token(from)
     ];
-    Ok((UPDATE, values))
+    Ok(Statement::new(UPDATE, values))
 }
 
 /// Returns true if the rows are equal except for the status, the claim and the timestamps.
@@ -164,16 +182,17 @@ mod tests {
         let started = ClaimAction::RecordStart { instance_id: "i".to_owned() };
         let started = claimed.apply_claim_action("token", &started, 0, now).unwrap();
         let acked = claimed.apply_claim_action("token", &ClaimAction::Ack, 0, now).unwrap();
-        let statement = |from: &RunDispatch, to: &RunDispatch, unreconciled: bool| {
-            update(from, &stored(to), unreconciled).unwrap().0
+        let statement = |from: &RunDispatch, to: &RunDispatch| {
+            update(from, &stored(to), Reconciliation::NotNeeded).unwrap().sql
         };
-        assert_eq!(statement(&queued, &claimed, false), CLAIM);
-        assert_eq!(statement(&claimed, &acked, false), ACK);
-        assert_eq!(statement(&claimed, &acked, true), UPDATE);
-        assert_eq!(statement(&claimed, &started, false), UPDATE);
+        assert_eq!(statement(&queued, &claimed), CLAIM);
+        assert_eq!(statement(&claimed, &acked), ACK);
+        let unreconciled = update(&claimed, &stored(&acked), Reconciliation::Pending).unwrap();
+        assert_eq!(unreconciled.sql, UPDATE);
+        assert_eq!(statement(&claimed, &started), UPDATE);
         // Two steps in one batch: the columns of the first step must be written too.
         let ended = started.apply_claim_action("token", &ClaimAction::Ack, 0, now).unwrap();
-        assert_eq!(statement(&claimed, &ended, false), UPDATE);
-        assert_eq!(statement(&started, &ended, false), ACK);
+        assert_eq!(statement(&claimed, &ended), UPDATE);
+        assert_eq!(statement(&started, &ended), ACK);
     }
 }

@@ -54,8 +54,8 @@ impl StoredLog {
     pub(crate) fn read(&self) -> Result<(Vec<RecordedEvent>, usize), Error> {
         let (mut recorded, mut size) = (Vec::new(), 0);
         for row in &self.0 {
-            size += row.text(4)?.len();
-            decode(row.count(2)?, Timestamp(row.int(3)?), row.text(4)?, &mut recorded)?;
+            size += row.text("events")?.len();
+            decode(row.count("seq")?, Timestamp(row.int("at_ms")?), row.text("events")?, &mut recorded)?;
         }
         Ok((recorded, size))
     }
@@ -79,8 +79,8 @@ pub(crate) async fn with_starts(
     let rows = db.query(ALL, params![of.tenant.as_str(), of.run.as_str()]).await?;
     let (mut recorded, mut starts) = (Vec::new(), BTreeSet::new());
     for row in &rows {
-        starts.insert(row.count(0)?);
-        decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
+        starts.insert(row.count("seq")?);
+        decode(row.count("seq")?, Timestamp(row.int("at_ms")?), row.text("events")?, &mut recorded)?;
     }
     Ok((recorded, starts))
 }
@@ -90,7 +90,7 @@ pub(crate) async fn from(db: &Database, of: &RunRef, from: u64) -> Result<Vec<Re
     let rows = db.query(FROM, params![of.tenant.as_str(), of.run.as_str(), from, COMMITS_MAX]).await?;
     let mut recorded = Vec::new();
     for row in &rows {
-        decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
+        decode(row.count("seq")?, Timestamp(row.int("at_ms")?), row.text("events")?, &mut recorded)?;
     }
     recorded.retain(|entry| entry.seq >= from);
     Ok(recorded)

@@ -34,8 +34,8 @@ pub(crate) async fn by_id(
 ) -> Result<Option<Consumption>, Error> {
     let Some(row) = db.query_one(BY_ID, params![tenant.as_str(), grant_id]).await? else { return Ok(None) };
     Ok(Some(Consumption {
-        key_hash: row.text(0)?.to_owned(),
-        by: row.text(1)?.to_owned(),
-        at: Timestamp(row.int(2)?),
+        key_hash: row.text("key_hash")?.to_owned(),
+        by: row.text("used_by")?.to_owned(),
+        at: Timestamp(row.int("used_ms")?),
     }))
 }

@@ -179,7 +179,7 @@ pub(crate) fn attach(name: &LockName, slot: &str, sealed: &str) -> Statement {
 
 pub(crate) async fn attached(db: &Database, name: &LockName, slot: &str) -> Result<Option<String>, Error> {
     let rows = db.query(ATTACHED, params![name.tenant.as_str(), name.state_key.as_str(), slot]).await?;
-    rows.first().map(|row| row.text(0).map(str::to_owned)).transpose()
+    rows.first().map(|row| row.text("content").map(str::to_owned)).transpose()
 }
 
 pub(crate) async fn by_key(
@@ -201,15 +201,15 @@ pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec
 
 fn read(row: &Row) -> Result<HandleRow, Error> {
     Ok(HandleRow {
-        tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("tenant", error))?,
-        state_key: row.text(1)?.to_owned(),
-        run: RunId::parse(row.text(2)?).map_err(|error| unreadable("run", error))?,
-        graph: row.text(3)?.to_owned(),
-        start_digest: row.text(4)?.to_owned(),
-        provider_ref: row.optional_text(5)?.map(|text| SealedRef(text.to_owned())),
-        locked_until: row.optional_int(6)?.map(Timestamp),
-        created_at: Timestamp(row.int(7)?),
-        expires_at: Timestamp(row.int(8)?),
-        settled_at: row.optional_int(9)?.map(Timestamp),
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("tenant", error))?,
+        state_key: row.text("state_key")?.to_owned(),
+        run: RunId::parse(row.text("run_id")?).map_err(|error| unreadable("run", error))?,
+        graph: row.text("graph")?.to_owned(),
+        start_digest: row.text("start_digest")?.to_owned(),
+        provider_ref: row.optional_text("provider_ref")?.map(|text| SealedRef(text.to_owned())),
+        locked_until: row.optional_int("locked_until")?.map(Timestamp),
+        created_at: Timestamp(row.int("created_ms")?),
+        expires_at: Timestamp(row.int("expires_ms")?),
+        settled_at: row.optional_int("settled_ms")?.map(Timestamp),
     })
 }

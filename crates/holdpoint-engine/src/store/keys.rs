@@ -29,17 +29,17 @@ const END_PREDECESSOR: &str = "UPDATE keys
     WHERE tenant_id = $2 AND key_id = $3 AND EXISTS (SELECT 1 FROM keys made WHERE made.key_id = $4)";
 const KIND: &str = "SELECT test FROM tenants WHERE tenant_id = $1 AND test IS NOT NULL";
 const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE key_hash = $1";
+    expires_ms, test, group_names, COALESCE(lineage, key_id) AS lineage, depends_on FROM keys WHERE key_hash = $1";
 const OF_TENANT: &str =
     "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE tenant_id = $1
+    expires_ms, test, group_names, COALESCE(lineage, key_id) AS lineage, depends_on FROM keys WHERE tenant_id = $1
     ORDER BY created_ms, key_id LIMIT $2";
 const OF_LINEAGE: &str =
     "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys
+    expires_ms, test, group_names, COALESCE(lineage, key_id) AS lineage, depends_on FROM keys
     WHERE tenant_id = $1 AND (lineage = $2 OR key_id = $2)";
 const BY_ID: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE tenant_id = $1 AND key_id = $2";
+    expires_ms, test, group_names, COALESCE(lineage, key_id) AS lineage, depends_on FROM keys WHERE tenant_id = $1 AND key_id = $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
 /// Revokes the keys that depend on a session. $2 is a pattern for its id.
@@ -47,7 +47,7 @@ const REVOKE_DEPENDENTS: &str =
     "UPDATE keys SET revoked_ms = $1 WHERE depends_on LIKE $2 AND revoked_ms IS NULL";
 const OF_PRINCIPAL: &str =
     "SELECT key_id FROM keys WHERE tenant_id = $1 AND principal = $2 AND revoked_ms IS NULL LIMIT 1";
-const COUNT: &str = "SELECT COUNT(*) FROM keys";
+const COUNT: &str = "SELECT COUNT(*) AS total FROM keys";
 
 /// An API key as it is stored: its hash and its properties, without the key itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ pub(crate) async fn tenant_exists(db: &Database, tenant: &TenantId) -> Result<bo
 /// Returns true if the tenant is a test tenant; None if it has never had a key.
 pub(crate) async fn tenant_is_test(db: &Database, tenant: &TenantId) -> Result<Option<bool>, Error> {
     let row = db.query_one(KIND, params![tenant.as_str()]).await?;
-    row.map(|row| Ok(row.int(0)? == 1)).transpose()
+    row.map(|row| Ok(row.int("test")? == 1)).transpose()
 }
 
 pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<ApiKey>, Error> {
@@ -180,7 +180,7 @@ pub(crate) async fn has_principal(db: &Database, tenant: &TenantId, name: &str) 
 
 pub(crate) async fn count(db: &Database) -> Result<u64, Error> {
     match db.query_one(COUNT, Vec::new()).await? {
-        Some(row) => row.count(0),
+        Some(row) => row.count("total"),
         None => Ok(0),
     }
 }
@@ -188,18 +188,18 @@ pub(crate) async fn count(db: &Database) -> Result<u64, Error> {
 pub(super) fn read(row: &Row) -> Result<ApiKey, Error> {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     Ok(ApiKey {
-        key_id: row.text(0)?.to_owned(),
-        key_hash: row.text(1)?.to_owned(),
-        tenant: TenantId::parse(row.text(2)?).map_err(|error| unreadable("key", error))?,
-        principal: row.text(3)?.to_owned(),
-        roles: words(row.text(4)?),
-        scopes: words(row.text(5)?),
-        created_at: Timestamp(row.int(6)?),
-        revoked_at: row.optional_int(7)?.map(Timestamp),
-        expires_at: row.optional_int(8)?.map(Timestamp),
-        test: row.int(9)? == 1,
-        groups: words(row.text(10)?),
-        lineage: row.text(11)?.to_owned(),
-        depends_on: Dependence::read(row.optional_text(12)?),
+        key_id: row.text("key_id")?.to_owned(),
+        key_hash: row.text("key_hash")?.to_owned(),
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("key", error))?,
+        principal: row.text("principal")?.to_owned(),
+        roles: words(row.text("roles")?),
+        scopes: words(row.text("scopes")?),
+        created_at: Timestamp(row.int("created_ms")?),
+        revoked_at: row.optional_int("revoked_ms")?.map(Timestamp),
+        expires_at: row.optional_int("expires_ms")?.map(Timestamp),
+        test: row.int("test")? == 1,
+        groups: words(row.text("group_names")?),
+        lineage: row.text("lineage")?.to_owned(),
+        depends_on: Dependence::read(row.optional_text("depends_on")?),
     })
 }

@@ -63,15 +63,22 @@ fn message_of(event: &Event) -> Option<Message> {
     Some(Message::result_of(call, content))
 }
 
+/// The position of a message in its thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessagePosition<'a> {
+    pub run: &'a str,
+    pub seq: u64,
+}
+
 /// Returns the messages after a position, or from the beginning.
 pub(crate) async fn page(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    after: Option<(&str, u64)>,
+    after: Option<MessagePosition<'_>>,
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
-    let (run, seq) = after.unwrap_or(("", 0));
+    let MessagePosition { run, seq } = after.unwrap_or(MessagePosition { run: "", seq: 0 });
     let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
@@ -81,10 +88,10 @@ pub(crate) async fn last(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    before: Option<(&str, u64)>,
+    before: Option<MessagePosition<'_>>,
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
-    let (run, seq) = before.unwrap_or((END, 0));
+    let MessagePosition { run, seq } = before.unwrap_or(MessagePosition { run: END, seq: 0 });
     let rows = db.query(LAST, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
@@ -103,9 +110,9 @@ pub(crate) async fn before(
 
 fn read(row: &Row) -> Result<ThreadMessage, Error> {
     Ok(ThreadMessage {
-        run: RunId::parse(row.text(0)?).map_err(|error| unreadable("message", error))?,
-        seq: row.count(1)?,
-        at: Timestamp(row.int(2)?),
-        message: serde_json::from_str(row.text(3)?).map_err(|error| unreadable("message", error))?,
+        run: RunId::parse(row.text("run_id")?).map_err(|error| unreadable("message", error))?,
+        seq: row.count("seq")?,
+        at: Timestamp(row.int("at_ms")?),
+        message: serde_json::from_str(row.text("message")?).map_err(|error| unreadable("message", error))?,
     })
 }

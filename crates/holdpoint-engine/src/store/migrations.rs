@@ -7,7 +7,7 @@ pub(super) const MIGRATIONS: &[&str] = include!(concat!(env!("OUT_DIR"), "/migra
 
 pub(super) const CREATE_VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT NOT NULL PRIMARY KEY)";
-pub(super) const CURRENT_VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_versions";
+pub(super) const CURRENT_VERSION: &str = "SELECT COALESCE(MAX(version), 0) AS found FROM schema_versions";
 pub(super) const RECORD_VERSION: &str = "INSERT INTO schema_versions (version) VALUES ($1)";
 
 /// The schema version of this build.

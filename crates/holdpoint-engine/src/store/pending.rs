@@ -12,7 +12,7 @@ use super::{Error, Param, Row, Statement, facets, params, unreadable};
 mod scans;
 mod side_questions;
 
-pub(crate) use scans::{PendingScan, ScanRange, compare_requested};
+pub(crate) use scans::{AssigneeList, PendingScan, ScanRange, compare_requested};
 pub(crate) use side_questions::{
     HOLD as HOLD_ASKS, OpenSideQuestions, SETTLE as SETTLE_ASKS, due as asks_due, next_due as next_ask_due,
     read as read_ask,
@@ -126,7 +126,7 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
-        scans::kind_lane(&of.tenant, assignees.rules.is_some(), interrupt.kind),
+        scans::kind_lane(&of.tenant, AssigneeList::of(&assignees), interrupt.kind),
         scans::workflow_lane(&of.tenant, run.workflow.id.as_str()),
         Param::Text(interrupt.excerpt())
     ];
@@ -238,24 +238,27 @@ pub struct PendingCursor {
 
 fn read(row: &Row) -> Result<PendingRow, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("pending interrupt", error);
-    let rules = row.optional_text(13)?.map(json).transpose()?;
+    let rules = row.optional_text("people")?.map(json).transpose()?;
     Ok(PendingRow {
-        requested_at: Timestamp(row.int(0)?),
-        run: RunId::parse(row.text(1)?).map_err(bad)?,
-        id: InterruptId(row.small(2)?),
-        workflow: WorkflowId::parse(row.text(3)?).map_err(bad)?,
-        node: NodeId::parse(row.text(4)?).map_err(bad)?,
-        kind: row.text(5)?.to_owned(),
-        key: row.text(6)?.to_owned(),
-        title: row.text(7)?.to_owned(),
-        expires_at: row.optional_int(8)?.map(Timestamp),
-        digest: row.optional_text(9)?.map(str::to_owned),
-        required: row.count(10)?,
-        votes: row.optional_text(11)?.map(json).transpose()?,
-        open_asks: row.count(12)?,
-        assignees: Assignees { rules, excluded: row.optional_text(14)?.map(excluded).unwrap_or_default() },
-        tags: row.optional_text(15)?.map(json).transpose()?.unwrap_or_default(),
-        excerpt: row.optional_text(16)?.map(str::to_owned),
+        requested_at: Timestamp(row.int("requested_ms")?),
+        run: RunId::parse(row.text("run_id")?).map_err(bad)?,
+        id: InterruptId(row.small("interrupt_id")?),
+        workflow: WorkflowId::parse(row.text("workflow_id")?).map_err(bad)?,
+        node: NodeId::parse(row.text("node_id")?).map_err(bad)?,
+        kind: row.text("kind")?.to_owned(),
+        key: row.text("key")?.to_owned(),
+        title: row.text("title")?.to_owned(),
+        expires_at: row.optional_int("expires_ms")?.map(Timestamp),
+        digest: row.optional_text("digest")?.map(str::to_owned),
+        required: row.count("required")?,
+        votes: row.optional_text("votes")?.map(json).transpose()?,
+        open_asks: row.count("open_asks")?,
+        assignees: Assignees {
+            rules,
+            excluded: row.optional_text("barred")?.map(excluded).unwrap_or_default(),
+        },
+        tags: row.optional_text("tags")?.map(json).transpose()?.unwrap_or_default(),
+        excerpt: row.optional_text("excerpt")?.map(str::to_owned),
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Error, Param, Query, QueryResult, Row, Tx, migrations};
+use super::{Error, LockScope, Param, Query, QueryResult, Row, Tx, migrations};
 use crate::committer::Counters;
 
 pub(crate) mod address;
@@ -36,7 +36,7 @@ const BEGIN_MIGRATION: &str = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL
 const LIMIT_LOCK_WAITS: &str = "SET LOCAL lock_timeout = '15s'";
 /// Selects whether the user may create tables. Checked only if tables are missing: an operator may create them for a
 /// user without that right.
-const MAY_CREATE: &str = "SELECT has_schema_privilege(current_schema(), 'CREATE')";
+const MAY_CREATE: &str = "SELECT has_schema_privilege(current_schema(), 'CREATE') AS found";
 
 /// Checks the server and migrates its tables to this version.
 pub(crate) async fn prepare(settings: &PostgresSettings) -> Result<(), Error> {
@@ -71,7 +71,7 @@ pub(crate) async fn prepare(settings: &PostgresSettings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the text that a statement finds. For a read before [`prepare`] that changes no data. Returns None if
+/// Returns the column `found` of a statement. For a read before [`prepare`] that changes no data. Returns None if
 /// `has_table` finds no table, or if the statement fails; the caller reads again later.
 pub(crate) async fn peek(
     settings: &PostgresSettings,
@@ -84,21 +84,21 @@ pub(crate) async fn peek(
     }
     let found = session.execute(None, &[Query::one(sql, Vec::new())], None).await;
     let row = found.into_iter().flatten().flat_map(|answer| answer.rows).next();
-    Ok(row.and_then(|row| row.text(0).map(str::to_owned).ok()))
+    Ok(row.and_then(|row| row.text("found").map(str::to_owned).ok()))
 }
 
 async fn version(session: &PostgresSession) -> Result<i64, Error> {
-    match number(session, "SELECT to_regclass('schema_versions') IS NOT NULL").await? {
+    match number(session, "SELECT to_regclass('schema_versions') IS NOT NULL AS found").await? {
         0 => Ok(0),
         _ => number(session, migrations::CURRENT_VERSION).await,
     }
 }
 
-/// Returns the number that a statement without values finds; 0 for no row and for `false`.
+/// Returns the column `found` of a statement without values as a number; 0 for no row and for `false`.
 async fn number(session: &PostgresSession, sql: &'static str) -> Result<i64, Error> {
     let answers = session.execute(None, &[Query::one(sql, Vec::new())], None).await?;
     let row = answers.into_iter().flat_map(|answer| answer.rows).next();
-    row.map_or(Ok(0), |row| row.int(0))
+    row.map_or(Ok(0), |row| row.int("found"))
 }
 
 /// A connection of the committer. If it is lost, the next transaction opens a new one.
@@ -145,7 +145,7 @@ impl Writer {
 }
 
 impl Tx for Writer {
-    const MAY_GROW: bool = false;
+    const LOCK_SCOPE: LockScope = LockScope::Rows;
 
     async fn begin(&self, first: &[Query]) -> Result<Vec<QueryResult>, Error> {
         let session = match self.current() {

@@ -44,6 +44,13 @@ pub struct Receipt {
     pub expires_at: Timestamp,
 }
 
+/// A receipt to be written, with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewReceipt {
+    pub key: ReceiptKey,
+    pub receipt: Receipt,
+}
+
 impl ReceiptKey {
     pub(crate) fn values(&self) -> Vec<Param> {
         params![self.tenant.as_str(), self.operation.as_str(), self.key_hash.as_str()]
@@ -51,33 +58,37 @@ impl ReceiptKey {
 
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
-            tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("receipt", error))?,
-            operation: row.text(1)?.to_owned(),
-            key_hash: row.text(2)?.to_owned(),
+            tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("receipt", error))?,
+            operation: row.text("operation")?.to_owned(),
+            key_hash: row.text("key_hash")?.to_owned(),
         })
     }
 }
 
-impl Receipt {
-    pub(crate) fn values(&self, key: &ReceiptKey) -> Vec<Param> {
+impl NewReceipt {
+    /// Returns the values of `TAKE`.
+    pub(crate) fn values(&self) -> Vec<Param> {
+        let Self { key, receipt } = self;
         let mut values = key.values();
         values.extend(params![
-            self.body_hash.as_str(),
-            i64::from(self.status),
-            self.response.as_str(),
-            self.created_at,
-            self.expires_at
+            receipt.body_hash.as_str(),
+            i64::from(receipt.status),
+            receipt.response.as_str(),
+            receipt.created_at,
+            receipt.expires_at
         ]);
         values
     }
+}
 
+impl Receipt {
     pub(crate) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
-            body_hash: row.text(3)?.to_owned(),
-            status: row.small(4)?,
-            response: row.text(5)?.to_owned(),
-            created_at: Timestamp(row.int(6)?),
-            expires_at: Timestamp(row.int(7)?),
+            body_hash: row.text("body_hash")?.to_owned(),
+            status: row.small("status")?,
+            response: row.text("response")?.to_owned(),
+            created_at: Timestamp(row.int("created_ms")?),
+            expires_at: Timestamp(row.int("expires_ms")?),
         })
     }
 }

@@ -83,13 +83,13 @@ pub(crate) fn tag<'r>(of: &'r RunRef, run: &'r Run) -> impl Iterator<Item = Stat
 pub(crate) async fn sequences(db: &Database, of: &[RunRef]) -> Result<Vec<(RunRef, u64)>, Error> {
     let sets = of.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
     let rows = db.query_each(SEQUENCE, sets).await?;
-    rows.iter().map(|row| Ok((reference(row)?, row.count(2)?))).collect()
+    rows.iter().map(|row| Ok((reference(row)?, row.count("seq")?))).collect()
 }
 
-/// Reads the run in the first two columns of a row.
+/// Reads the run of a row: the columns `tenant_id` and `run_id`.
 pub(crate) fn reference(row: &Row) -> Result<RunRef, Error> {
-    let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?;
-    let run = RunId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?;
+    let tenant = TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("run", error))?;
+    let run = RunId::parse(row.text("run_id")?).map_err(|error| unreadable("run", error))?;
     Ok(RunRef { tenant, run })
 }
 
@@ -178,17 +178,17 @@ pub(crate) async fn page(
 }
 
 fn summary(row: &Row) -> Result<RunSummary, Error> {
-    let stored = row.optional_text(7)?;
+    let stored = row.optional_text("error_code")?;
     let code = stored.map(|stored| stored.strip_suffix(OF_TIMEOUT).unwrap_or(stored));
     let run = |text: &str| RunId::parse(text).map_err(|error| unreadable("run", error));
     Ok(RunSummary {
-        run: run(row.text(0)?)?,
-        workflow: WorkflowId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?,
-        status: Status::parse(row.text(2)?).ok_or_else(|| unreadable("run", "unknown status"))?,
-        created_at: Timestamp(row.int(3)?),
-        updated_at: Timestamp(row.int(4)?),
-        scope: row.optional_text(5)?.map(str::to_owned),
-        parent: row.optional_text(6)?.map(run).transpose()?,
+        run: run(row.text("run_id")?)?,
+        workflow: WorkflowId::parse(row.text("workflow_id")?).map_err(|error| unreadable("run", error))?,
+        status: Status::parse(row.text("status")?).ok_or_else(|| unreadable("run", "unknown status"))?,
+        created_at: Timestamp(row.int("created_ms")?),
+        updated_at: Timestamp(row.int("updated_ms")?),
+        scope: row.optional_text("scope_id")?.map(str::to_owned),
+        parent: row.optional_text("parent_run_id")?.map(run).transpose()?,
         error_code: code.map(str::to_owned),
         timed_out: code != stored,
     })

@@ -4,8 +4,8 @@ use super::{Database, Error, Statement, params};
 
 const REMEMBER: &str = "INSERT INTO seal (place, key_name) VALUES (1, $1) ON CONFLICT DO NOTHING";
 /// Returns true if a PostgreSQL database has the table.
-pub(crate) const HAS_TABLE: &str = "SELECT to_regclass('seal') IS NOT NULL";
-pub(crate) const REMEMBERED: &str = "SELECT key_name FROM seal WHERE place = 1";
+pub(crate) const HAS_TABLE: &str = "SELECT to_regclass('seal') IS NOT NULL AS found";
+pub(crate) const REMEMBERED: &str = "SELECT key_name AS found FROM seal WHERE place = 1";
 
 /// Stores the name of the seal key, unless one is stored.
 pub(crate) fn remember(name: &str) -> Statement {
@@ -22,5 +22,5 @@ pub(crate) async fn remember_now(db: &Database, name: &str) -> Result<(), Error>
 
 pub(crate) async fn remembered(db: &Database) -> Result<Option<String>, Error> {
     let row = db.query_one(REMEMBERED, Vec::new()).await?;
-    row.map(|row| row.text(0).map(str::to_owned)).transpose()
+    row.map(|row| row.text("found").map(str::to_owned)).transpose()
 }

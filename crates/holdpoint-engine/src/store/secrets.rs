@@ -58,9 +58,9 @@ pub(crate) async fn all(db: &Database) -> Result<Vec<LinkSecret>, Error> {
 
 fn read(row: &Row) -> Result<LinkSecret, Error> {
     Ok(LinkSecret {
-        kid: row.text(0)?.to_owned(),
-        secret: row.text(1)?.to_owned(),
-        created_at: Timestamp(row.int(2)?),
-        retired_at: row.optional_int(3)?.map(Timestamp),
+        kid: row.text("kid")?.to_owned(),
+        secret: row.text("secret")?.to_owned(),
+        created_at: Timestamp(row.int("created_ms")?),
+        retired_at: row.optional_int("retired_ms")?.map(Timestamp),
     })
 }

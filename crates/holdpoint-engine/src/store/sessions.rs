@@ -10,11 +10,12 @@ use super::{Database, Error, Row, Statement, params, unreadable};
 const INSERT: &str =
     "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms, depends_on)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-/// Selects a session with its key. The columns of the key come first, in the order of `keys::read`.
+/// Selects a session with its key. The columns of the key have the names that `keys::read` needs.
 const BY_HASH: &str =
     "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
-    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), k.depends_on, s.session_id, s.created_ms, s.used_ms, s.expires_ms,
-    s.revoked_ms, s.ends_ms, s.depends_on
+    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id) AS lineage, k.depends_on, s.session_id,
+    s.created_ms AS session_created_ms, s.used_ms AS session_used_ms, s.expires_ms AS session_expires_ms,
+    s.revoked_ms AS session_revoked_ms, s.ends_ms AS session_ends_ms, s.depends_on AS session_depends_on
     FROM sessions s JOIN keys k ON k.key_id = s.key_id WHERE s.token_hash = $1";
 const OF_KEY: &str =
     "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id, ends_ms, depends_on FROM sessions
@@ -121,7 +122,8 @@ pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Tim
 /// Returns true if the session belongs to the key.
 pub(crate) async fn is_owned(
     db: &Database,
-    (tenant, key_id): (&TenantId, &str),
+    tenant: &TenantId,
+    key_id: &str,
     session_id: &str,
 ) -> Result<bool, Error> {
     Ok(db.query_one(OWNED, params![session_id, key_id, tenant.as_str()]).await?.is_some())
@@ -155,13 +157,19 @@ pub(crate) async fn link_is_open(db: &Database, token_hash: &str, now: Timestamp
     Ok(db.query_one(LINK, params![token_hash, now]).await?.is_some())
 }
 
+/// The use of a sign-in link, and the session that it creates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkUse<'a> {
+    pub link_hash: &'a str,
+    pub session_id: &'a str,
+    pub token_hash: &'a str,
+    pub now: Timestamp,
+    pub expires_at: Timestamp,
+}
+
 /// Marks a link as used and inserts its session. The row count of the last statement is 0 if neither happened.
-pub(crate) fn by_link(
-    link_hash: &str,
-    session_id: &str,
-    token_hash: &str,
-    (now, expires_at): (Timestamp, Timestamp),
-) -> Vec<Statement> {
+pub(crate) fn by_link(link: LinkUse<'_>) -> Vec<Statement> {
+    let LinkUse { link_hash, session_id, token_hash, now, expires_at } = link;
     let claim = Statement::new(CLAIM_LINK, params![session_id, link_hash, now]);
     let ends_at = now.plus_ms(LIFE_MS);
     let values = params![token_hash, now, now, expires_at, ends_at, link_hash, session_id, now];
@@ -177,15 +185,15 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Browser
     let Some(row) = db.query_one(BY_HASH, params![hash]).await? else { return Ok(None) };
     let key = keys::read(&row)?;
     let session = BrowserSession {
-        session_id: row.text(13)?.to_owned(),
+        session_id: row.text("session_id")?.to_owned(),
         key_id: key.key_id.clone(),
         tenant: key.tenant.clone(),
-        created_at: Timestamp(row.int(14)?),
-        used_at: Timestamp(row.int(15)?),
-        expires_at: Timestamp(row.int(16)?),
-        revoked_at: row.optional_int(17)?.map(Timestamp),
-        ends_at: read_end(row.int(14)?, row.optional_int(18)?),
-        depends_on: Dependence::read(row.optional_text(19)?),
+        created_at: Timestamp(row.int("session_created_ms")?),
+        used_at: Timestamp(row.int("session_used_ms")?),
+        expires_at: Timestamp(row.int("session_expires_ms")?),
+        revoked_at: row.optional_int("session_revoked_ms")?.map(Timestamp),
+        ends_at: read_end(row.int("session_created_ms")?, row.optional_int("session_ends_ms")?),
+        depends_on: Dependence::read(row.optional_text("session_depends_on")?),
     };
     Ok(Some((session, key)))
 }
@@ -193,7 +201,8 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Browser
 /// Returns the active sessions of a key, the newest first.
 pub(crate) async fn of_key(
     db: &Database,
-    (tenant, key_id): (&TenantId, &str),
+    tenant: &TenantId,
+    key_id: &str,
     now: Timestamp,
     limit: u64,
 ) -> Result<Vec<BrowserSession>, Error> {
@@ -202,15 +211,15 @@ pub(crate) async fn of_key(
 
 fn read(row: &Row) -> Result<BrowserSession, Error> {
     Ok(BrowserSession {
-        session_id: row.text(0)?.to_owned(),
-        created_at: Timestamp(row.int(1)?),
-        used_at: Timestamp(row.int(2)?),
-        expires_at: Timestamp(row.int(3)?),
-        revoked_at: row.optional_int(4)?.map(Timestamp),
-        ends_at: read_end(row.int(1)?, row.optional_int(7)?),
-        depends_on: Dependence::read(row.optional_text(8)?),
-        key_id: row.text(5)?.to_owned(),
-        tenant: TenantId::parse(row.text(6)?).map_err(|error| unreadable("session", error))?,
+        session_id: row.text("session_id")?.to_owned(),
+        created_at: Timestamp(row.int("created_ms")?),
+        used_at: Timestamp(row.int("used_ms")?),
+        expires_at: Timestamp(row.int("expires_ms")?),
+        revoked_at: row.optional_int("revoked_ms")?.map(Timestamp),
+        ends_at: read_end(row.int("created_ms")?, row.optional_int("ends_ms")?),
+        depends_on: Dependence::read(row.optional_text("depends_on")?),
+        key_id: row.text("key_id")?.to_owned(),
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("session", error))?,
     })
 }
 

@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
 mod checkpoint;
 mod peek;
+mod session;
 
 use self::checkpoint::Checkpointer;
 pub(crate) use self::peek::peek;
+use self::session::SqliteSession;
 use super::migrations;
-use super::{Error, Param, Query, QueryResult, Row, Tx};
+use super::{Error, LockScope, Param, Query, QueryResult, Row, Tx};
 
 /// Older versions can corrupt a WAL database when several connections checkpoint at once.
 const VERSION_MIN: i32 = 3_051_003;
@@ -31,10 +32,18 @@ const WAL_PAGES_MAX: u32 = 2000;
 /// The number of pages of the WAL from which on the writer itself checkpoints before it continues.
 const WAL_PAGES_BACKSTOP: u32 = 10 * WAL_PAGES_MAX;
 
+/// The access of other processes to the file while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileAccess {
+    /// No other process may have the file open.
+    Exclusive,
+    Shared,
+}
+
 /// The connection that writes. The thread of the committer owns it.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    connection: Connection,
+    session: SqliteSession,
     path: PathBuf,
     /// The number of pages of the WAL after the last commit.
     wal_pages: Arc<AtomicU32>,
@@ -44,8 +53,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Opens the file and migrates it. With `alone`, no other process may have the file open.
-    pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Error> {
+    /// Opens the file and migrates it.
+    pub(crate) fn open(path: &Path, access: FileAccess) -> Result<Self, Error> {
         let open = |message: String| Error::Open { path: path.to_owned(), message };
         if rusqlite::version_number() < VERSION_MIN {
             return Err(open(format!(
@@ -53,7 +62,10 @@ impl Writer {
                 rusqlite::version()
             )));
         }
-        let lock = if alone { Some(lock(path)?) } else { None };
+        let lock = match access {
+            FileAccess::Exclusive => Some(lock(path)?),
+            FileAccess::Shared => None,
+        };
         let mut connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
         connection.busy_timeout(BUSY)?;
         let wal_pages = Arc::new(AtomicU32::new(0));
@@ -65,7 +77,8 @@ impl Writer {
         connection.set_prepared_statement_cache_capacity(64);
         keep_plans(&connection)?;
         let checkpointer = Checkpointer::of(path);
-        let mut writer = Self { connection, path: path.to_owned(), wal_pages, checkpointer, _lock: lock };
+        let session = SqliteSession::new(connection);
+        let mut writer = Self { session, path: path.to_owned(), wal_pages, checkpointer, _lock: lock };
         writer.migrate().map_err(|error| writer.explain(error))?;
         Ok(writer)
     }
@@ -77,28 +90,30 @@ impl Writer {
         if found > known {
             return Err(Error::NewerSchema { place: self.path.display().to_string(), found, known });
         }
-        let mode: String = self.connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        let connection = &self.session.connection;
+        let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         if mode != "wal" {
             let message = format!("the file system does not support WAL (journal mode is {mode})");
             return Err(Error::Open { path: self.path.clone(), message });
         }
-        self.connection.pragma_update(None, "synchronous", "FULL")?;
-        self.connection.pragma_update(None, "foreign_keys", "ON")?;
-        self.connection.pragma_update(None, "cache_size", -8000)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", "ON")?;
+        connection.pragma_update(None, "cache_size", -8000)?;
         self.begin_now()?;
-        self.connection.execute_batch(migrations::CREATE_VERSIONS)?;
+        connection.execute_batch(migrations::CREATE_VERSIONS)?;
         for (version, text) in migrations::missing(found)? {
-            self.connection.execute_batch(&migrations::for_sqlite(text))?;
-            self.connection.execute(migrations::RECORD_VERSION, [version])?;
+            connection.execute_batch(&migrations::for_sqlite(text))?;
+            connection.execute(migrations::RECORD_VERSION, [version])?;
         }
         self.commit_now()
     }
 
     fn version(&self) -> Result<i64, Error> {
-        if !self.connection.table_exists(None, "schema_versions")? {
+        let connection = &self.session.connection;
+        if !connection.table_exists(None, "schema_versions")? {
             return Ok(0);
         }
-        Ok(self.connection.query_row(migrations::CURRENT_VERSION, [], |row| row.get(0))?)
+        Ok(connection.query_row(migrations::CURRENT_VERSION, [], |row| row.get("found"))?)
     }
 
     fn explain(&self, error: Error) -> Error {
@@ -128,52 +143,34 @@ impl Writer {
         }
         let in_background =
             pages < WAL_PAGES_BACKSTOP && !self.checkpointer.take_done() && self.checkpointer.start();
-        if !in_background && let Err(error) = checkpoint::checkpoint_passive(&self.connection) {
+        if !in_background && let Err(error) = checkpoint::checkpoint_passive(&self.session.connection) {
             tracing::warn!(%error, "cannot checkpoint the WAL; trying again later");
         }
     }
 
     fn run(&self, sql: &str) -> Result<(), Error> {
-        self.connection.prepare_cached(sql)?.execute([])?;
+        self.session.connection.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 
+    /// Executes queries. Ignores their locks: the writer has locked the whole database.
     fn execute_all(&self, queries: &[Query]) -> Result<Vec<QueryResult>, Error> {
-        queries.iter().map(|query| self.execute(query)).collect()
-    }
-
-    /// Executes a query. Ignores its locks: the writer has locked the whole database.
-    fn execute(&self, query: &Query) -> Result<QueryResult, Error> {
-        let mut answer = QueryResult::default();
-        if query.sets.is_empty() {
-            return Ok(answer);
-        }
-        let mut prepared = self.connection.prepare_cached(query.sql)?;
-        assert_order(&prepared, query.sql);
-        for set in &query.sets {
-            if prepared.column_count() == 0 {
-                answer.touched += prepared.execute(params_from_iter(set.iter()))? as u64;
-            } else {
-                let before = answer.rows.len();
-                fetch(&mut prepared, set, &mut answer.rows)?;
-                answer.touched += (answer.rows.len() - before) as u64;
-            }
-        }
-        Ok(answer)
+        queries.iter().map(|query| self.session.execute(query.sql, &query.sets)).collect()
     }
 
     /// Copies the WAL into the database and truncates it. Called when the writer is idle.
     fn checkpoint(&self) -> Result<(), Error> {
+        let connection = &self.session.connection;
         // Does not wait for readers, which would delay the next change. The WAL is then truncated later.
-        self.connection.busy_timeout(Duration::ZERO)?;
-        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        self.connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(Duration::ZERO)?;
+        let result = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        connection.busy_timeout(BUSY)?;
         Ok(result?)
     }
 }
 
 impl Tx for Writer {
-    const MAY_GROW: bool = true;
+    const LOCK_SCOPE: LockScope = LockScope::Database;
 
     fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send {
         ready(self.begin_now().and_then(|()| self.execute_all(first)))
@@ -188,7 +185,7 @@ impl Tx for Writer {
     }
 
     fn rollback(&self) -> impl Future<Output = ()> + Send {
-        if !self.connection.is_autocommit()
+        if !self.session.connection.is_autocommit()
             && let Err(error) = self.run("ROLLBACK")
         {
             tracing::error!(%error, "cannot roll back the transaction");
@@ -221,7 +218,7 @@ fn lock(path: &Path) -> Result<File, Error> {
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Mutex<Vec<SqliteSession>>>,
     permits: Arc<Semaphore>,
 }
 
@@ -237,75 +234,26 @@ impl Readers {
         tokio::task::spawn_blocking(move || {
             // The query holds the permit: its caller may be cancelled before it ends.
             let _permit = permit;
-            let connection = readers.take()?;
-            let found = rows(&connection, sql, &sets);
-            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-            found
+            let session = readers.take()?;
+            let answer = session.execute(sql, &sets);
+            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+            Ok(answer?.rows)
         })
         .await
         .map_err(|error| Error::Failed(error.to_string()))?
     }
 
-    fn take(&self) -> Result<Connection, Error> {
+    fn take(&self) -> Result<SqliteSession, Error> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(connection) = idle {
-            return Ok(connection);
+        if let Some(session) = idle {
+            return Ok(session);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(32);
         keep_plans(&connection)?;
-        Ok(connection)
-    }
-}
-
-fn rows(connection: &Connection, sql: &str, sets: &[Vec<Param>]) -> Result<Vec<Row>, Error> {
-    let mut prepared = connection.prepare_cached(sql)?;
-    assert_order(&prepared, sql);
-    let mut rows = Vec::new();
-    for set in sets {
-        fetch(&mut prepared, set, &mut rows)?;
-    }
-    Ok(rows)
-}
-
-fn fetch(
-    prepared: &mut rusqlite::CachedStatement<'_>,
-    params: &[Param],
-    rows: &mut Vec<Row>,
-) -> Result<(), Error> {
-    let columns = prepared.column_count();
-    let mut found = prepared.query(params_from_iter(params))?;
-    while let Some(row) = found.next()? {
-        let mut cells = Vec::with_capacity(columns);
-        for column in 0..columns {
-            cells.push(cell(row.get_ref(column)?)?);
-        }
-        rows.push(Row(cells));
-    }
-    Ok(())
-}
-
-fn cell(value: ValueRef<'_>) -> Result<Param, Error> {
-    match value {
-        ValueRef::Null => Ok(Param::Text(None)),
-        ValueRef::Integer(number) => Ok(Param::Int(Some(number))),
-        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Param::Text(Some(text.to_owned()))),
-            Err(error) => Err(super::unreadable("text", error)),
-        },
-        ValueRef::Real(_) | ValueRef::Blob(_) => Err(super::unreadable("column", "neither text nor integer")),
-    }
-}
-
-impl ToSql for Param {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Param::Int(None) | Param::Text(None) => ValueRef::Null,
-            Param::Int(Some(number)) => ValueRef::Integer(*number),
-            Param::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
-        }))
+        Ok(SqliteSession::new(connection))
     }
 }
 
@@ -316,20 +264,6 @@ fn keep_plans(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the order of the parameters: `$2` before `$1` would silently swap two values.
-fn assert_order(prepared: &rusqlite::CachedStatement<'_>, sql: &str) {
-    if cfg!(debug_assertions) {
-        for index in 1..=prepared.parameter_count() {
-            let expected = format!("${index}");
-            assert_eq!(
-                prepared.parameter_name(index),
-                Some(expected.as_str()),
-                "parameters out of order: {sql}"
-            );
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,9 +271,9 @@ mod tests {
     #[test]
     fn every_commit_of_the_writer_is_synced_in_full() {
         let folder = tempfile::tempdir().unwrap();
-        let writer = Writer::open(&folder.path().join("holdpoint.db"), true).unwrap();
+        let writer = Writer::open(&folder.path().join("holdpoint.db"), FileAccess::Exclusive).unwrap();
         let pragma = |name: &str| -> i64 {
-            writer.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
+            writer.session.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
         };
         const FULL: i64 = 2;
         assert_eq!((pragma("synchronous"), pragma("foreign_keys")), (FULL, 1));

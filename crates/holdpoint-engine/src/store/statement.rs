@@ -30,7 +30,7 @@ pub(crate) struct Query {
 }
 
 /// The row locks of a SELECT, held until the end of the transaction. SQLite ignores them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lock {
     /// The alias of the table in the statement.
     pub of: &'static str,
@@ -76,11 +76,18 @@ pub(crate) struct QueryResult {
     pub touched: u64,
 }
 
+/// The extent of the locks of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockScope {
+    /// A transaction locks the whole database. Jobs that arrive meanwhile may join it.
+    Database,
+    /// A transaction locks rows. No job may join it: its rows would not be locked in order.
+    Rows,
+}
+
 /// A connection of a writer. SQLite executes a call at once; PostgreSQL needs one round trip for each call.
 pub(crate) trait Tx {
-    /// True if jobs that arrive during a transaction may join it. False with row locks: the rows of such jobs would not
-    /// be locked in order.
-    const MAY_GROW: bool;
+    const LOCK_SCOPE: LockScope;
 
     /// Begins a transaction and executes its first queries.
     fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<QueryResult>, Error>> + Send;
@@ -144,45 +151,115 @@ impl From<Option<i64>> for Param {
     }
 }
 
-/// One row of a result.
+/// The names of the columns of a statement, shared by its rows.
+pub(crate) type ColumnNames = Arc<[Box<str>]>;
+
+/// One row of a result. Columns are read by name: that of the column, or the alias of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row(pub Vec<Param>);
+pub(crate) struct Row {
+    names: ColumnNames,
+    cells: Vec<Param>,
+}
 
 impl Row {
-    pub(crate) fn text(&self, column: usize) -> Result<&str, Error> {
-        match self.0.get(column) {
-            Some(Param::Text(Some(text))) => Ok(text),
+    /// `cells` has one value for each name.
+    pub(crate) fn new(names: &ColumnNames, cells: Vec<Param>) -> Self {
+        Self { names: names.clone(), cells }
+    }
+
+    pub(crate) fn text(&self, column: &str) -> Result<&str, Error> {
+        match self.cell(column)? {
+            Param::Text(Some(text)) => Ok(text),
             other => Err(unreadable("column", format!("column {column} is {other:?}, not text"))),
         }
     }
 
-    pub(crate) fn optional_text(&self, column: usize) -> Result<Option<&str>, Error> {
-        match self.0.get(column) {
-            Some(Param::Text(None) | Param::Int(None)) => Ok(None),
+    pub(crate) fn optional_text(&self, column: &str) -> Result<Option<&str>, Error> {
+        match self.cell(column)? {
+            Param::Text(None) | Param::Int(None) => Ok(None),
             _ => self.text(column).map(Some),
         }
     }
 
-    pub(crate) fn int(&self, column: usize) -> Result<i64, Error> {
-        match self.0.get(column) {
-            Some(Param::Int(Some(number))) => Ok(*number),
+    pub(crate) fn int(&self, column: &str) -> Result<i64, Error> {
+        match self.cell(column)? {
+            Param::Int(Some(number)) => Ok(*number),
             other => Err(unreadable("column", format!("column {column} is {other:?}, not an integer"))),
         }
     }
 
-    pub(crate) fn count(&self, column: usize) -> Result<u64, Error> {
+    pub(crate) fn count(&self, column: &str) -> Result<u64, Error> {
         self.small(column)
     }
 
     /// Returns an integer as a narrower type.
-    pub(crate) fn small<T: TryFrom<i64, Error: ToString>>(&self, column: usize) -> Result<T, Error> {
+    pub(crate) fn small<T: TryFrom<i64, Error: ToString>>(&self, column: &str) -> Result<T, Error> {
         T::try_from(self.int(column)?).map_err(|error| unreadable("column", error))
     }
 
-    pub(crate) fn optional_int(&self, column: usize) -> Result<Option<i64>, Error> {
-        match self.0.get(column) {
-            Some(Param::Text(None) | Param::Int(None)) => Ok(None),
+    pub(crate) fn optional_int(&self, column: &str) -> Result<Option<i64>, Error> {
+        match self.cell(column)? {
+            Param::Text(None) | Param::Int(None) => Ok(None),
             _ => self.int(column).map(Some),
         }
+    }
+
+    fn cell(&self, column: &str) -> Result<&Param, Error> {
+        let at = self.names.iter().position(|name| **name == *column);
+        let cell = at.and_then(|at| self.cells.get(at));
+        cell.ok_or_else(|| unreadable("column", format!("the row has no column {column}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        let names: ColumnNames = ["run_id", "seq", "scope_id"].map(Box::from).into();
+        Row::new(&names, vec![Param::from("r1"), Param::from(-7_i64), Param::Text(None)])
+    }
+
+    fn error<T: std::fmt::Debug>(read: Result<T, Error>) -> String {
+        read.expect_err("the column cannot be read").to_string()
+    }
+
+    #[test]
+    fn columns_are_read_by_name() {
+        let row = row();
+        assert_eq!(row.text("run_id").unwrap(), "r1");
+        assert_eq!(row.int("seq").unwrap(), -7);
+        assert_eq!(row.optional_text("run_id").unwrap(), Some("r1"));
+        assert_eq!(row.optional_int("seq").unwrap(), Some(-7));
+        assert_eq!(row.small::<i8>("seq").unwrap(), -7);
+    }
+
+    #[test]
+    fn the_error_for_an_unknown_column_has_its_name() {
+        let expected = "a stored column cannot be read: the row has no column run";
+        assert_eq!(error(row().text("run")), expected);
+        assert_eq!(error(row().optional_text("run")), expected);
+        assert_eq!(error(row().int("run")), expected);
+        assert_eq!(error(row().optional_int("run")), expected);
+        assert_eq!(error(row().count("run")), expected);
+    }
+
+    #[test]
+    fn only_an_optional_column_may_be_null() {
+        let row = row();
+        assert_eq!(row.optional_text("scope_id").unwrap(), None);
+        assert_eq!(row.optional_int("scope_id").unwrap(), None);
+        let expected = "a stored column cannot be read: column scope_id is Text(None), not";
+        assert_eq!(error(row.text("scope_id")), format!("{expected} text"));
+        assert_eq!(error(row.int("scope_id")), format!("{expected} an integer"));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_an_error() {
+        let row = row();
+        assert!(error(row.text("seq")).ends_with("column seq is Int(Some(-7)), not text"));
+        assert!(error(row.optional_text("seq")).ends_with("column seq is Int(Some(-7)), not text"));
+        assert!(error(row.int("run_id")).ends_with("column run_id is Text(Some(\"r1\")), not an integer"));
+        assert!(row.count("seq").is_err() && row.small::<u8>("seq").is_err());
     }
 }

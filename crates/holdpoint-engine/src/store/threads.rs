@@ -92,17 +92,17 @@ pub(crate) async fn grown(
     };
     let mut grown: HashMap<ThreadKey, String> = HashMap::new();
     for row in db.query_each(AFTER, known.iter().map(values).collect()).await? {
-        let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?;
-        let thread = row.text(1)?.strip_prefix(SCOPE).unwrap_or_default().to_owned();
+        let tenant = TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("run", error))?;
+        let thread = row.text("scope_id")?.strip_prefix(SCOPE).unwrap_or_default().to_owned();
         let newest = grown.entry((tenant, thread)).or_default();
-        if newest.as_str() < row.text(2)? {
-            row.text(2)?.clone_into(newest);
+        if newest.as_str() < row.text("run_id")? {
+            row.text("run_id")?.clone_into(newest);
         }
     }
     Ok(grown)
 }
 
 fn read(row: &Row) -> Result<(RunId, u64), Error> {
-    let run = RunId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?;
-    Ok((run, row.count(1)?))
+    let run = RunId::parse(row.text("run_id")?).map_err(|error| unreadable("run", error))?;
+    Ok((run, row.count("seq")?))
 }

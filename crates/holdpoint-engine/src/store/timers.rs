@@ -18,8 +18,8 @@ pub(crate) const HOLD: &str = "UPDATE timers SET held_ms = $1
     RETURNING tenant_id, run_id, timer, due_ms";
 pub(crate) const RELEASE_ALL: &str = "UPDATE timers SET held_ms = 0 WHERE held_ms > 0";
 /// Selects the next deadline, and the time at which a reserved overdue timer may be fired again.
-const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM timers WHERE due_ms > $1),
-    (SELECT MIN(held_ms) FROM timers WHERE due_ms <= $1)";
+const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM timers WHERE due_ms > $1) AS next_due_ms,
+    (SELECT MIN(held_ms) FROM timers WHERE due_ms <= $1) AS next_held_ms";
 
 /// The maximum length of a name. It is part of the primary key, of which PostgreSQL allows 2704 bytes in all.
 const NAME_BYTES_MAX: usize = 1024;
@@ -89,7 +89,8 @@ pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec
 
 pub(crate) async fn next_due(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
-    Ok([row.optional_int(0)?, row.optional_int(1)?].into_iter().flatten().min().map(Timestamp))
+    let moments = [row.optional_int("next_due_ms")?, row.optional_int("next_held_ms")?];
+    Ok(moments.into_iter().flatten().min().map(Timestamp))
 }
 
 fn name(timer: &Timer) -> String {
@@ -105,7 +106,11 @@ fn name(timer: &Timer) -> String {
 
 pub(crate) fn read(row: &Row) -> Result<DueTimer, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("timer", error);
-    let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
-    let run = RunId::parse(row.text(1)?).map_err(bad)?;
-    Ok(DueTimer { of: RunRef { tenant, run }, due: Timestamp(row.int(3)?), name: row.text(2)?.to_owned() })
+    let tenant = TenantId::parse(row.text("tenant_id")?).map_err(bad)?;
+    let run = RunId::parse(row.text("run_id")?).map_err(bad)?;
+    Ok(DueTimer {
+        of: RunRef { tenant, run },
+        due: Timestamp(row.int("due_ms")?),
+        name: row.text("timer")?.to_owned(),
+    })
 }

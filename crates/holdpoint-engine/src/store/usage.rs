@@ -13,17 +13,17 @@ pub(crate) const ADD: &str = "INSERT INTO tenant_usage (tenant_id, shard, open_r
     VALUES ($1, $2, $3, $4) ON CONFLICT (tenant_id, shard) DO UPDATE SET
     open_runs = tenant_usage.open_runs + excluded.open_runs,
     event_bytes = tenant_usage.event_bytes + excluded.event_bytes";
-const OF_TENANT: &str = "SELECT CAST(COALESCE(SUM(open_runs), 0) AS BIGINT),
-    CAST(COALESCE(SUM(event_bytes), 0) AS BIGINT) FROM tenant_usage WHERE tenant_id = $1";
+const OF_TENANT: &str = "SELECT CAST(COALESCE(SUM(open_runs), 0) AS BIGINT) AS open_runs,
+    CAST(COALESCE(SUM(event_bytes), 0) AS BIGINT) AS event_bytes FROM tenant_usage WHERE tenant_id = $1";
 /// Counts no further than $2: the caller only needs to know whether a limit is reached.
-const DELIVERIES: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM deliveries
+const DELIVERIES: &str = "SELECT COUNT(*) AS total FROM (SELECT 1 FROM deliveries
     WHERE tenant_id = $1 AND ended_ms IS NULL LIMIT $2) AS waiting";
 /// Counts revisions: they are numbered from 1 without gaps, so that the sum of the latest numbers is their count.
 const DEFINITIONS: &str =
-    "SELECT CAST(COALESCE(SUM(revision), 0) AS BIGINT) FROM workflow_summaries WHERE tenant_id = $1";
-const FAMILY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM runs
+    "SELECT CAST(COALESCE(SUM(revision), 0) AS BIGINT) AS total FROM workflow_summaries WHERE tenant_id = $1";
+const FAMILY: &str = "SELECT COUNT(*) AS total FROM (SELECT 1 FROM runs
     WHERE tenant_id = $1 AND run_id > $2 AND run_id < $3 AND parent_run_id <> $4 LIMIT $5) AS family";
-const LOG_BYTES: &str = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(events)), 0) AS BIGINT) FROM events
+const LOG_BYTES: &str = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(events)), 0) AS BIGINT) AS total FROM events
     WHERE tenant_id = $1 AND run_id = $2";
 
 /// The maximum number of rows for the usage of a tenant.
@@ -54,9 +54,9 @@ pub(crate) fn additions(deltas: UsageDeltas, shard: i64) -> impl Iterator<Item =
 /// Returns the number of open runs and the bytes of events of a tenant.
 pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId) -> Result<(u64, u64), Error> {
     let row = db.query_one(OF_TENANT, params![tenant.as_str()]).await?;
-    let sum = |at: usize| row.as_ref().map_or(Ok(0), |row| row.int(at));
+    let sum = |column: &str| row.as_ref().map_or(Ok(0), |row| row.int(column));
     let count = |sum: i64| u64::try_from(sum).unwrap_or(0);
-    Ok((count(sum(0)?), count(sum(1)?)))
+    Ok((count(sum("open_runs")?), count(sum("event_bytes")?)))
 }
 
 /// Counts the unfinished deliveries of a tenant, up to `limit`.
@@ -88,7 +88,7 @@ pub(crate) fn root_of(run: &RunId, depth: u32) -> RunId {
 }
 
 async fn count(db: &Database, sql: &'static str, values: Vec<Param>) -> Result<u64, Error> {
-    db.query_one(sql, values).await?.map_or(Ok(0), |row| row.count(0))
+    db.query_one(sql, values).await?.map_or(Ok(0), |row| row.count("total"))
 }
 
 #[cfg(test)]

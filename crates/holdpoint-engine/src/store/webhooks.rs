@@ -41,7 +41,7 @@ const LOG: &str = "INSERT INTO webhook_log (tenant_id, webhook_id, at_ms, from_s
 const BUMP_IF: &str = "UPDATE webhook_revision SET revision = revision + 1 WHERE place = 1 AND EXISTS
     (SELECT 1 FROM webhooks WHERE tenant_id = $1 AND webhook_id = $2 AND mark = $3)";
 const BUMP: &str = "UPDATE webhook_revision SET revision = revision + 1 WHERE place = $1";
-/// Selects subscriptions. The last column is the state of the lineage of the owner at $1: if no key is active, the
+/// Selects subscriptions. `owner_state` is the state of the lineage of the owner at $1: if no key is active, the
 /// reason why the newest ended.
 macro_rules! select {
     ($rest:literal) => {
@@ -55,7 +55,7 @@ macro_rules! select {
                 FROM keys k WHERE k.tenant_id = webhooks.tenant_id
                     AND (k.lineage = webhooks.owner_lineage OR k.key_id = webhooks.owner_lineage)
                 ORDER BY CASE WHEN k.revoked_ms IS NULL AND (k.expires_ms IS NULL OR k.expires_ms > $1)
-                    THEN 0 ELSE 1 END, k.created_ms DESC, k.key_id LIMIT 1), 'key-revoked') END
+                    THEN 0 ELSE 1 END, k.created_ms DESC, k.key_id LIMIT 1), 'key-revoked') END AS owner_state
             FROM webhooks WHERE tenant_id = $2 AND webhook_id ",
             $rest
         )
@@ -284,20 +284,21 @@ pub(crate) async fn changes(
     let rows = db.query(CHANGES, params![tenant.as_str(), id, after, limit]).await?;
     let change = |row: &Row| {
         Ok(WebhookChange {
-            seq: row.count(0)?,
-            at: Timestamp(row.int(1)?),
-            from: word(row.text(2)?, SubscriptionState::parse)?,
-            to: word(row.text(3)?, SubscriptionState::parse)?,
-            reason: word(row.text(4)?, ChangeReason::parse)?,
+            seq: row.count("seq")?,
+            at: Timestamp(row.int("at_ms")?),
+            from: word(row.text("from_state")?, SubscriptionState::parse)?,
+            to: word(row.text("to_state")?, SubscriptionState::parse)?,
+            reason: word(row.text("reason")?, ChangeReason::parse)?,
         })
     };
     rows.iter().map(change).collect()
 }
 
 fn read(row: &Row, now: Timestamp) -> Result<Webhook, Error> {
-    let stored_state = word(row.text(10)?, SubscriptionState::parse)?;
-    let stored_reason = row.optional_text(15)?.map(|text| word(text, ChangeReason::parse)).transpose()?;
-    let (state, reason) = match row.text(22)? {
+    let stored_state = word(row.text("state")?, SubscriptionState::parse)?;
+    let stored_reason =
+        row.optional_text("reason")?.map(|text| word(text, ChangeReason::parse)).transpose()?;
+    let (state, reason) = match row.text("owner_state")? {
         "active" => (stored_state, stored_reason),
         ended if stored_state == SubscriptionState::Active => {
             (SubscriptionState::Paused, Some(word(ended, ChangeReason::parse)?))
@@ -305,36 +306,44 @@ fn read(row: &Row, now: Timestamp) -> Result<Webhook, Error> {
         _ => (stored_state, stored_reason),
     };
     Ok(Webhook {
-        tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("webhook", error))?,
-        id: row.text(1)?.to_owned(),
-        url: row.text(2)?.to_owned(),
-        filter: Filter { events: parsed(row.text(3)?)?, tags: parsed(row.text(4)?)? },
-        mode: word(row.text(5)?, Mode::parse)?,
-        ordered: row.int(6)? == 1,
-        retry: parsed(row.text(7)?)?,
-        sealed: SealedSecret(row.text(8)?.to_owned()),
-        fingerprint: row.text(9)?.to_owned(),
+        tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("webhook", error))?,
+        id: row.text("webhook_id")?.to_owned(),
+        url: row.text("url")?.to_owned(),
+        filter: Filter { events: parsed(row.text("events")?)?, tags: parsed(row.text("tags")?)? },
+        mode: word(row.text("mode")?, Mode::parse)?,
+        ordered: row.int("ordered")? == 1,
+        retry: parsed(row.text("retry")?)?,
+        sealed: SealedSecret(row.text("secret")?.to_owned()),
+        fingerprint: row.text("fingerprint")?.to_owned(),
         state,
         reason,
         stored_state,
         owner: read_owner(row)?,
         old_secret: read_old_secret(row)?.filter(|old| old.until > now),
-        breaker: parsed(row.text(11)?)?,
-        mark: row.text(12)?.to_owned(),
-        created_at: Timestamp(row.int(13)?),
-        updated_at: Timestamp(row.int(14)?),
+        breaker: parsed(row.text("breaker")?)?,
+        mark: row.text("mark")?.to_owned(),
+        created_at: Timestamp(row.int("created_ms")?),
+        updated_at: Timestamp(row.int("updated_ms")?),
     })
 }
 
 fn read_owner(row: &Row) -> Result<Option<WebhookOwner>, Error> {
-    let texts = (row.optional_text(16)?, row.optional_text(17)?, row.optional_text(18)?);
+    let texts = (
+        row.optional_text("owner_principal")?,
+        row.optional_text("owner_key")?,
+        row.optional_text("owner_lineage")?,
+    );
     let (Some(principal), Some(key_id), Some(lineage)) = texts else { return Ok(None) };
     let (principal, key_id, lineage) = (principal.to_owned(), key_id.to_owned(), lineage.to_owned());
     Ok(Some(WebhookOwner { principal, key_id, lineage }))
 }
 
 fn read_old_secret(row: &Row) -> Result<Option<OldSecret>, Error> {
-    let values = (row.optional_text(19)?, row.optional_text(20)?, row.optional_int(21)?);
+    let values = (
+        row.optional_text("old_secret")?,
+        row.optional_text("old_fingerprint")?,
+        row.optional_int("old_until_ms")?,
+    );
     let (Some(sealed), Some(fingerprint), Some(until)) = values else { return Ok(None) };
     let (sealed, fingerprint) = (SealedSecret(sealed.to_owned()), fingerprint.to_owned());
     Ok(Some(OldSecret { fingerprint, until: Timestamp(until), sealed }))

@@ -116,25 +116,26 @@ pub(crate) async fn summaries(
     limit: u64,
 ) -> Result<Vec<(WorkflowSummary, bool)>, Error> {
     let rows = db.query(SUMMARIES, params![tenant.as_str(), limit]).await?;
-    rows.iter().map(|row| Ok((summary(row)?, row.optional_text(2)?.is_some()))).collect()
+    rows.iter().map(|row| Ok((summary(row)?, row.optional_text("name")?.is_some()))).collect()
 }
 
 fn summary(row: &Row) -> Result<WorkflowSummary, Error> {
-    let text = |at: usize| Ok::<_, Error>(row.optional_text(at)?.unwrap_or_default().to_owned());
+    let text = |column: &str| Ok::<_, Error>(row.optional_text(column)?.unwrap_or_default().to_owned());
     Ok(WorkflowSummary {
-        id: WorkflowId::parse(row.text(0)?).map_err(|error| unreadable("workflow", error))?,
-        revision: row.count(1)?,
-        name: text(2)?,
-        version: text(3)?,
-        created_at: Timestamp(row.int(4)?),
+        id: WorkflowId::parse(row.text("workflow_id")?).map_err(|error| unreadable("workflow", error))?,
+        revision: row.count("revision")?,
+        name: text("name")?,
+        version: text("version")?,
+        created_at: Timestamp(row.int("created_ms")?),
     })
 }
 
 fn read(row: &Row) -> Result<WorkflowRevision, Error> {
     Ok(WorkflowRevision {
-        revision: row.count(0)?,
-        definition: serde_json::from_str(row.text(1)?).map_err(|error| unreadable("workflow", error))?,
-        created_at: Timestamp(row.int(2)?),
-        loops_checked: row.int(3)? == 1,
+        revision: row.count("revision")?,
+        definition: serde_json::from_str(row.text("definition")?)
+            .map_err(|error| unreadable("workflow", error))?,
+        created_at: Timestamp(row.int("created_ms")?),
+        loops_checked: row.int("loops_checked")? == 1,
     })
 }

@@ -15,7 +15,8 @@ use super::{BestEffortEvent, DeliveryContent, DeliveryLane, Render, sign};
 use crate::engine::{Engine, SigningSecrets};
 use crate::error::Error;
 use crate::outgoing::{Method, OutgoingRequest};
-use crate::store::deliveries::{Delivery, DeliveryKind, attempts};
+use crate::store::deliveries::attempts::{self, NewAttempt};
+use crate::store::deliveries::{Delivery, DeliveryKind, EventName};
 use crate::store::webhooks::Webhook;
 
 /// The maximum size of a response. Its content is not used; a larger response is a failure.
@@ -195,8 +196,8 @@ impl DeliverySender {
         if !self.circuit_allows(lane, &hook).await? {
             return Ok(());
         }
-        let new =
-            Delivery::new(&notice.of, &hook.id, (notice.seq, notice.event), DeliveryKind::Event, notice.at);
+        let event = EventName { seq: notice.seq, name: notice.event };
+        let new = Delivery::new(&notice.of, &hook.id, event, DeliveryKind::Event, notice.at);
         let target = self.target(&hook)?;
         let Some(sent) = self.send(&target, &new, false).await else { return Ok(()) };
         let now = self.engine.now();
@@ -317,7 +318,10 @@ impl DeliverySender {
 
 impl AttemptResult {
     fn row(&self, delivery: &Delivery, outcome: AttemptOutcome) -> crate::store::Statement {
-        attempts::insert(delivery, self.at, self.latency_ms, (self.status, self.error.as_deref()), outcome)
+        let error = self.error.as_deref();
+        let attempt =
+            NewAttempt { at: self.at, latency_ms: self.latency_ms, status: self.status, error, outcome };
+        attempts::insert(delivery, &attempt)
     }
 }
 

@@ -7,7 +7,7 @@ use holdpoint_core::webhook::{DeadReason, DeliveryState, Filter, Mode, Subscript
 use holdpoint_core::{Event, ForkMode, TenantId};
 
 use crate::committer::Change;
-use crate::store::deliveries::{Delivery, DeliveryKind};
+use crate::store::deliveries::{Delivery, DeliveryKind, EventName};
 use crate::store::webhooks::{parsed, word};
 use crate::store::{Error, Row, unreadable};
 
@@ -35,13 +35,14 @@ impl SubscriptionList {
     pub(crate) fn read(revision: u64, rows: &[Row]) -> Result<Self, Error> {
         let mut tenants: HashMap<TenantId, Vec<SubscriptionSummary>> = HashMap::new();
         for row in rows {
-            let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("webhook", error))?;
+            let tenant =
+                TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("webhook", error))?;
             let known = SubscriptionSummary {
-                id: row.text(1)?.to_owned(),
-                filter: Filter { events: parsed(row.text(2)?)?, tags: parsed(row.text(3)?)? },
-                mode: word(row.text(4)?, Mode::parse)?,
-                ordered: row.int(5)? == 1,
-                state: word(row.text(6)?, SubscriptionState::parse)?,
+                id: row.text("webhook_id")?.to_owned(),
+                filter: Filter { events: parsed(row.text("events")?)?, tags: parsed(row.text("tags")?)? },
+                mode: word(row.text("mode")?, Mode::parse)?,
+                ordered: row.int("ordered")? == 1,
+                state: word(row.text("state")?, SubscriptionState::parse)?,
             };
             tenants.entry(tenant).or_default().push(known);
         }
@@ -83,7 +84,8 @@ impl SubscriptionList {
                 new_events(change).filter(|(_, event)| matches!(event, Event::InterruptRequested { .. }));
             let queue = format!("{CALLBACK}{}", change.of.run);
             rows.extend(asked.map(|(seq, event)| {
-                Delivery::new(&change.of, &queue, (seq, event.name()), DeliveryKind::Callback, change.at)
+                let event = EventName { seq, name: event.name() };
+                Delivery::new(&change.of, &queue, event, DeliveryKind::Callback, change.at)
             }));
         }
         rows
@@ -105,8 +107,8 @@ fn new_events(change: &Change) -> impl Iterator<Item = (u64, &Event)> {
 }
 
 fn event_delivery(known: &SubscriptionSummary, change: &Change, seq: u64, event: &Event) -> Delivery {
-    let about = (seq, event.public_name());
-    let new = Delivery::new(&change.of, &known.id, about, DeliveryKind::Event, change.at);
+    let event = EventName { seq, name: event.public_name() };
+    let new = Delivery::new(&change.of, &known.id, event, DeliveryKind::Event, change.at);
     let state = known.state.first_delivery_state();
     let ended = state.ended();
     Delivery {

@@ -3,7 +3,7 @@
 use holdpoint_core::mailbox::{ClaimAction, ReclaimedDispatch, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunError, RunId, RunRef, Timestamp};
 
-use crate::committer::{CommitReply, MailboxAction, MailboxOp, Precondition};
+use crate::committer::{CommitReply, LapsedClaims, MailboxAction, MailboxOp, Precondition};
 use crate::draft::RunDraft;
 use crate::engine::{CommitOutcome, Engine};
 use crate::error::Error;
@@ -17,7 +17,7 @@ const PURGE_BATCH: usize = 1000;
 /// Reclaims claims with an expired lease. Returns the last error of a single row.
 pub(super) async fn reclaim(engine: &Engine) -> Result<Option<Error>, Error> {
     let now = engine.now();
-    let op = MailboxOp::Reclaim { now, limit: BATCH, returnable: true };
+    let op = MailboxOp::Reclaim { now, limit: BATCH, which: LapsedClaims::Returnable };
     let returned = match engine.mail(op).await? {
         CommitReply::Rows(rows) => rows.len(),
         _ => 0,
@@ -112,7 +112,7 @@ fn end_command(stored: &StoredDispatch, now: Timestamp) -> Command {
 /// Closes the row of a dispatch whose run does not exist or cannot be read.
 async fn close_row(engine: &Engine, row: &RunDispatch, mail: MailboxAction) -> Result<(), Error> {
     if let MailboxAction::Reclaim(_) = mail {
-        let op = MailboxOp::Reclaim { now: engine.now(), limit: BATCH, returnable: false };
+        let op = MailboxOp::Reclaim { now: engine.now(), limit: BATCH, which: LapsedClaims::All };
         engine.mail(op).await?;
     }
     let values = crate::store::params![row.dispatch_id.as_str()];

@@ -8,7 +8,7 @@ use super::matching::{OfferOutcome, RunDrafts};
 use super::{ATTEMPTS_MAX, Engine};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
-use crate::store::arrivals::{self, ArrivalCursor, ArrivalKey, ArrivalState};
+use crate::store::arrivals::{self, ArrivalCursor, ArrivalKey, ArrivalSearch, ArrivalState};
 use crate::store::awaited::{self, AwaitedEvent};
 
 /// The number of interrupts and of events in one batch.
@@ -101,21 +101,21 @@ impl Engine {
         let tenant = &wait.of.tenant;
         let position_key = (wait.of.clone(), wait.id.0);
         let after = positions.0.remove(&position_key);
-        let topics = (under, &wait.topics);
-        let (found, rest) =
-            arrivals::expected(self.db(), tenant, topics, (after.as_ref(), now), OFFERS_MAX).await?;
-        for (_, event_id) in found {
-            let key = ArrivalKey { tenant: tenant.clone(), event_id };
+        let (topics, after) = (&wait.topics, after.as_ref());
+        let search = ArrivalSearch { tenant, under, topics, after, now, limit: OFFERS_MAX };
+        let page = search.page(self.db()).await?;
+        for event in page.events {
+            let key = ArrivalKey { tenant: tenant.clone(), event_id: event.event_id };
             if self.take_kept_event(&key, wait).await? {
                 return Ok(None);
             }
         }
-        let Some(rest) = rest else { return Ok(None) };
+        let Some(next) = page.next else { return Ok(None) };
         if positions.0.len() >= POSITIONS_MAX {
             // The interrupts start at their first event again. This many positions are not expected.
             positions.0.clear();
         }
-        positions.0.insert(position_key, rest);
+        positions.0.insert(position_key, next);
         Ok(Some(now))
     }
 

@@ -63,15 +63,18 @@ pub struct AttemptFilter {
     pub limit: u64,
 }
 
-/// Inserts the latest attempt of a delivery.
-pub(crate) fn insert(
-    delivery: &Delivery,
-    at: Timestamp,
-    latency_ms: u64,
-    answer: (Option<u16>, Option<&str>),
-    outcome: AttemptOutcome,
-) -> Statement {
-    let (status, error) = answer;
+/// The latest attempt of a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewAttempt<'a> {
+    pub at: Timestamp,
+    pub latency_ms: u64,
+    /// The HTTP status of the response, if there was one.
+    pub status: Option<u16>,
+    pub error: Option<&'a str>,
+    pub outcome: AttemptOutcome,
+}
+
+pub(crate) fn insert(delivery: &Delivery, attempt: &NewAttempt<'_>) -> Statement {
     let values = params![
         Uuid::now_v7().to_string(),
         delivery.of.tenant.as_str(),
@@ -81,11 +84,11 @@ pub(crate) fn insert(
         delivery.event_seq,
         delivery.event_type.as_str(),
         u64::from(delivery.attempt),
-        at,
-        latency_ms,
-        status.map(i64::from),
-        error,
-        outcome.as_str(),
+        attempt.at,
+        attempt.latency_ms,
+        attempt.status.map(i64::from),
+        attempt.error,
+        attempt.outcome.as_str(),
         1_i64
     ];
     Statement::new(INSERT, values)
@@ -138,17 +141,17 @@ pub(crate) async fn page(
 fn read(row: &Row) -> Result<Attempt, Error> {
     let text = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
     Ok(Attempt {
-        seq: row.count(0)?,
-        delivery: text(1)?,
-        run: text(2)?,
-        event_seq: row.optional_int(3)?.and_then(|seq| u64::try_from(seq).ok()),
-        event_type: text(4)?,
-        number: row.small(5)?,
-        at: Timestamp(row.int(6)?),
-        latency_ms: row.count(7)?,
-        status: row.optional_int(8)?.and_then(|status| u16::try_from(status).ok()),
-        error: text(9)?,
-        outcome: word(row.text(10)?, AttemptOutcome::parse)?,
-        times: row.count(11)?,
+        seq: row.count("seq")?,
+        delivery: text("delivery_id")?,
+        run: text("run_id")?,
+        event_seq: row.optional_int("event_seq")?.and_then(|seq| u64::try_from(seq).ok()),
+        event_type: text("event_type")?,
+        number: row.small("attempt")?,
+        at: Timestamp(row.int("at_ms")?),
+        latency_ms: row.count("latency_ms")?,
+        status: row.optional_int("status")?.and_then(|status| u16::try_from(status).ok()),
+        error: text("error")?,
+        outcome: word(row.text("outcome")?, AttemptOutcome::parse)?,
+        times: row.count("times")?,
     })
 }

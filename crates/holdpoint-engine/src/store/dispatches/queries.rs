@@ -1,12 +1,12 @@
 //! The statements of transactions on the two tables. They lock rows; the core decides which changes are allowed.
 
-/// The columns of a dispatch `d` with its thread `t`, in the order of `read`.
+/// The columns of a dispatch `d` with its thread `t` that `read` needs.
 macro_rules! columns {
     () => {
-        "d.seq, COALESCE(t.epoch, 0), d.tenant_id, d.dispatch_id, d.thread_id, d.run_id, d.priority, d.dedupe_key, \
-         d.dispatch_epoch, d.status, d.available_ms, d.attempt_count, d.max_attempts, d.last_error, d.claim_token, \
-         d.claimed_by, d.lease_until_ms, d.instance_id, d.run_status, d.termination, d.run_response, d.run_error, \
-         d.completed_ms, d.created_ms, d.updated_ms"
+        "d.seq, COALESCE(t.epoch, 0) AS epoch, d.tenant_id, d.dispatch_id, d.thread_id, d.run_id, d.priority, \
+         d.dedupe_key, d.dispatch_epoch, d.status, d.available_ms, d.attempt_count, d.max_attempts, d.last_error, \
+         d.claim_token, d.claimed_by, d.lease_until_ms, d.instance_id, d.run_status, d.termination, d.run_response, \
+         d.run_error, d.completed_ms, d.created_ms, d.updated_ms"
     };
 }
 macro_rules! dispatches {

@@ -4,6 +4,7 @@ use super::queries::{BY_ID, LAPSED, THREAD, columns, dispatches};
 use super::{
     Database, Error, Row, RunDispatch, RunDispatchStatus, StoredDispatch, TenantId, Timestamp, params, read,
 };
+use crate::mailbox::DispatchCursor;
 
 const LIST: &str = concat!(
     "SELECT ",
@@ -21,18 +22,18 @@ const UNRECONCILED: &str = concat!(
     dispatches!(),
     " WHERE d.unreconciled = 1 ORDER BY d.seq LIMIT $1"
 );
-const COUNTS: &str = "SELECT status, COUNT(*) FROM dispatches WHERE tenant_id = $1 GROUP BY status";
-const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) FROM dispatches";
+const COUNTS: &str = "SELECT status, COUNT(*) AS total FROM dispatches WHERE tenant_id = $1 GROUP BY status";
+const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) AS newest FROM dispatches";
 const QUEUED_THREADS: &str =
     "SELECT DISTINCT thread_id FROM dispatches WHERE tenant_id = $1 AND status = 'queued' ORDER BY thread_id";
 /// Selects the next times at which a dispatch becomes available or a lease has expired. A lease with the greatest
 /// timestamp never expires, and 1 cannot be added to it.
 const NEXT: &str = "SELECT
-    (SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued' AND available_ms > $1),
+    (SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued' AND available_ms > $1) AS available_ms,
     (SELECT MIN(lease_until_ms) + 1 FROM dispatches
-        WHERE status = 'claimed' AND lease_until_ms >= $1 AND lease_until_ms < 9223372036854775807),
-    (SELECT MIN(look_ms) FROM awaited WHERE look_ms > $1),
-    (SELECT MIN(look_ms) FROM arrivals WHERE look_ms > $1)";
+        WHERE status = 'claimed' AND lease_until_ms >= $1 AND lease_until_ms < 9223372036854775807) AS expired_ms,
+    (SELECT MIN(look_ms) FROM awaited WHERE look_ms > $1) AS awaited_ms,
+    (SELECT MIN(look_ms) FROM arrivals WHERE look_ms > $1) AS arrived_ms";
 /// Selects whether a worker has work at $1. One statement, because it is executed at every poll.
 const NOW: &str = "SELECT
     EXISTS (SELECT 1 FROM dispatches d WHERE d.status = 'queued' AND d.available_ms <= $1
@@ -69,21 +70,33 @@ pub(crate) async fn by_id(db: &Database, id: &str) -> Result<Option<StoredDispat
     db.query_one(BY_ID, params![id]).await?.as_ref().map(read).transpose()
 }
 
-/// Returns the dispatches of a thread in the order of claims, after a position.
+/// A page of the dispatches of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DispatchPage<'a> {
+    pub thread: &'a str,
+    pub statuses: Option<&'a [RunDispatchStatus]>,
+    pub after: Option<DispatchCursor>,
+    pub limit: usize,
+    pub offset: usize,
+}
+
+/// Returns dispatches of a thread in the order of claims.
 pub(crate) async fn list(
     db: &Database,
     tenant: &TenantId,
-    thread: &str,
-    filter: Option<&[RunDispatchStatus]>,
-    after: (i64, i64, i64),
-    (limit, offset): (u64, u64),
+    page: DispatchPage<'_>,
 ) -> Result<Vec<StoredDispatch>, Error> {
-    let wanted = match filter {
+    let wanted = match page.statuses {
         None => String::new(),
         Some([]) => return Ok(Vec::new()),
         Some(statuses) => statuses.iter().fold(",".to_owned(), |list, status| list + status.as_str() + ","),
     };
-    let values = params![tenant.as_str(), thread, after.0, after.1, after.2, wanted, limit, offset];
+    let mut values = params![tenant.as_str(), page.thread];
+    values.extend(match page.after {
+        Some(after) => params![i64::from(after.priority), after.created_at, after.seq],
+        None => params![-1_i64, i64::MIN, 0_i64],
+    });
+    values.extend(params![wanted, page.limit as u64, page.offset as u64]);
     stored(&db.query(LIST, values).await?)
 }
 
@@ -101,9 +114,9 @@ pub(crate) async fn lapsed(db: &Database, now: Timestamp, limit: u64) -> Result<
 pub(crate) async fn counts(db: &Database, tenant: &TenantId) -> Result<[u64; 6], Error> {
     let mut counts = [0; 6];
     for row in db.query(COUNTS, params![tenant.as_str()]).await? {
-        let status = row.text(0)?;
+        let status = row.text("status")?;
         if let Some(at) = RunDispatchStatus::ALL.iter().position(|known| known.as_str() == status) {
-            counts[at] = row.count(1)?;
+            counts[at] = row.count("total")?;
         }
     }
     Ok(counts)
@@ -111,30 +124,31 @@ pub(crate) async fn counts(db: &Database, tenant: &TenantId) -> Result<[u64; 6],
 
 pub(crate) async fn queued_threads(db: &Database, tenant: &TenantId) -> Result<Vec<String>, Error> {
     let rows = db.query(QUEUED_THREADS, params![tenant.as_str()]).await?;
-    rows.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
+    rows.iter().map(|row| Ok(row.text("thread_id")?.to_owned())).collect()
 }
 
 pub(crate) async fn epoch(db: &Database, tenant: &TenantId, thread: &str) -> Result<u64, Error> {
     let row = db.query_one(THREAD, params![tenant.as_str(), thread]).await?;
-    row.map_or(Ok(0), |row| row.count(2))
+    row.map_or(Ok(0), |row| row.count("epoch"))
 }
 
 /// Returns the next time after `now` at which a worker has work without another event.
 pub(crate) async fn next_wakeup(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
-    let moments = (0..4).map(|column| row.optional_int(column)).collect::<Result<Vec<_>, _>>()?;
+    let columns = ["available_ms", "expired_ms", "awaited_ms", "arrived_ms"];
+    let moments = columns.iter().map(|column| row.optional_int(column)).collect::<Result<Vec<_>, _>>()?;
     Ok(moments.into_iter().flatten().min().map(Timestamp))
 }
 
 pub(crate) async fn available_work(db: &Database, now: Timestamp) -> Result<AvailableWork, Error> {
     let Some(row) = db.query_one(NOW, params![now]).await? else { return Ok(AvailableWork::default()) };
     let flag = |column| Ok::<_, Error>(row.int(column)? != 0);
-    let unmatched_events = flag(3)? || flag(4)?;
+    let unmatched_events = flag("awaited")? || flag("arrived")?;
     Ok(AvailableWork {
-        queued: flag(5)?,
-        ready: flag(0)?,
-        lapsed: flag(1)?,
-        unreconciled: flag(2)?,
+        queued: flag("queued")?,
+        ready: flag("ready")?,
+        lapsed: flag("lapsed")?,
+        unreconciled: flag("unreconciled")?,
         unmatched_events,
     })
 }
@@ -144,7 +158,7 @@ pub(crate) async fn newer(db: &Database, of: &StoredDispatch) -> Result<Option<S
     let row: &RunDispatch = &of.row;
     let values = params![row.tenant.as_str(), row.thread_id.as_str(), row.run_id.as_str(), of.seq];
     let found = db.query_one(NEWER, values).await?;
-    found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
+    found.map(|row| Ok(row.text("dispatch_id")?.to_owned())).transpose()
 }
 
 /// Returns the last acknowledged dispatch of a run, if it is not deleted yet.
@@ -155,7 +169,7 @@ pub(crate) async fn last_acked(
     run: &str,
 ) -> Result<Option<String>, Error> {
     let found = db.query_one(LAST_ACKED, params![tenant.as_str(), thread, run]).await?;
-    found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
+    found.map(|row| Ok(row.text("dispatch_id")?.to_owned())).transpose()
 }
 
 fn stored(rows: &[Row]) -> Result<Vec<StoredDispatch>, Error> {
@@ -165,7 +179,7 @@ fn stored(rows: &[Row]) -> Result<Vec<StoredDispatch>, Error> {
 /// Returns the number of the newest dispatch of all tenants; 0 if there is none.
 pub(crate) async fn newest(db: &Database) -> Result<u64, Error> {
     match db.query_one(NEWEST, Vec::new()).await? {
-        Some(row) => row.count(0),
+        Some(row) => row.count("newest"),
         None => Ok(0),
     }
 }

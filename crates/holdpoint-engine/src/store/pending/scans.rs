@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use holdpoint_core::{Kind, TenantId, Timestamp};
+use holdpoint_core::{Assignees, Kind, TenantId, Timestamp};
 
 use super::{PendingCursor, PendingRow, read};
 use crate::store::{Database, Error, Param, facets, params};
@@ -68,14 +68,27 @@ const BY_DEADLINE: [&str; 2] = scan!("p.tenant_id = $1 AND p.expires_ms IS NOT N
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PendingScan {
     All,
-    /// Interrupts of a kind, with (true) or without (false) a list of assignees.
-    Kind(Kind, bool),
+    /// Interrupts of a kind, with or without a list of assignees.
+    Kind(Kind, AssigneeList),
     Workflow(String),
     /// Interrupts of an assignee: a name, `role:x` or `group:y`.
     Assignee(String),
     Tag(String),
     /// Interrupts with a deadline, in the order of deadlines.
     Deadline,
+}
+
+/// The presence of a list of assignees. Without one, every approver may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AssigneeList {
+    Present,
+    Absent,
+}
+
+impl AssigneeList {
+    pub(super) fn of(assignees: &Assignees) -> Self {
+        if assignees.rules.is_some() { Self::Present } else { Self::Absent }
+    }
 }
 
 /// A part of a scan: the rows after a position, up to a time.
@@ -119,7 +132,7 @@ impl PendingScan {
         let of_tenant = || tenant.as_str();
         let (statements, mut values) = match self {
             Self::All => (ALL, params![of_tenant()]),
-            Self::Kind(kind, restricted) => (OF_KIND, params![kind_lane(tenant, *restricted, *kind)]),
+            Self::Kind(kind, assignees) => (OF_KIND, params![kind_lane(tenant, *assignees, *kind)]),
             Self::Workflow(workflow) => (OF_WORKFLOW, params![workflow_lane(tenant, workflow)]),
             Self::Assignee(entry) => (OF_FACET, params![of_tenant(), facets::assignee(entry)]),
             Self::Tag(tag) => (OF_FACET, params![of_tenant(), facets::tag(tag)]),
@@ -137,8 +150,9 @@ pub(crate) fn compare_requested(a: &PendingRow, b: &PendingRow) -> Ordering {
 }
 
 /// Returns the value of the column `kind_lane`. No id contains a line break, so that tenants cannot share a value.
-pub(super) fn kind_lane(tenant: &TenantId, restricted: bool, kind: Kind) -> String {
-    format!("{tenant}\n{}\n{}", u8::from(restricted), kind.as_str())
+pub(super) fn kind_lane(tenant: &TenantId, assignees: AssigneeList, kind: Kind) -> String {
+    let restricted = u8::from(assignees == AssigneeList::Present);
+    format!("{tenant}\n{restricted}\n{}", kind.as_str())
 }
 
 /// Returns the value of the column `workflow_lane`. A filter can contain any text; one with a line break finds no

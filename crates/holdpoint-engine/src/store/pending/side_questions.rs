@@ -7,7 +7,7 @@ use crate::store::{Database, Error, Param, Row, params};
 
 const DUE: &str = "SELECT tenant_id, run_id, interrupt_id, requested_ms, ask_attempts FROM pending
     WHERE ask_due_ms IS NOT NULL AND ask_due_ms <= $1 ORDER BY ask_due_ms LIMIT $2";
-const NEXT: &str = "SELECT MIN(ask_due_ms) FROM pending WHERE ask_due_ms IS NOT NULL";
+const NEXT: &str = "SELECT MIN(ask_due_ms) AS next_due_ms FROM pending WHERE ask_due_ms IS NOT NULL";
 /// Reserves a row for one attempt until $1. After that it is due again.
 pub(crate) const HOLD: &str = "UPDATE pending SET ask_due_ms = $1, ask_attempts = ask_attempts + 1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5 AND ask_due_ms <= $6
@@ -57,14 +57,14 @@ pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec
 
 pub(crate) async fn next_due(db: &Database) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, Vec::new()).await? else { return Ok(None) };
-    Ok(row.optional_int(0)?.map(Timestamp))
+    Ok(row.optional_int("next_due_ms")?.map(Timestamp))
 }
 
 pub(crate) fn read(row: &Row) -> Result<OpenSideQuestions, Error> {
     Ok(OpenSideQuestions {
         of: reference(row)?,
-        interrupt: InterruptId(row.small(2)?),
-        requested: Timestamp(row.int(3)?),
-        number: row.count(4)?,
+        interrupt: InterruptId(row.small("interrupt_id")?),
+        requested: Timestamp(row.int("requested_ms")?),
+        number: row.count("ask_attempts")?,
     })
 }

@@ -6,10 +6,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, Notification, SimpleQueryMessage, Socket};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Notification, SimpleQueryMessage, SimpleQueryRow, Socket,
+};
 
 use super::address::PostgresSettings;
-use super::{errors, tls};
+use super::errors;
+use super::tls::{self, TlsOffer};
 use crate::store::Error;
 
 const VERSION_MIN: u32 = 15;
@@ -55,11 +58,11 @@ async fn open(
         }
     }
     let (client, connection) =
-        attempt.map_err(|error| errors::connection_error(&error, settings, tls.agreed()))?;
+        attempt.map_err(|error| errors::connection_error(&error, settings, tls.offer()))?;
     tokio::spawn(drive(connection, notifications));
     if !settings.pooled {
         let prepared = client.batch_execute(&session(settings)).await;
-        prepared.map_err(|error| errors::connection_error(&error, settings, true))?;
+        prepared.map_err(|error| errors::connection_error(&error, settings, TlsOffer::Accepted))?;
     }
     Ok(client)
 }
@@ -75,7 +78,7 @@ async fn connector(settings: &PostgresSettings) -> Result<tls::Connector, Error>
 /// handshake, or because the server accepts this user only without TLS.
 fn worth_trying_plain(error: &tokio_postgres::Error, config: &Config, tls: &tls::Connector) -> bool {
     let worth_it = is_rejected_user(error) || errors::in_handshake(error);
-    config.get_ssl_mode() == SslMode::Prefer && tls.agreed() && worth_it
+    config.get_ssl_mode() == SslMode::Prefer && tls.offer() == TlsOffer::Accepted && worth_it
 }
 
 fn is_rejected_user(error: &tokio_postgres::Error) -> bool {
@@ -130,37 +133,38 @@ pub(crate) fn local_session(settings: &PostgresSettings) -> String {
 }
 
 /// Selects the properties of a server that decide whether it can be used.
-const ABOUT_SERVER: &str = "SELECT current_setting('server_version_num'), current_setting('server_version'), \
-     current_setting('server_encoding'), current_setting('transaction_read_only'), current_schema()";
+const ABOUT_SERVER: &str = "SELECT current_setting('server_version_num') AS version_number, \
+     current_setting('server_version') AS version, current_setting('server_encoding') AS encoding, \
+     current_setting('transaction_read_only') AS read_only, current_schema() AS schema";
 
 /// Selects the limit of connections, without those reserved for administrators, and the number in use.
 const ABOUT_CONNECTIONS: &str = "SELECT current_setting('max_connections')::bigint \
      - current_setting('superuser_reserved_connections')::bigint \
-     - coalesce(current_setting('reserved_connections', true), '0')::bigint, \
-     (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database)";
+     - coalesce(current_setting('reserved_connections', true), '0')::bigint AS room, \
+     (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database) AS used";
 
 /// Checks whether the server can be used. Called once, on the first connection, before any write.
 pub(crate) async fn check(client: &Client, settings: &PostgresSettings) -> Result<(), Error> {
     let about = query_row(client, ABOUT_SERVER, settings).await?;
-    let text = |at: usize| about.get(at).and_then(Option::as_deref).unwrap_or_default();
-    let version: u32 = text(0).parse().unwrap_or_default();
+    let text = |column: &str| about.try_get(column).ok().flatten().unwrap_or_default();
+    let version: u32 = text("version_number").parse().unwrap_or_default();
     if version < VERSION_MIN * 10_000 {
-        let found = text(1);
+        let found = text("version");
         let message = format!("version {found} is too old; version {VERSION_MIN} or newer is required");
         return Err(errors::needs_change(settings, message));
     }
-    if text(2) != "UTF8" {
-        let found = text(2);
+    if text("encoding") != "UTF8" {
+        let found = text("encoding");
         let message = format!(
             "the encoding of the database is {found}, but must be UTF8; create a new one: createdb --encoding=UTF8 \
              --template=template0 …"
         );
         return Err(errors::needs_change(settings, message));
     }
-    if text(3) == "on" {
+    if text("read_only") == "on" {
         return Err(errors::needs_change(settings, errors::READ_ONLY));
     }
-    if text(4).is_empty() {
+    if text("schema").is_empty() {
         let message = match &settings.schema {
             Some(schema) => {
                 format!("the schema {schema} does not exist; create it: CREATE SCHEMA \"{schema}\"")
@@ -177,8 +181,8 @@ pub(crate) async fn check(client: &Client, settings: &PostgresSettings) -> Resul
 
 async fn check_room(client: &Client, settings: &PostgresSettings) -> Result<(), Error> {
     let about = query_row(client, ABOUT_CONNECTIONS, settings).await?;
-    let number = |at: usize| about.get(at).and_then(Option::as_deref).and_then(|text| text.parse().ok());
-    let (Some(room), Some(used)): (Option<usize>, Option<usize>) = (number(0), number(1)) else {
+    let number = |column: &str| about.try_get(column).ok().flatten()?.parse::<usize>().ok();
+    let (Some(room), Some(used)) = (number("room"), number("used")) else {
         return Err(Error::Failed("PostgreSQL did not report its limit of connections".to_owned()));
     };
     let wanted = settings.connections;
@@ -201,18 +205,13 @@ async fn check_room(client: &Client, settings: &PostgresSettings) -> Result<(), 
     Ok(())
 }
 
-/// Returns the first row of a query as text. Uses the simple protocol, which prepares no statement.
-async fn query_row(
-    client: &Client,
-    sql: &str,
-    settings: &PostgresSettings,
-) -> Result<Vec<Option<String>>, Error> {
+/// Returns the first row of a query. Uses the simple protocol, which prepares no statement.
+async fn query_row(client: &Client, sql: &str, settings: &PostgresSettings) -> Result<SimpleQueryRow, Error> {
     let answer = client.simple_query(sql).await;
-    let answer = answer.map_err(|error| errors::connection_error(&error, settings, true))?;
+    let answer = answer.map_err(|error| errors::connection_error(&error, settings, TlsOffer::Accepted))?;
     let row = answer.into_iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     });
-    let Some(row) = row else { return Err(Error::Failed("PostgreSQL returned no row".to_owned())) };
-    Ok((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+    row.ok_or_else(|| Error::Failed("PostgreSQL returned no row".to_owned()))
 }

@@ -8,7 +8,7 @@ use tokio_postgres::error::{DbError, SqlState};
 use tokio_rustls::rustls::{self, CertificateError};
 
 use super::address::PostgresSettings;
-use super::tls;
+use super::tls::{self, TlsOffer};
 use crate::store::Error;
 
 #[cfg(test)]
@@ -56,12 +56,11 @@ fn is_transient(code: &SqlState) -> bool {
     transient.contains(code) || code.code().starts_with("08")
 }
 
-/// Returns the error of a connection attempt, or of the first statements on a new connection. `agreed` is true if the
-/// server agreed to TLS.
+/// Returns the error of a connection attempt, or of the first statements on a new connection.
 pub(crate) fn connection_error(
     error: &tokio_postgres::Error,
     settings: &PostgresSettings,
-    agreed: bool,
+    tls: TlsOffer,
 ) -> Error {
     if let Some(db_error) = error.as_db_error() {
         return rejection(db_error, settings);
@@ -78,7 +77,8 @@ pub(crate) fn connection_error(
             "PostgreSQL at {place} closed the connection at once; check that the address is that of PostgreSQL"
         ));
     }
-    if settings.config.get_ssl_mode() == tokio_postgres::config::SslMode::Require && !agreed {
+    if settings.config.get_ssl_mode() == tokio_postgres::config::SslMode::Require && tls == TlsOffer::Declined
+    {
         return needs_change(
             settings,
             "the server offers no TLS, but the address requires it; turn on `ssl` in postgresql.conf, or use \

@@ -1,16 +1,14 @@
 //! One connection. Sends several statements in one round trip, and prepares each once unless a pooler is used.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::Stream;
 use futures_util::future::join_all;
 use tokio_postgres::{Client, RowStream, SimpleQueryMessage};
 
 use super::address::PostgresSettings;
-use super::values::{Bound, read};
+use super::values::{Bound, CachedSql, SqlCache};
 use super::{connect, errors};
 use crate::store::{Error, Query, QueryResult};
 
@@ -18,9 +16,10 @@ use crate::store::{Error, Query, QueryResult};
 #[derive(Debug)]
 pub(super) struct PostgresSession {
     client: Client,
-    /// None behind a transaction pooler: there, every transaction may use another server connection.
-    prepared: Option<Mutex<HashMap<Arc<str>, tokio_postgres::Statement>>>,
-    texts: super::values::SqlCache,
+    /// True behind a transaction pooler: there, every transaction may use another server connection, so that no
+    /// statement is prepared.
+    pooled: bool,
+    statements: SqlCache,
 }
 
 impl PostgresSession {
@@ -29,8 +28,7 @@ impl PostgresSession {
     }
 
     pub(super) fn new(client: Client, settings: &PostgresSettings) -> Self {
-        let prepared = (!settings.pooled).then(Mutex::default);
-        Self { client, prepared, texts: super::values::SqlCache::default() }
+        Self { client, pooled: settings.pooled, statements: SqlCache::default() }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -45,13 +43,13 @@ impl PostgresSession {
         queries: &[Query],
         after: Option<&str>,
     ) -> Result<Vec<QueryResult>, Error> {
-        let bound = queries.iter().map(|query| self.texts.bind(query)).collect();
+        let bound = queries.iter().map(|query| self.statements.bind(query)).collect();
         self.send(before, bound, after).await
     }
 
     /// Sends queries that only write as one statement, without their row counts.
     pub(super) async fn write(&self, queries: &[&Query], after: &str) -> Result<(), Error> {
-        self.send(None, vec![self.texts.bind_together(queries)], Some(after)).await.map(|_| ())
+        self.send(None, vec![self.statements.bind_together(queries)], Some(after)).await.map(|_| ())
     }
 
     async fn send(
@@ -81,31 +79,31 @@ impl PostgresSession {
 
     /// Returns the prepared statement of the SQL; None behind a transaction pooler.
     async fn prepare(&self, bound: &Bound<'_>) -> Result<Option<tokio_postgres::Statement>, Error> {
-        let Some(prepared) = &self.prepared else { return Ok(None) };
-        let known = prepared.lock().unwrap_or_else(PoisonError::into_inner).get(&bound.text).cloned();
-        if known.is_some() {
-            return Ok(known);
+        if self.pooled {
+            return Ok(None);
         }
-        let statement = self.client.prepare_typed(&bound.text, &bound.types()).await;
+        let sql = &bound.sql;
+        if let Some(known) = sql.prepared.get() {
+            return Ok(Some(known.clone()));
+        }
+        let statement = self.client.prepare_typed(&sql.text, &bound.types()).await;
         let statement = statement.map_err(|error| errors::statement_error(&error))?;
-        let mut prepared = prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        prepared.insert(bound.text.clone(), statement.clone());
-        Ok(Some(statement))
+        Ok(Some(sql.prepared.get_or_init(|| statement).clone()))
     }
 
     /// Returns the generic plan of a statement, which does not depend on the values. For tests.
     pub(super) async fn plan(&self, query: &Query) -> Result<String, Error> {
-        let Some(bound) = self.texts.bind(query) else { return Ok(String::new()) };
+        let Some(bound) = self.statements.bind(query) else { return Ok(String::new()) };
         let kinds = bound.types();
         let kinds: Vec<&str> = kinds.iter().map(tokio_postgres::types::Type::name).collect();
         let (values, kinds) = (vec!["NULL"; kinds.len()].join(", "), kinds.join(", "));
-        let text = &bound.text;
+        let text = &bound.sql.text;
         let text =
             format!("PREPARE kept ({kinds}) AS {text}; EXPLAIN EXECUTE kept ({values}); DEALLOCATE kept");
         let answer =
             self.client.simple_query(&text).await.map_err(|error| errors::statement_error(&error))?;
         let line = |message: &SimpleQueryMessage| match message {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            SimpleQueryMessage::Row(row) => row.get("QUERY PLAN").map(str::to_owned),
             _ => None,
         };
         Ok(answer.iter().filter_map(line).collect::<Vec<_>>().join("\n"))
@@ -118,12 +116,12 @@ impl PostgresSession {
     ) -> Result<QueryResult, Error> {
         let Some(bound) = bound else { return Ok(QueryResult::default()) };
         let types = if statement.is_none() { bound.types() } else { Vec::new() };
-        let Bound { text, values } = bound;
+        let Bound { sql, values } = bound;
         let stream = match &statement {
             Some(statement) => self.client.query_raw(statement, values).await,
-            None => self.client.query_typed_raw(&text, values.into_iter().zip(types)).await,
+            None => self.client.query_typed_raw(&sql.text, values.into_iter().zip(types)).await,
         };
-        collect(stream.map_err(|error| errors::statement_error(&error))?).await
+        collect(stream.map_err(|error| errors::statement_error(&error))?, &sql).await
     }
 }
 
@@ -136,12 +134,12 @@ async fn maybe(
     }
 }
 
-async fn collect(stream: RowStream) -> Result<QueryResult, Error> {
+async fn collect(stream: RowStream, sql: &CachedSql) -> Result<QueryResult, Error> {
     let mut stream = pin!(stream);
     let mut answer = QueryResult::default();
     while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
         let row = row.map_err(|error| errors::statement_error(&error))?;
-        answer.rows.push(read(&row)?);
+        answer.rows.push(sql.read(&row)?);
     }
     answer.touched = stream.rows_affected().unwrap_or(0);
     Ok(answer)

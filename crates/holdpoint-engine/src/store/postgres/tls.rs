@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 mod binding;
 mod verifier;
 
-use verifier::Verifier;
+use verifier::{NameCheck, Verifier};
 
 /// The TLS settings of an address. The files are read for every connection, so that renewed certificates are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,14 @@ pub(crate) enum ServerTrust {
 pub(crate) struct ClientCertificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
+}
+
+/// The response of a server to the offer to use TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsOffer {
+    Accepted,
+    /// The server has no TLS, or the client has not offered it.
+    Declined,
 }
 
 /// Makes TLS connections for the driver.
@@ -82,9 +90,9 @@ impl Connector {
         Ok(Self { config: Arc::new(config), agreed: Arc::default() })
     }
 
-    /// Returns true if the server agreed to TLS in the last connection attempt.
-    pub(crate) fn agreed(&self) -> bool {
-        self.agreed.load(Ordering::Relaxed)
+    /// Returns the response of the server in the last connection attempt.
+    pub(crate) fn offer(&self) -> TlsOffer {
+        if self.agreed.load(Ordering::Relaxed) { TlsOffer::Accepted } else { TlsOffer::Declined }
     }
 }
 
@@ -112,7 +120,11 @@ fn verifier(trust: &ServerTrust, provider: Arc<CryptoProvider>) -> Result<Verifi
             }
         }
     }
-    Verifier::signed_by(roots, !matches!(trust, ServerTrust::Authority(_)), provider)
+    let names = match trust {
+        ServerTrust::Any | ServerTrust::Authority(_) => NameCheck::Skipped,
+        ServerTrust::AuthorityAndName(_) | ServerTrust::SystemAndName => NameCheck::Required,
+    };
+    Verifier::signed_by(roots, names, provider)
 }
 
 fn certificates(parameter: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -2,17 +2,33 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
 use super::sets;
-use crate::store::{Error, Lock, Param, Query, Row, unreadable};
+use crate::store::{ColumnNames, Error, Lock, Param, Query, Row, unreadable};
+
+/// The generated SQL of a statement, with the rest that a session needs to know of it only once.
+#[derive(Debug)]
+pub(super) struct CachedSql {
+    pub text: String,
+    /// Empty behind a transaction pooler: there, every transaction may use another server connection.
+    pub prepared: OnceLock<tokio_postgres::Statement>,
+    /// The names of its columns, known from its first row on.
+    names: OnceLock<ColumnNames>,
+}
+
+impl From<String> for CachedSql {
+    fn from(text: String) -> Self {
+        Self { text, prepared: OnceLock::new(), names: OnceLock::new() }
+    }
+}
 
 /// The SQL of a statement with its values.
 #[derive(Debug)]
 pub(super) struct Bound<'a> {
-    pub text: Arc<str>,
+    pub sql: Arc<CachedSql>,
     pub values: Vec<SqlValue<'a>>,
 }
 
@@ -22,33 +38,38 @@ impl Bound<'_> {
     }
 }
 
-/// A cache of the generated SQL.
+/// A cache of the generated SQL of one session.
 #[derive(Debug, Default)]
 pub(super) struct SqlCache {
-    plain: Mutex<HashMap<StatementForm, Arc<str>>>,
-    together: Mutex<HashMap<Vec<&'static str>, Arc<str>>>,
+    plain: Mutex<HashMap<StatementForm, Arc<CachedSql>>>,
+    together: Mutex<HashMap<Vec<&'static str>, Arc<CachedSql>>>,
 }
 
-/// A statement, whether it is for many sets, and its lock.
-type StatementForm = (&'static str, bool, Option<(&'static str, bool)>);
+/// A statement, for one or many sets, with its lock.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct StatementForm {
+    sql: &'static str,
+    many: bool,
+    lock: Option<Lock>,
+}
 
 impl SqlCache {
     /// Returns the SQL and the values of a query; None if it has no sets.
     pub(super) fn bind<'q>(&self, query: &'q Query) -> Option<Bound<'q>> {
         let sample = query.sets.first()?;
         let many = query.sets.len() > 1;
-        let form = (query.sql, many, query.lock.map(|Lock { of, skip, .. }| (of, skip)));
-        let mut texts = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = texts.entry(form).or_insert_with(|| {
+        let form = StatementForm { sql: query.sql, many, lock: query.lock };
+        let mut known = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+        let sql = known.entry(form).or_insert_with(|| {
             let text = if many {
                 sets::many(query.sql, sample, query.lock)
             } else {
                 sets::single(query.sql, query.lock)
             };
-            text.into()
+            Arc::new(CachedSql::from(text))
         });
         let values = if many { columns(query) } else { sample.iter().map(SqlValue::one).collect() };
-        Some(Bound { text: text.clone(), values })
+        Some(Bound { sql: sql.clone(), values })
     }
 
     /// Returns all queries as one statement, in the order of their SQL, so that the same queries give the same
@@ -61,13 +82,13 @@ impl SqlCache {
         }
         queries.sort_by_key(|query| query.sql);
         let form: Vec<&'static str> = queries.iter().map(|query| query.sql).collect();
-        let mut texts = self.together.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = texts.entry(form).or_insert_with(|| {
+        let mut known = self.together.lock().unwrap_or_else(PoisonError::into_inner);
+        let sql = known.entry(form).or_insert_with(|| {
             let statements = queries.iter().map(|query| (query.sql, &*query.sets[0]));
-            sets::joined(statements).into()
+            Arc::new(CachedSql::from(sets::joined(statements)))
         });
         let values = queries.iter().flat_map(|query| columns(query)).collect();
-        Some(Bound { text: text.clone(), values })
+        Some(Bound { sql: sql.clone(), values })
     }
 }
 
@@ -126,15 +147,20 @@ impl ToSql for SqlValue<'_> {
     to_sql_checked!();
 }
 
-pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row, Error> {
-    let bad = |error: tokio_postgres::Error| unreadable("column", error);
-    let cell = |at: usize| {
-        Ok(match *row.columns()[at].type_() {
-            Type::INT8 => Param::Int(row.try_get(at).map_err(bad)?),
-            Type::INT4 => Param::Int(row.try_get::<_, Option<i32>>(at).map_err(bad)?.map(i64::from)),
-            Type::BOOL => Param::Int(row.try_get::<_, Option<bool>>(at).map_err(bad)?.map(i64::from)),
-            _ => Param::Text(row.try_get(at).map_err(bad)?),
-        })
-    };
-    Ok(Row((0..row.len()).map(cell).collect::<Result<_, Error>>()?))
+impl CachedSql {
+    /// Reads a row that the statement has returned.
+    pub(super) fn read(&self, row: &tokio_postgres::Row) -> Result<Row, Error> {
+        let names =
+            self.names.get_or_init(|| row.columns().iter().map(|column| Box::from(column.name())).collect());
+        let bad = |error: tokio_postgres::Error| unreadable("column", error);
+        let cell = |at: usize| {
+            Ok(match *row.columns()[at].type_() {
+                Type::INT8 => Param::Int(row.try_get(at).map_err(bad)?),
+                Type::INT4 => Param::Int(row.try_get::<_, Option<i32>>(at).map_err(bad)?.map(i64::from)),
+                Type::BOOL => Param::Int(row.try_get::<_, Option<bool>>(at).map_err(bad)?.map(i64::from)),
+                _ => Param::Text(row.try_get(at).map_err(bad)?),
+            })
+        };
+        Ok(Row::new(names, (0..row.len()).map(cell).collect::<Result<_, Error>>()?))
+    }
 }

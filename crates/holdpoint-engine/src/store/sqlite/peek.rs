@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-/// Returns the text that a statement finds in a database file, without a lock and without creating or changing any
+/// Returns the column `found` of a statement on a database file, without a lock and without creating or changing any
 /// file. For a read before the file is opened. Returns None if the file or the table does not exist, or if the file
 /// cannot be read in this way, for example because another process writes to it; the caller reads again after
 /// opening.
@@ -31,7 +31,7 @@ fn read_text(path: &Path, sql: &str) -> rusqlite::Result<String> {
     if has_wal {
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     }
-    connection.query_row(sql, [], |row| row.get(0))
+    connection.query_row(sql, [], |row| row.get("found"))
 }
 
 fn uri(path: &Path, how: &str) -> String {
@@ -57,7 +57,7 @@ mod tests {
     use holdpoint_core::hex;
     use sha2::{Digest, Sha256};
 
-    const FIND: &str = "SELECT word FROM words";
+    const FIND: &str = "SELECT word AS found FROM words";
 
     fn files(folder: &Path) -> BTreeMap<String, String> {
         let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);

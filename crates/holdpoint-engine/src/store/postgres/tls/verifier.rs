@@ -20,7 +20,14 @@ pub(super) struct Verifier {
 #[derive(Debug)]
 struct Chain {
     verifier: Arc<WebPkiServerVerifier>,
-    check_name: bool,
+    names: NameCheck,
+}
+
+/// The check that a certificate is for the name of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NameCheck {
+    Required,
+    Skipped,
 }
 
 impl Verifier {
@@ -30,13 +37,13 @@ impl Verifier {
 
     pub(super) fn signed_by(
         roots: RootCertStore,
-        check_name: bool,
+        names: NameCheck,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, String> {
         let algorithms = provider.signature_verification_algorithms;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         let verifier = verifier.map_err(|error| error.to_string())?;
-        Ok(Self { algorithms, chain: Some(Chain { verifier, check_name }) })
+        Ok(Self { algorithms, chain: Some(Chain { verifier, names }) })
     }
 }
 
@@ -56,7 +63,7 @@ impl ServerCertVerifier for Verifier {
             // The name is checked last, after the chain was verified.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if !chain.check_name => Ok(ServerCertVerified::assertion()),
+            )) if chain.names == NameCheck::Skipped => Ok(ServerCertVerified::assertion()),
             verified => verified,
         }
     }
