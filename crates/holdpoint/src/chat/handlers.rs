@@ -16,8 +16,7 @@ use crate::auth::{Caller, CanAnswer, CanCancelRuns, CanCreateRuns, CanReadRuns, 
 use crate::body::{IgnoredBody, InPath, JsonBody};
 use crate::error::ApiError;
 use crate::idempotency::KeyedBody;
-use crate::sse::accept_weight;
-use crate::streams::StreamPermit;
+use crate::streams::{StreamPermit, accept_weight};
 
 pub(crate) async fn chat(
     State(app): State<App>,

@@ -18,8 +18,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
-use crate::sse::{self, accept_weight};
-use crate::streams::StreamPermit;
+use crate::streams::{self, FrameSource, StreamPermit, accept_weight};
 
 mod listing;
 #[cfg(test)]
@@ -54,7 +53,7 @@ pub(crate) async fn stream(
     }
     let reader = LogReader::open(&app.log, of, FrameContent::of(modes), next).await?;
     let frames = RunEventStream::new(reader, modes, buffer, baseline).into_frames();
-    Ok(sse::respond(caller.open_stream(&app)?, frames, sse::comment))
+    Ok(streams::respond(caller.open_stream(&app)?, frames, streams::comment))
 }
 
 /// Returns the events so far. Without a mode, returns all of them.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream::unfold;
 use holdpoint_api::pending::{ListPending, STREAM_SECONDS_MAX, StreamPending};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -19,7 +18,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanSeePending};
 use crate::body::Params;
 use crate::error::ApiError;
-use crate::sse;
+use crate::streams::{self, FrameQueue, FrameSource};
 
 /// The minimum time between two counts of a filter, so that a burst of changes is counted once.
 const COUNT_INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -69,8 +68,7 @@ pub(crate) async fn stream(
         stopping: app.stopping.clone(),
         ends: Instant::now() + Duration::from_secs(seconds),
     };
-    let frames = unfold(frames, |mut frames| async move { frames.next().await.map(|frame| (frame, frames)) });
-    Ok(sse::respond(permit, frames, sse::comment))
+    Ok(streams::respond(permit, frames.into_frames(), streams::comment))
 }
 
 struct CountFrames {
@@ -79,24 +77,22 @@ struct CountFrames {
     ends: Instant,
 }
 
-impl CountFrames {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let is_open = tokio::select! {
-                is_open = self.counts.changed() => is_open.is_ok(),
-                // An error means that the sender was dropped: the server has stopped.
-                _ = self.stopping.wait_for(|stopping| *stopping) => false,
-                () = tokio::time::sleep_until(self.ends) => false,
-            };
-            if !is_open {
-                return None;
-            }
-            let frame = self.counts.borrow_and_update().clone();
-            // The value is empty until the first count.
-            if !frame.is_empty() {
-                return Some(frame);
-            }
+impl FrameSource for CountFrames {
+    async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        let is_open = tokio::select! {
+            is_open = self.counts.changed() => is_open.is_ok(),
+            // An error means that the sender was dropped: the server has stopped.
+            _ = self.stopping.wait_for(|stopping| *stopping) => false,
+            () = tokio::time::sleep_until(self.ends) => false,
+        };
+        if !is_open {
+            queue.close();
+            return Ok(());
         }
+        let frame = self.counts.borrow_and_update().clone();
+        // The value is empty until the first count.
+        queue.extend(Some(frame).filter(|frame| !frame.is_empty()));
+        Ok(())
     }
 }
 
