@@ -1,13 +1,12 @@
 //! Agents: definitions, messages in threads, and decisions about tool calls.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::agent::{Message, ToolCallResume};
 use holdpoint_core::mailbox::MailboxInterrupt;
 use holdpoint_core::{
-    Answer, Command, InputMode, InterruptId, NodeId, Owner, Principal, Refusal, Run, RunId, RunRef,
-    StartRequest, Status, TenantId, Workflow, WorkflowId,
+    Answer, Command, InputMode, NodeId, Owner, Principal, Refusal, Run, RunId, RunRef, StartRequest, Status,
+    TenantId, Workflow, WorkflowId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -228,43 +227,35 @@ impl Engine {
         messages: Vec<Message>,
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        let run = self.run(of).await?;
-        let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_once(of, &[Command::SendMessages { node, messages }], once).await
+        self.execute_and_send(of, Vec::new(), messages, once).await
     }
 
-    /// Answers interrupts of an agent's run and sends messages, in one change. The agent reads the messages before it
-    /// continues after the answers.
-    pub async fn answer_and_send(
+    /// Executes commands of an agent's run and sends messages to the agent, in one change. The agent reads the messages
+    /// before it continues after the commands.
+    pub async fn execute_and_send(
         &self,
         of: &RunRef,
-        answers: BTreeMap<InterruptId, Answer>,
+        mut commands: Vec<Command>,
         messages: Vec<Message>,
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        let run = self.run(of).await?;
-        let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_once(of, &[Command::Resolve { answers }, Command::SendMessages { node, messages }], once)
-            .await
+        let node = agent_of(&*self.run(of).await?).ok_or(Error::NotFound("agent"))?;
+        commands.push(Command::SendMessages { node, messages });
+        self.execute_once(of, &commands, once).await
     }
 
-    /// Answers interrupts of an agent's run and queues messages that the agent reads after the effects of the answers,
+    /// Executes commands of an agent's run and queues messages that the agent reads after the effects of the commands,
     /// in one change. Other open interrupts stay open.
-    pub async fn answer_and_queue(
+    pub async fn execute_and_queue(
         &self,
         of: &RunRef,
-        answers: BTreeMap<InterruptId, Answer>,
+        mut commands: Vec<Command>,
         messages: Vec<Message>,
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        let run = self.run(of).await?;
-        let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_once(
-            of,
-            &[Command::Resolve { answers }, Command::QueueMessages { node, messages }],
-            once,
-        )
-        .await
+        let node = agent_of(&*self.run(of).await?).ok_or(Error::NotFound("agent"))?;
+        commands.push(Command::QueueMessages { node, messages });
+        self.execute_once(of, &commands, once).await
     }
 
     /// Decides a suspended tool call. `ticket` is the id of the call or of its ticket.

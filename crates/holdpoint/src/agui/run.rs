@@ -156,11 +156,12 @@ impl AgUiRequest<'_> {
         new: &[Message],
     ) -> Result<Option<StreamContent>, ApiError> {
         // In one change with the new messages: the run could end before a second change.
+        let (engine, resolve) = (&self.app.engine, Command::Resolve { answers });
         let given = match new.is_empty() {
-            true => self.app.engine.execute(of, &Command::Resolve { answers }).await,
+            true => engine.execute(of, &resolve).await,
             false => {
                 let once = self.dedup_request(of, new);
-                self.app.engine.answer_and_send(of, answers, new.to_vec(), Some(&once)).await
+                engine.execute_and_send(of, vec![resolve], new.to_vec(), Some(&once)).await
             }
         };
         match given {
