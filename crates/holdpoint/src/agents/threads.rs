@@ -1,7 +1,5 @@
 //! Handlers for threads: messages, runs, interruption, cancellation.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,7 +8,7 @@ use holdpoint_api::agents::{
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
-use holdpoint_engine::{AgentInput, Error, InputMode, Once, RunSummary};
+use holdpoint_engine::{AgentInput, InputMode, Once, RunSummary};
 
 use super::{translate, waiting};
 use crate::app::App;
@@ -19,9 +17,6 @@ use crate::body::{InPath, JsonBody, OptionalBody, PageParams, Params};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
 use crate::thread_cursor;
-
-/// Maximum attempts to start a run while other callers start runs in the same thread.
-const ATTEMPTS_MAX: usize = 16;
 
 pub(crate) async fn say(
     State(app): State<App>,
@@ -41,12 +36,7 @@ pub(crate) async fn say(
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
         let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
         let input = AgentInput { once: once.cloned(), ..input };
-        match mode {
-            InputMode::InterruptThenQueue => cancel_and_start(&app, &caller, &thread, input).await,
-            InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun => {
-                app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
-            }
-        }
+        app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
 }
@@ -60,7 +50,7 @@ async fn choose_agent(
     named: Option<String>,
     mode: InputMode,
 ) -> Result<String, ApiError> {
-    let latest = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?.into_iter().next();
+    let latest = app.engine.latest_thread_run(caller.tenant(), thread).await?;
     let last = latest.as_ref().and_then(|run| translate::agent_of(run.workflow.as_str()));
     let Some(named) = named else {
         return match last {
@@ -74,31 +64,6 @@ async fn choose_agent(
         Some(open) => Err(translate::busy(&open.run)),
         None => Ok(named),
     }
-}
-
-/// Cancels the open run and starts another. The receipt is written with the start: a cancellation alone does not complete
-/// the request.
-async fn cancel_and_start(
-    app: &App,
-    caller: &Caller,
-    thread: &str,
-    input: AgentInput,
-) -> Result<Arc<Run>, ApiError> {
-    // Checked first: a request for an unknown agent must not cancel the open run.
-    app.engine.agent(caller.tenant(), &input.agent).await?;
-    for _ in 0..ATTEMPTS_MAX {
-        if let Some(open) = app.engine.open_run(caller.tenant(), thread).await? {
-            app.engine.check_growth(caller.tenant()).await?;
-            let why = Some("interrupted by input".to_owned());
-            app.engine.cancel(&open, why, caller.principal()).await?;
-        }
-        match app.engine.start_agent(input.clone()).await {
-            // Another caller started a run in between: try again. A workflow run that owns the thread is not cancelled.
-            Err(Error::ScopeBusy { active_run }) if active_run.as_str() != thread => {}
-            other => return other.map_err(translate::explain_failure),
-        }
-    }
-    Err(Error::Busy.into())
 }
 
 pub(crate) async fn messages(
@@ -155,8 +120,8 @@ pub(crate) async fn latest(
 
 pub(super) async fn latest_of(app: &App, caller: &Caller, thread: &str) -> Result<RunSummary, ApiError> {
     translate::check_thread(thread)?;
-    let found = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?;
-    found.into_iter().next().ok_or_else(|| ApiError::not_found("thread"))
+    let found = app.engine.latest_thread_run(caller.tenant(), thread).await?;
+    found.ok_or_else(|| ApiError::not_found("thread"))
 }
 
 /// Returns the current state of a run, and true if it has finished.
