@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    CancelThread, InterruptThread, MessageList, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    CancelThread, InterruptThread, MessageList, SayInThread, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
@@ -26,12 +26,7 @@ pub(crate) async fn say(
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let (mode, more) = (body.mode.unwrap_or_default(), (body.tags, body.metadata));
-    if mode == InputMode::InterruptThenQueue {
-        // This mode cancels the open run. The scope is required even if no run is open, so that a key without it
-        // cannot find out whether one is.
-        caller.clone().require(CanCancelRuns::ACCESS)?;
-    }
+    let (mode, more) = (parse_mode(&caller, body.mode)?, (body.tags, body.metadata));
     let send = async |once: Option<&Once<_>>| {
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
         let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
@@ -39,6 +34,16 @@ pub(crate) async fn say(
         app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
+}
+
+/// Returns the mode of a message. Rejects the mode that cancels the open run if the caller lacks the scope for it, even
+/// if no run is open: otherwise the caller could find out whether one is.
+fn parse_mode(caller: &Caller, mode: Option<InputMode>) -> Result<InputMode, ApiError> {
+    let mode = mode.unwrap_or_default();
+    if mode == InputMode::InterruptThenQueue {
+        caller.clone().require(CanCancelRuns::ACCESS)?;
+    }
+    Ok(mode)
 }
 
 /// Returns the agent of a message: the one that the request names, or that of the latest run of the thread. A message
@@ -150,15 +155,7 @@ pub(crate) async fn interrupt(
     let interrupt = async {
         let by = caller.principal();
         let done = app.engine.interrupt_thread(caller.tenant(), &thread, keep_waiting, by).await?;
-        let active = done.mail.active_dispatch.as_ref().map(|row| row.dispatch_id.clone());
-        let nothing = done.mail.superseded_count == 0 && active.is_none() && done.cancelled.is_none();
-        let shown = ThreadInterrupted {
-            epoch: done.mail.new_dispatch_epoch,
-            superseded_count: done.mail.superseded_count,
-            active_dispatch_id: active,
-            cancelled_run_id: done.cancelled,
-            nothing_to_interrupt: nothing,
-        };
+        let shown = translate::describe_interruption(done);
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &shown)))
     };
     key.once_in_parts(&app, caller.sender(), interrupt).await

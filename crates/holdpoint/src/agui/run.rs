@@ -44,17 +44,15 @@ pub(crate) async fn run(
     let permit = caller.open_stream(&app)?;
     let request = AgUiRequest { app: &app, caller: &caller, target: &target, input: &input };
     let content = app.engine.repeat_input(|| request.try_execute()).await?;
-    let state =
-        input.state.as_ref().map(|given| given.0.clone()).unwrap_or_else(|| Value::Object(Map::new()));
+    Ok(stream::response(&app, permit, stream_context(&caller, target, input), content))
+}
+
+fn stream_context(caller: &Caller, target: AgUiTarget, input: RunAgentInput) -> StreamContext {
     let modern = input.protocol_version.is_some();
-    let context = StreamContext {
-        tenant: caller.tenant().clone(),
-        thread: input.thread_id.clone(),
-        translator: Translator::new(&input.thread_id, &input.run_id, modern, state),
-        order: ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref())),
-        target,
-    };
-    Ok(stream::response(&app, permit, context, content))
+    let state = input.state.map_or_else(|| Value::Object(Map::new()), |given| given.0);
+    let order = ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref()));
+    let translator = Translator::new(&input.thread_id, &input.run_id, modern, state);
+    StreamContext { tenant: caller.tenant().clone(), thread: input.thread_id, target, translator, order }
 }
 
 /// A request with its caller and its target.

@@ -55,20 +55,20 @@ pub(crate) async fn stream(
     Params(StreamPending { seconds }): Params<StreamPending>,
     Params(query): Params<ListPending>,
 ) -> Result<Response, ApiError> {
-    let seconds = seconds.unwrap_or(STREAM_SECONDS_MAX);
-    if !(1..=STREAM_SECONDS_MAX).contains(&seconds) {
-        return Err(ApiError::invalid("seconds", format!("must be 1 to {STREAM_SECONDS_MAX}")));
-    }
+    let ends = Instant::now() + duration(seconds)?;
     // Checked before the stream begins: a stream cannot respond with an error.
     translate::filter(&caller, query.clone(), None, app.engine.now())?;
     let permit = caller.open_stream(&app)?;
     let counts = subscribe(&app, caller, query);
-    let frames = CountFrames {
-        counts,
-        stopping: app.stopping.clone(),
-        ends: Instant::now() + Duration::from_secs(seconds),
-    };
-    Ok(streams::respond(permit, frames.into_frames(), streams::comment))
+    let frames = CountFrames { counts, stopping: app.stopping.clone(), ends }.into_frames();
+    Ok(streams::respond(permit, frames, streams::comment))
+}
+
+fn duration(seconds: Option<u64>) -> Result<Duration, ApiError> {
+    match seconds.unwrap_or(STREAM_SECONDS_MAX) {
+        seconds @ 1..=STREAM_SECONDS_MAX => Ok(Duration::from_secs(seconds)),
+        _ => Err(ApiError::invalid("seconds", format!("must be 1 to {STREAM_SECONDS_MAX}"))),
+    }
 }
 
 struct CountFrames {
