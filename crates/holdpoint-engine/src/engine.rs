@@ -57,11 +57,11 @@ mod side_questions;
 #[cfg(test)]
 mod stale_cache;
 mod starting;
+mod thread_input;
 mod threads;
 mod webhook_secrets;
 mod webhooks;
 
-pub use agents::{AgentInput, ThreadInterruption};
 pub(crate) use arrivals::SearchPositions;
 pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
 pub(crate) use commit::CommitOutcome;
@@ -78,6 +78,7 @@ pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingP
 pub use quotas::{QuotaExceeded, Quotas, Usage};
 pub use sessions::CredentialLimits;
 pub use starting::StartOptions;
+pub use thread_input::{AgentInput, ThreadInterruption};
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 

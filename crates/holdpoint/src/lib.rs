@@ -11,7 +11,7 @@
 //! - `app`, `routes`: the router; a route with its handler, permission, types and statuses
 //! - `openapi`, `reference`: the OpenAPI document, and the generated files in `docs/reference`
 //! - `auth`: keys, sessions, scopes, rate limits; a type per permission
-//! - `body`, `error`, `idempotency`, `sse`, `streams`: request bodies, error responses, idempotency keys, event streams
+//! - `body`, `error`, `idempotency`, `streams`: request bodies, error responses, idempotency keys, event streams
 //! - `instants`, `json`, `reserved`, `thread_cursor`: values and reserved names that several protocols use
 //! - `remote_answerer`: the service of the operator that answers side questions
 //! - `config`, `serve`, `welcome`, `demo`, `workflow_folder`: settings, start and shutdown, the first start, samples
@@ -61,7 +61,6 @@ mod reserved;
 mod response_headers;
 mod routes;
 mod serve;
-mod sse;
 mod streams;
 mod telemetry;
 mod thread_cursor;

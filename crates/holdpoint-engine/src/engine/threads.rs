@@ -7,9 +7,39 @@ use holdpoint_core::{Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, lim
 use super::{Engine, StartOptions};
 use crate::bus::Subscription;
 use crate::error::Error;
+use crate::store::runs::{RunFilter, RunSummary};
 use crate::store::{dispatches, threads};
 
 impl Engine {
+    /// Returns the newest run of a thread.
+    pub async fn latest_thread_run(
+        &self,
+        tenant: &TenantId,
+        thread: &str,
+    ) -> Result<Option<RunSummary>, Error> {
+        Ok(self.thread_runs(tenant, thread, None, 1).await?.into_iter().next())
+    }
+
+    /// Returns the run of a thread that has not ended, if there is one.
+    pub async fn open_run(&self, tenant: &TenantId, thread: &str) -> Result<Option<RunRef>, Error> {
+        let latest = self.latest_thread_run(tenant, thread).await?;
+        let open = latest.filter(|run| !run.status.is_terminal());
+        Ok(open.map(|run| RunRef { tenant: tenant.clone(), run: run.run }))
+    }
+
+    /// Returns the runs of a thread, newest first. `before` is the id of the last run of the previous page.
+    pub async fn thread_runs(
+        &self,
+        tenant: &TenantId,
+        thread: &str,
+        before: Option<String>,
+        limit: u64,
+    ) -> Result<Vec<RunSummary>, Error> {
+        let filter =
+            RunFilter { scope: Some(threads::scope_of(thread)), before, limit, ..RunFilter::default() };
+        self.runs(tenant, filter).await
+    }
+
     /// Returns the run of a thread that follows another run, or the first one.
     pub async fn next_thread_run(
         &self,

@@ -18,20 +18,24 @@ pub(crate) async fn alive() -> Json<Health> {
 }
 
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
-    let not_ready = |why: &str| ApiError::new(ErrorCode::NotReady, why);
+    check_ready(&app).await.map_err(|why| ApiError::new(ErrorCode::NotReady, why))?;
+    Ok(Json(Health { status: HealthStatus::Ready }))
+}
+
+/// Returns the reason why the server is not ready.
+async fn check_ready(app: &App) -> Result<(), &'static str> {
     if *app.stopping.borrow() {
-        return Err(not_ready("the server is shutting down"));
+        return Err("the server is shutting down");
     }
     if !app.engine.is_alive() {
-        return Err(not_ready("the database no longer accepts changes; restart the server"));
+        return Err("the database no longer accepts changes; restart the server");
     }
     match tokio::time::timeout(PING_TIME_MAX, app.engine.ping()).await {
-        Ok(Ok(())) => {}
+        Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => {
             tracing::warn!(%error, "not ready");
-            return Err(not_ready("the database does not respond"));
+            Err("the database does not respond")
         }
-        Err(_) => return Err(not_ready("the database does not respond in time")),
+        Err(_) => Err("the database does not respond in time"),
     }
-    Ok(Json(Health { status: HealthStatus::Ready }))
 }

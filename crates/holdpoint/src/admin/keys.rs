@@ -94,19 +94,9 @@ pub(crate) async fn rotate(
     InPath(key_id): InPath<String>,
     KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<RotateKey>>,
 ) -> Result<ApiResponse, ApiError> {
-    let overlap = body.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
-    if overlap > OVERLAP_SECONDS_MAX {
-        return Err(ApiError::invalid("overlapSeconds", format!("must be 0 to {OVERLAP_SECONDS_MAX}")));
-    }
+    let overlap_ms = parse_overlap_ms(&body)?;
     let rotate = async |once: Option<&Once<ApiKey>>| {
-        let found = app.engine.key(caller.tenant(), &key_id).await?;
-        let old = found.ok_or_else(|| ApiError::not_found("key"))?;
-        let now = app.engine.now();
-        let (made, secret) = make_successor(&caller, &old, &body, now)?;
-        if !app.engine.rotate_key(&made, &old.key_id, now.plus_ms(overlap * 1000), once).await? {
-            let message = "this key was revoked or has expired; create a new key instead";
-            return Err(ApiError::new(ErrorCode::KeyEnded, message));
-        }
+        let (made, secret) = add_successor(&app, &caller, &key_id, &body, overlap_ms, once).await?;
         log_new_key(&caller, &made);
         Ok((made, Some(secret)))
     };
@@ -115,6 +105,33 @@ pub(crate) async fn rotate(
     app.keys.clear();
     app.sessions.clear();
     rotated
+}
+
+fn parse_overlap_ms(body: &RotateKey) -> Result<u64, ApiError> {
+    match body.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT) {
+        seconds @ 0..=OVERLAP_SECONDS_MAX => Ok(seconds * 1000),
+        _ => Err(ApiError::invalid("overlapSeconds", format!("must be 0 to {OVERLAP_SECONDS_MAX}"))),
+    }
+}
+
+/// Stores the successor of a key and the end of the key. Returns the successor and its secret.
+async fn add_successor(
+    app: &App,
+    caller: &Caller,
+    key_id: &str,
+    body: &RotateKey,
+    overlap_ms: u64,
+    once: Option<&Once<ApiKey>>,
+) -> Result<(ApiKey, String), ApiError> {
+    let found = app.engine.key(caller.tenant(), key_id).await?;
+    let old = found.ok_or_else(|| ApiError::not_found("key"))?;
+    let now = app.engine.now();
+    let (made, secret) = make_successor(caller, &old, body, now)?;
+    if !app.engine.rotate_key(&made, &old.key_id, now.plus_ms(overlap_ms), once).await? {
+        let message = "this key was revoked or has expired; create a new key instead";
+        return Err(ApiError::new(ErrorCode::KeyEnded, message));
+    }
+    Ok((made, secret))
 }
 
 /// Returns the successor of a key and its secret. The caller must hold all scopes of the key: otherwise it could get
@@ -161,15 +178,19 @@ pub(crate) async fn revoke(
             revoked.then_some(()).ok_or_else(|| ApiError::not_found("key"))
         };
         let revoked = key.once(&app, caller.sender(), |()| ApiResponse::empty(), revoke).await;
-        app.keys.clear();
-        // Sessions end with their keys.
-        app.sessions.clear();
-        if let Err(error) = app.engine.pause_lapsed_webhooks(caller.tenant()).await {
-            tracing::warn!(%error, "webhooks of a revoked key are paused at their next delivery");
-        }
+        end_dependents(&app, caller.tenant()).await;
         revoked
     });
     revoking.await.map_err(ApiError::internal)?
+}
+
+/// Removes revoked keys from the caches, ends their sessions and pauses their webhooks.
+async fn end_dependents(app: &App, tenant: &TenantId) {
+    app.keys.clear();
+    app.sessions.clear();
+    if let Err(error) = app.engine.pause_lapsed_webhooks(tenant).await {
+        tracing::warn!(%error, "webhooks of a revoked key are paused at their next delivery");
+    }
 }
 
 /// Returns true for a test key. Callers with a test key cannot create live keys.

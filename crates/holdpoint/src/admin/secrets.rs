@@ -29,18 +29,24 @@ pub(crate) async fn rotate(
     // must not stay valid in the cache.
     let rotating = tokio::spawn(async move {
         let revoke = body.revoke_old.unwrap_or(false);
-        let rotate = async |once: Option<&Once<LinkSecret>>| {
-            let secret = new_secret(app.engine.now())?;
-            app.engine.rotate_secrets(&secret, revoke, once).await?;
-            tracing::info!(kid = secret.kid, revoke, "links are now signed with a new secret");
-            Ok(secret)
-        };
+        let rotate = async |once: Option<&Once<_>>| add_secret(&app, revoke, once).await;
         let respond = |secret: &LinkSecret| ApiResponse::json(StatusCode::OK, &describe(secret));
         let rotated = key.once(&app, caller.sender(), respond, rotate).await;
         app.links.secrets.clear().await;
         rotated
     });
     rotating.await.map_err(ApiError::internal)?
+}
+
+async fn add_secret(
+    app: &App,
+    revoke: bool,
+    once: Option<&Once<LinkSecret>>,
+) -> Result<LinkSecret, ApiError> {
+    let secret = new_secret(app.engine.now())?;
+    app.engine.rotate_secrets(&secret, revoke, once).await?;
+    tracing::info!(kid = secret.kid, revoke, "links are now signed with a new secret");
+    Ok(secret)
 }
 
 fn describe(secret: &LinkSecret) -> Secret {

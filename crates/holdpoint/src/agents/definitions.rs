@@ -24,18 +24,22 @@ pub(crate) async fn put(
     InPath(id): InPath<String>,
     KeyedBody(key, JsonBody(StrictValue(mut definition))): KeyedBody<JsonBody<StrictValue>>,
 ) -> Result<ApiResponse, ApiError> {
-    if let Some(members) = definition.as_object_mut() {
-        let named = members.entry("agentId").or_insert_with(|| Value::from(id.as_str()));
-        if named.as_str() != Some(id.as_str()) {
-            return Err(ApiError::invalid("agentId", "must be the same in the path and in the definition"));
-        }
-    }
+    add_id(&mut definition, &id)?;
     check_objects(&definition)?;
     let tenant = caller.tenant().clone();
     app.engine.check_people_of_agent(&tenant, &definition).await?;
     let register =
         async |once: Option<&Once<_>>| Ok(app.engine.put_agent(&tenant, definition, once.cloned()).await?);
     key.once(&app, caller.sender(), respond_registered, register).await
+}
+
+/// Adds the id in the path to a definition without one. Rejects another id.
+fn add_id(definition: &mut Value, id: &str) -> Result<(), ApiError> {
+    let Some(members) = definition.as_object_mut() else { return Ok(()) };
+    if members.entry("agentId").or_insert_with(|| Value::from(id)).as_str() != Some(id) {
+        return Err(ApiError::invalid("agentId", "must be the same in the path and in the definition"));
+    }
+    Ok(())
 }
 
 /// Checks that members which the engine reads only during a run are objects.

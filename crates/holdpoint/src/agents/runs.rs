@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
-use holdpoint_engine::{AgentInput, Error, Once};
+use holdpoint_engine::{AgentInput, Once};
 
 use super::{translate, waiting};
 use crate::app::App;
@@ -19,16 +19,12 @@ pub(crate) async fn start(
     InPath(agent): InPath<String>,
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<StartAgent>>,
 ) -> Result<ApiResponse, ApiError> {
-    if let Some(thread) = &body.thread_id {
-        translate::check_thread(thread)?;
-    }
+    body.thread_id.as_deref().map_or(Ok(()), translate::check_thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let input = translate::agent_input(&caller, agent, body.thread_id, messages, (body.tags, body.metadata));
     let begin = async |once: Option<&Once<_>>| {
-        app.engine
-            .start_agent(AgentInput { once: once.cloned(), ..input })
-            .await
-            .map_err(translate::explain_failure)
+        let input = AgentInput { once: once.cloned(), ..input };
+        app.engine.start_agent(input).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, begin).await
 }
@@ -43,11 +39,8 @@ pub(crate) async fn tell(
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let send = async |once: Option<&Once<_>>| {
         let run = app.engine.run(&of).await?;
-        match app.engine.send_messages(&of, messages, once).await {
-            // No agent of the run accepts messages: the error gives the reason.
-            Err(Error::NotFound("agent")) => Err(translate::no_agent(&run)),
-            other => Ok(other?),
-        }
+        let sent = app.engine.send_messages(&of, messages, once).await;
+        sent.map_err(|error| translate::explain_unsent(error, &run))
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
 }

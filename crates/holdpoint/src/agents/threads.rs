@@ -1,16 +1,14 @@
 //! Handlers for threads: messages, runs, interruption, cancellation.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    CancelThread, InterruptThread, MessageList, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    CancelThread, InterruptThread, MessageList, SayInThread, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
-use holdpoint_engine::{AgentInput, Error, InputMode, Once, RunSummary};
+use holdpoint_engine::{AgentInput, InputMode, Once, RunSummary};
 
 use super::{translate, waiting};
 use crate::app::App;
@@ -20,9 +18,6 @@ use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
 use crate::thread_cursor;
 
-/// Maximum attempts to start a run while other callers start runs in the same thread.
-const ATTEMPTS_MAX: usize = 16;
-
 pub(crate) async fn say(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
@@ -31,24 +26,24 @@ pub(crate) async fn say(
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let (mode, more) = (body.mode.unwrap_or_default(), (body.tags, body.metadata));
-    if mode == InputMode::InterruptThenQueue {
-        // This mode cancels the open run. The scope is required even if no run is open, so that a key without it
-        // cannot find out whether one is.
-        caller.clone().require(CanCancelRuns::ACCESS)?;
-    }
+    let (mode, more) = (parse_mode(&caller, body.mode)?, (body.tags, body.metadata));
     let send = async |once: Option<&Once<_>>| {
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
         let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
         let input = AgentInput { once: once.cloned(), ..input };
-        match mode {
-            InputMode::InterruptThenQueue => cancel_and_start(&app, &caller, &thread, input).await,
-            InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun => {
-                app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
-            }
-        }
+        app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
+}
+
+/// Returns the mode of a message. Rejects the mode that cancels the open run if the caller lacks the scope for it, even
+/// if no run is open: otherwise the caller could find out whether one is.
+fn parse_mode(caller: &Caller, mode: Option<InputMode>) -> Result<InputMode, ApiError> {
+    let mode = mode.unwrap_or_default();
+    if mode == InputMode::InterruptThenQueue {
+        caller.clone().require(CanCancelRuns::ACCESS)?;
+    }
+    Ok(mode)
 }
 
 /// Returns the agent of a message: the one that the request names, or that of the latest run of the thread. A message
@@ -60,7 +55,7 @@ async fn choose_agent(
     named: Option<String>,
     mode: InputMode,
 ) -> Result<String, ApiError> {
-    let latest = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?.into_iter().next();
+    let latest = app.engine.latest_thread_run(caller.tenant(), thread).await?;
     let last = latest.as_ref().and_then(|run| translate::agent_of(run.workflow.as_str()));
     let Some(named) = named else {
         return match last {
@@ -74,31 +69,6 @@ async fn choose_agent(
         Some(open) => Err(translate::busy(&open.run)),
         None => Ok(named),
     }
-}
-
-/// Cancels the open run and starts another. The receipt is written with the start: a cancellation alone does not complete
-/// the request.
-async fn cancel_and_start(
-    app: &App,
-    caller: &Caller,
-    thread: &str,
-    input: AgentInput,
-) -> Result<Arc<Run>, ApiError> {
-    // Checked first: a request for an unknown agent must not cancel the open run.
-    app.engine.agent(caller.tenant(), &input.agent).await?;
-    for _ in 0..ATTEMPTS_MAX {
-        if let Some(open) = app.engine.open_run(caller.tenant(), thread).await? {
-            app.engine.check_growth(caller.tenant()).await?;
-            let why = Some("interrupted by input".to_owned());
-            app.engine.cancel(&open, why, caller.principal()).await?;
-        }
-        match app.engine.start_agent(input.clone()).await {
-            // Another caller started a run in between: try again. A workflow run that owns the thread is not cancelled.
-            Err(Error::ScopeBusy { active_run }) if active_run.as_str() != thread => {}
-            other => return other.map_err(translate::explain_failure),
-        }
-    }
-    Err(Error::Busy.into())
 }
 
 pub(crate) async fn messages(
@@ -155,8 +125,8 @@ pub(crate) async fn latest(
 
 pub(super) async fn latest_of(app: &App, caller: &Caller, thread: &str) -> Result<RunSummary, ApiError> {
     translate::check_thread(thread)?;
-    let found = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?;
-    found.into_iter().next().ok_or_else(|| ApiError::not_found("thread"))
+    let found = app.engine.latest_thread_run(caller.tenant(), thread).await?;
+    found.ok_or_else(|| ApiError::not_found("thread"))
 }
 
 /// Returns the current state of a run, and true if it has finished.
@@ -185,15 +155,7 @@ pub(crate) async fn interrupt(
     let interrupt = async {
         let by = caller.principal();
         let done = app.engine.interrupt_thread(caller.tenant(), &thread, keep_waiting, by).await?;
-        let active = done.mail.active_dispatch.as_ref().map(|row| row.dispatch_id.clone());
-        let nothing = done.mail.superseded_count == 0 && active.is_none() && done.cancelled.is_none();
-        let shown = ThreadInterrupted {
-            epoch: done.mail.new_dispatch_epoch,
-            superseded_count: done.mail.superseded_count,
-            active_dispatch_id: active,
-            cancelled_run_id: done.cancelled,
-            nothing_to_interrupt: nothing,
-        };
+        let shown = translate::describe_interruption(done);
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &shown)))
     };
     key.once_in_parts(&app, caller.sender(), interrupt).await

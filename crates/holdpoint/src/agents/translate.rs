@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    self as api, InputRole, MESSAGE_ID_CHARS_MAX, MessageAccepted, MessageCall, MessageInput, ThreadRun,
-    ThreadRunNow, TokenUsage,
+    self as api, InputRole, MESSAGE_ID_CHARS_MAX, MessageAccepted, MessageCall, MessageInput,
+    ThreadInterrupted, ThreadRun, ThreadRunNow, TokenUsage,
 };
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{Refusal, Run, RunId, StartRequest, TIMED_OUT, WorkflowId, hex, limits};
-use holdpoint_engine::{AgentInput, Error, RunSummary, ThreadMessage};
+use holdpoint_engine::{AgentInput, Error, RunSummary, ThreadInterruption, ThreadMessage};
 use serde_json::Value;
 
 use super::waiting;
@@ -175,6 +175,18 @@ pub(super) fn describe_run(thread: &str, run: &RunSummary) -> ThreadRun {
     }
 }
 
+pub(super) fn describe_interruption(done: ThreadInterruption) -> ThreadInterrupted {
+    let active = done.mail.active_dispatch.map(|row| row.dispatch_id);
+    let superseded_count = done.mail.superseded_count;
+    ThreadInterrupted {
+        epoch: done.mail.new_dispatch_epoch,
+        superseded_count,
+        nothing_to_interrupt: superseded_count == 0 && active.is_none() && done.cancelled.is_none(),
+        active_dispatch_id: active,
+        cancelled_run_id: done.cancelled,
+    }
+}
+
 /// Returns the current state of one run, with its suspended calls and its waiting state.
 pub(super) fn describe_current(
     summary: ThreadRun,
@@ -191,8 +203,9 @@ pub(super) fn describe_current(
     ThreadRunNow { run: summary, tickets: waiting::tickets(run), waiting, steps, usage }
 }
 
-/// Returns the reason for which no agent of the run accepts messages.
-pub(super) fn no_agent(run: &Run) -> ApiError {
+/// Returns the error for messages that a run did not accept. If the run has no agent for them, gives the reason.
+pub(super) fn explain_unsent(error: Error, run: &Run) -> ApiError {
+    let Error::NotFound("agent") = error else { return error.into() };
     let has_agent = run.workflow.nodes.iter().any(|node| node.type_id == "core.agent");
     match (run.finished(), has_agent) {
         (true, _) => Refusal::RunFinished(run.status()).into(),

@@ -1,4 +1,4 @@
-//! Executes a resume array: all answers in one command, followed by the messages that came with them.
+//! Executes a resume array: all answers and the messages that came with them, in one change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ enum ResumeFailure {
 impl From<Error> for ResumeFailure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Refused(Refusal::NodeNotRunning) | Error::Duplicate(_) => Self::Conflict,
+            // An interrupt is not due if the clock was set back after the plan.
+            Error::Refused(Refusal::NodeNotRunning | Refusal::NotDue) | Error::Duplicate(_) => Self::Conflict,
             Error::Refused(refusal) => {
                 resume_plan::violation_of(&refusal).map_or(Self::Conflict, Self::Refused)
             }
@@ -93,7 +94,7 @@ impl AgUiRequest<'_> {
         Ok(self.app.engine.cancel(of, why, self.caller.principal()).await?)
     }
 
-    /// Executes all answers and messages in one change, after the interrupts whose deadline has passed have expired.
+    /// Executes all answers and messages and closes the interrupts whose deadline has passed, in one change.
     async fn decide(
         &self,
         (of, run): (&RunRef, &Run),
@@ -107,20 +108,16 @@ impl AgUiRequest<'_> {
             answer.decision = Some(format!("{}{}", planned.decision_prefix, random_suffix()?));
             answers.insert(*id, answer);
         }
-        let mut after = None;
-        for interrupt in &plan.expired {
-            // The timer may have expired the interrupt already.
-            match engine.execute(of, &Command::Expire { interrupt: *interrupt }).await {
-                Ok(run) => after = Some(run),
-                Err(Error::Refused(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let has_answers = !answers.is_empty();
+        // The answers come first: a denial that the run records is committed without the other commands.
+        let resolve = has_answers.then_some(Command::Resolve { answers });
+        let expire = plan.expired.iter().map(|id| Command::Expire { interrupt: *id });
+        let commands: Vec<_> = resolve.into_iter().chain(expire).collect();
         if !new.is_empty() {
             let once = Some(&self.dedup_request(of, new));
-            let added = match answers.is_empty() {
-                true => engine.send_messages(of, new.to_vec(), once).await,
-                false => engine.answer_and_queue(of, answers.clone(), new.to_vec(), once).await,
+            let added = match has_answers {
+                true => engine.execute_and_queue(of, commands.clone(), new.to_vec(), once).await,
+                false => engine.execute_and_send(of, commands.clone(), new.to_vec(), once).await,
             };
             match added {
                 // Instructions that front ends send with every request are ignored, not rejected.
@@ -131,11 +128,7 @@ impl AgUiRequest<'_> {
                 other => return Ok(other?),
             }
         }
-        match (answers.is_empty(), after) {
-            (false, _) => Ok(engine.execute(of, &Command::Resolve { answers }).await?),
-            (true, Some(after)) => Ok(after),
-            (true, None) => Err(ResumeFailure::Conflict),
-        }
+        Ok(engine.execute_once(of, &commands, None).await?)
     }
 
     /// Returns the runs that the entries name and that belong to this thread and this agent.

@@ -1,5 +1,5 @@
 //! Handler of `POST /ag-ui/{agentId}`. It reads the state of the thread and starts a run, adds messages to it or
-//! answers its interrupts. It tries again after a concurrent change. The engine makes all decisions.
+//! answers its interrupts. The engine makes all decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
-use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, hex};
+use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};
 use holdpoint_engine::{AgentInput, Error, Once, RequestKey};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -27,8 +27,6 @@ use crate::error::ApiError;
 use crate::idempotency::KeyedBody;
 use crate::json::to_json;
 
-/// The maximum number of attempts after concurrent changes.
-const ATTEMPTS_MAX: usize = 16;
 /// The time for which messages to a running agent are deduplicated.
 const DEDUP_TTL_MS: u64 = 24 * 3_600_000;
 
@@ -45,18 +43,16 @@ pub(crate) async fn run(
     let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
     let permit = caller.open_stream(&app)?;
     let request = AgUiRequest { app: &app, caller: &caller, target: &target, input: &input };
-    let content = request.execute().await?;
-    let state =
-        input.state.as_ref().map(|given| given.0.clone()).unwrap_or_else(|| Value::Object(Map::new()));
+    let content = app.engine.repeat_input(|| request.try_execute()).await?;
+    Ok(stream::response(&app, permit, stream_context(&caller, target, input), content))
+}
+
+fn stream_context(caller: &Caller, target: AgUiTarget, input: RunAgentInput) -> StreamContext {
     let modern = input.protocol_version.is_some();
-    let context = StreamContext {
-        tenant: caller.tenant().clone(),
-        thread: input.thread_id.clone(),
-        translator: Translator::new(&input.thread_id, &input.run_id, modern, state),
-        order: ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref())),
-        target,
-    };
-    Ok(stream::response(&app, permit, context, content))
+    let state = input.state.map_or_else(|| Value::Object(Map::new()), |given| given.0);
+    let order = ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref()));
+    let translator = Translator::new(&input.thread_id, &input.run_id, modern, state);
+    StreamContext { tenant: caller.tenant().clone(), thread: input.thread_id, target, translator, order }
 }
 
 /// A request with its caller and its target.
@@ -71,15 +67,6 @@ pub(super) struct AgUiRequest<'a> {
 pub(super) type LatestRun = Option<(RunRef, Arc<Run>)>;
 
 impl AgUiRequest<'_> {
-    async fn execute(&self) -> Result<StreamContent, ApiError> {
-        for _ in 0..ATTEMPTS_MAX {
-            if let Some(content) = self.try_execute().await? {
-                return Ok(content);
-            }
-        }
-        Err(Error::Busy.into())
-    }
-
     /// Executes the request once. Returns None after a concurrent change.
     async fn try_execute(&self) -> Result<Option<StreamContent>, ApiError> {
         let (engine, thread) = (&self.app.engine, &self.input.thread_id);
@@ -156,11 +143,12 @@ impl AgUiRequest<'_> {
         new: &[Message],
     ) -> Result<Option<StreamContent>, ApiError> {
         // In one change with the new messages: the run could end before a second change.
+        let (engine, resolve) = (&self.app.engine, Command::Resolve { answers });
         let given = match new.is_empty() {
-            true => self.app.engine.execute(of, &Command::Resolve { answers }).await,
+            true => engine.execute(of, &resolve).await,
             false => {
                 let once = self.dedup_request(of, new);
-                self.app.engine.answer_and_send(of, answers, new.to_vec(), Some(&once)).await
+                engine.execute_and_send(of, vec![resolve], new.to_vec(), Some(&once)).await
             }
         };
         match given {
@@ -194,9 +182,8 @@ impl AgUiRequest<'_> {
                 self.missing_history(history.with_new(run, &new)),
             ))),
             Err(Error::NotFound("agent")) => Ok(Some(StreamContent::Refused(accepts_no_input(&of.run)))),
-            Err(Error::Duplicate(_) | Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)) => {
-                Ok(None)
-            }
+            Err(Error::Duplicate(_)) => Ok(None),
+            Err(error) if error.is_thread_change(&self.input.thread_id) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -243,11 +230,10 @@ impl AgUiRequest<'_> {
         };
         let run = match started {
             Ok(run) => run,
-            // The thread is itself the run of a workflow: it has no other run until that one has ended.
-            Err(Error::ScopeBusy { active_run }) if active_run.as_str() == self.input.thread_id => {
+            Err(error) if error.is_thread_change(&self.input.thread_id) => return Ok(None),
+            Err(Error::ScopeBusy { active_run }) => {
                 return Ok(Some(StreamContent::Refused(accepts_no_input(&active_run))));
             }
-            Err(Error::ScopeBusy { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let of = RunRef { tenant: self.caller.tenant().clone(), run: run.id.clone() };
@@ -280,8 +266,7 @@ impl AgUiRequest<'_> {
 }
 
 pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<LatestRun, ApiError> {
-    let found = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?;
-    let Some(summary) = found.into_iter().next() else { return Ok(None) };
+    let Some(summary) = app.engine.latest_thread_run(caller.tenant(), thread).await? else { return Ok(None) };
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run };
     let run = app.engine.run(&of).await?;
     Ok(Some((of, run)))

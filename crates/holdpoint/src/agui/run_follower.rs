@@ -1,16 +1,11 @@
 //! Follows the log of one run and folds its events. Keeps only the folded run.
 
-use std::time::Duration;
-
 use holdpoint_core::{Run, RunRef};
-use holdpoint_engine::{Engine, RecordedEvent, Subscription};
-use tokio::sync::watch;
+use holdpoint_engine::{Engine, RecordedEvent};
 
 use crate::app::App;
 use crate::error::ApiError;
-
-/// Time after which the follower checks the log without a notification.
-const POLL_INTERVAL: Duration = Duration::from_secs(10);
+use crate::streams::{LogWait, Wakeup};
 
 #[derive(Debug)]
 pub(super) struct RunFollower {
@@ -18,14 +13,13 @@ pub(super) struct RunFollower {
     of: RunRef,
     /// The run right before the next event.
     run: Run,
-    subscription: Subscription,
-    stopping: watch::Receiver<bool>,
+    changes: LogWait,
 }
 
 impl RunFollower {
     pub(super) fn new(app: &App, of: RunRef, run: Run) -> Self {
-        let subscription = app.engine.subscribe(&of);
-        Self { engine: app.engine.clone(), of, run, subscription, stopping: app.stopping.clone() }
+        let changes = LogWait::new(app.engine.subscribe(&of), &app.stopping);
+        Self { engine: app.engine.clone(), of, run, changes }
     }
 
     pub(super) fn run(&self) -> &Run {
@@ -47,13 +41,8 @@ impl RunFollower {
                     return Ok(Some(found));
                 }
             }
-            if *self.stopping.borrow() {
+            if self.changes.next().await == Wakeup::Stopping {
                 return Ok(None);
-            }
-            tokio::select! {
-                () = self.subscription.changed() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
-                _ = self.stopping.changed() => {}
             }
         }
     }

@@ -1,11 +1,9 @@
 //! The stream of a segment of a run as server-sent events: until the run waits for an answer or ends. The last event
 //! always states how the segment ended.
 
-use std::collections::VecDeque;
-
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream::unfold;
+use futures_util::stream;
 use holdpoint_api::agui::{Event, Frame};
 use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
 use holdpoint_engine::RecordedEvent;
@@ -19,8 +17,7 @@ use super::target::AgUiTarget;
 use super::translate::{SegmentEnd, Translator};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::sse;
-use crate::streams::StreamPermit;
+use crate::streams::{self, FrameQueue, FrameSource, StreamPermit};
 
 /// The content of the stream of a response.
 #[derive(Debug)]
@@ -60,23 +57,23 @@ pub(super) fn response(
     context: StreamContext,
     content: StreamContent,
 ) -> Response {
-    let mut stream = SegmentStream::new(app, context);
-    stream.push(stream.context.translator.begin());
     match content {
         StreamContent::Refused(AgUiViolation { code, message }) => {
-            stream.push(stream.context.translator.error(code, &message));
-            stream.closed = true;
+            let events = [context.translator.begin(), context.translator.error(code, &message)];
+            let frames = events.map(|event| frame(event, app.engine.now()).unwrap_or_default());
+            let only = stream::once(async move { frames.concat().into() });
+            streams::respond(permit, only, end_of_credential)
         }
-        StreamContent::Follow(segment) => stream.follow(*segment),
+        StreamContent::Follow(segment) => {
+            let frames = SegmentStream::new(app, context, *segment).into_frames();
+            streams::respond(permit, frames, end_of_credential)
+        }
     }
-    let frames =
-        unfold(stream, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) });
-    sse::respond(permit, frames, end_of_credential)
 }
 
 /// Returns a stream without events.
 pub(super) fn empty(permit: StreamPermit) -> Response {
-    sse::respond(permit, futures_util::stream::empty(), end_of_credential)
+    streams::respond(permit, stream::empty(), end_of_credential)
 }
 
 /// Returns the event that ends a stream when the credential of its caller ends. The run continues.
@@ -84,134 +81,122 @@ fn end_of_credential(ended: &ApiError) -> Bytes {
     let body = ended.body();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     let event = Event::RunError { message: text("message"), code: Some(text("error")), usage: Vec::new() };
-    line(&Frame::from(event)).map_or_else(|_| sse::comment(ended), Bytes::from)
+    line(&Frame::from(event)).map_or_else(|_| streams::comment(ended), Bytes::from)
 }
 
 struct SegmentStream {
     app: App,
     context: StreamContext,
-    follower: Option<RunFollower>,
+    follower: RunFollower,
     until: u64,
     state_only: bool,
-    ready: VecDeque<Bytes>,
-    closed: bool,
+    /// Events that are sent first.
+    opening: Vec<Event>,
 }
 
 impl SegmentStream {
-    fn new(app: &App, context: StreamContext) -> Self {
-        let (app, ready) = (app.clone(), VecDeque::new());
-        Self { app, context, follower: None, until: 0, state_only: false, ready, closed: false }
+    fn new(app: &App, context: StreamContext, segment: LogSegment) -> Self {
+        let LogSegment { of, from, until, state_only, mut opening } = segment;
+        opening.insert(0, context.translator.begin());
+        let follower = RunFollower::new(app, of, from);
+        Self { app: app.clone(), context, follower, until, state_only, opening }
     }
 
-    fn follow(&mut self, segment: LogSegment) {
-        segment.opening.into_iter().for_each(|event| self.push(event));
-        (self.until, self.state_only) = (segment.until, segment.state_only);
-        self.follower = Some(RunFollower::new(&self.app, segment.of, segment.from));
-    }
-
-    async fn next_chunk(&mut self) -> Option<Bytes> {
-        loop {
-            if !self.ready.is_empty() {
-                // All queued frames are one chunk.
-                let all: Vec<Bytes> = self.ready.drain(..).collect();
-                return Some(all.concat().into());
-            }
-            if self.closed {
-                return None;
-            }
-            let end = self.follower.as_ref().and_then(|follower| self.segment_end(follower.run()));
-            if let Some(end) = end {
-                self.end(end).await;
-                continue;
-            }
-            let Some(follower) = &mut self.follower else { return None };
-            let found = follower.next().await;
-            self.handle_read(found);
-        }
-    }
-
-    fn segment_end(&self, run: &Run) -> Option<SegmentEnd> {
+    fn segment_end(&self) -> Option<SegmentEnd> {
+        let run = self.follower.run();
         if run.seq < self.until { None } else { SegmentEnd::of(run) }
     }
 
-    fn handle_read(&mut self, found: Result<Option<Vec<RecordedEvent>>, ApiError>) {
-        match found {
-            Ok(Some(found)) => found.iter().for_each(|one| self.push_recorded(one)),
-            Ok(None) => {
-                self.abort(
-                    "shutting_down",
-                    "the server is shutting down; the run continues after the restart",
-                );
-            }
-            Err(error) => {
-                tracing::warn!(?error, "cannot read a run; its stream ends");
-                self.abort("internal_error", "the run could not be read; the run itself continues");
-            }
-        }
-    }
-
-    fn push_recorded(&mut self, one: &RecordedEvent) {
-        let Some(follower) = &mut self.follower else { return };
-        let run = follower.apply(one);
+    fn push_recorded(&mut self, one: &RecordedEvent, queue: &mut FrameQueue) {
+        let run = self.follower.apply(one);
         if self.state_only {
             return;
         }
         for event in self.context.translator.translate(&one.event, run) {
-            self.push_at(event, Some(one.at));
+            self.push_at(event, one.at, queue);
         }
     }
 
     /// Sends the state, the messages and the end of the segment: all that a client needs to continue.
-    async fn end(&mut self, end: SegmentEnd) {
-        let context = &self.context;
-        let history =
-            History::read(&self.app.engine, &context.tenant, &context.thread, &context.target).await;
-        let messages = match history {
-            Ok(history) => history.snapshot(),
-            Err(error) => {
-                tracing::warn!(?error, "cannot read a thread; its stream ends");
-                return self.abort("internal_error", "the thread could not be read");
-            }
-        };
-        for event in self.context.translator.close() {
-            self.push(event);
-        }
+    async fn end(&mut self, end: SegmentEnd, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        let StreamContext { tenant, thread, target, .. } = &self.context;
+        let messages = History::read(&self.app.engine, tenant, thread, target).await?.snapshot();
+        let closing = self.context.translator.close();
+        self.push_all(closing, queue);
         if self.context.order.differs_from(&messages) {
             // Only a client without messages accepts the order of a snapshot.
-            self.push(Event::MessagesSnapshot { messages: Vec::new() });
+            self.push_all([Event::MessagesSnapshot { messages: Vec::new() }], queue);
         }
-        let Some(follower) = &self.follower else { return };
-        let run = follower.run();
+        let run = self.follower.run();
         let state = Event::StateSnapshot { snapshot: (*state::visible(run)).clone() };
         let last = self.context.translator.end(run, end);
-        for event in [state, Event::MessagesSnapshot { messages }, last] {
-            self.push(event);
-        }
-        self.closed = true;
+        self.push_all([state, Event::MessagesSnapshot { messages }, last], queue);
+        queue.close();
+        Ok(())
     }
 
     /// Ends the stream with an error that does not concern the run; the run continues.
-    fn abort(&mut self, code: &str, message: &str) {
-        for event in self.context.translator.close() {
-            self.push(event);
+    fn abort(&mut self, code: &str, message: &str, queue: &mut FrameQueue) {
+        let mut last = self.context.translator.close();
+        last.push(self.context.translator.error(code, message));
+        self.push_all(last, queue);
+        queue.close();
+    }
+
+    fn push_all(&mut self, events: impl IntoIterator<Item = Event>, queue: &mut FrameQueue) {
+        for event in events {
+            self.push_at(event, self.app.engine.now(), queue);
         }
-        self.push(self.context.translator.error(code, message));
-        self.closed = true;
     }
 
-    fn push(&mut self, event: Event) {
-        self.push_at(event, None);
-    }
-
-    fn push_at(&mut self, event: Event, at: Option<Timestamp>) {
+    fn push_at(&mut self, event: Event, at: Timestamp, queue: &mut FrameQueue) {
         self.context.order.apply(&event);
-        let at = at.unwrap_or_else(|| self.app.engine.now());
-        let frame = Frame { timestamp: Some(at.0), ..Frame::from(event) };
-        match line(&frame) {
-            Ok(line) => self.ready.push_back(line.into()),
-            Err(error) => tracing::error!(%error, "cannot serialize an event"),
+        queue.extend(frame(event, at));
+    }
+}
+
+impl FrameSource for SegmentStream {
+    const JOINED: bool = true;
+
+    async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        if !self.opening.is_empty() {
+            let opening = std::mem::take(&mut self.opening);
+            self.push_all(opening, queue);
+            return Ok(());
+        }
+        if let Some(end) = self.segment_end() {
+            return self.end(end, queue).await;
+        }
+        match self.follower.next().await? {
+            Some(found) => found.iter().for_each(|one| self.push_recorded(one, queue)),
+            None => {
+                let message = "the server is shutting down; the run continues after the restart";
+                self.abort("shutting_down", message, queue);
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, queue: &mut FrameQueue) {
+        let message = match self.segment_end() {
+            None => "the run could not be read; the run itself continues",
+            Some(_) => "the thread could not be read",
+        };
+        self.abort("internal_error", message, queue);
+    }
+
+    fn read_failure(&self) -> &'static str {
+        match self.segment_end() {
+            None => "cannot read a run; its stream ends",
+            Some(_) => "cannot read a thread; its stream ends",
         }
     }
+}
+
+fn frame(event: Event, at: Timestamp) -> Option<Bytes> {
+    let frame = Frame { timestamp: Some(at.0), ..Frame::from(event) };
+    let line = line(&frame).inspect_err(|error| tracing::error!(%error, "cannot serialize an event"));
+    line.ok().map(Bytes::from)
 }
 
 /// Returns an event as a frame of server-sent events. Lines end with LF, the only line ending that clients accept.

@@ -1,6 +1,7 @@
 //! Tests over HTTP without a worker: commands replace the actions of the agent, and the clock is manual.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdpoint_core::agent::{
     AgentAction, ApprovalSettings, Behaviour, CLIENT_TOOL, CallPolicy, CallRequest, Message, ReplyRecord,
@@ -48,8 +49,8 @@ impl TestServer {
         Self { engine, tenant, url, key, _folder: folder, _stop: stop }
     }
 
-    /// Starts a run with a tool call that waits as the ticket describes.
-    async fn start_waiting_call(&self, ticket: impl FnOnce(&ToolCall) -> Ticket) -> RunRef {
+    /// Starts a run with tool calls that wait as the tickets describe.
+    async fn start_waiting_calls(&self, calls: &[&str], ticket: impl Fn(&ToolCall) -> Ticket) -> RunRef {
         let node = NodeId::parse("agent").unwrap();
         let owner = Owner { tenant: self.tenant.clone(), principal: "ann".to_owned() };
         let messages = vec![Message::new("u1", Role::User, "Where am I?")];
@@ -61,19 +62,22 @@ impl TestServer {
             .unwrap();
         let of = RunRef { tenant: self.tenant.clone(), run: run.id.clone() };
         let mut message = Message::new("reply-1", Role::Assistant, "Let me see.");
-        message.calls =
-            vec![CallRequest { id: "c1".to_owned(), name: "locate".to_owned(), arguments: json!({}) }];
-        let gates =
-            vec![CallPolicy { behaviour: Behaviour::Ask, why: None, idempotent: false, client: false }];
-        let (usage, model) = (Usage::default(), "m".to_owned());
-        let reply = ReplyRecord { message, policies: gates, usage, model, seen: 1, took_ms: None };
+        let request =
+            |id: &&str| CallRequest { id: (*id).to_owned(), name: "locate".to_owned(), arguments: json!({}) };
+        message.calls = calls.iter().map(request).collect();
+        let policy = CallPolicy { behaviour: Behaviour::Ask, why: None, idempotent: false, client: false };
+        let (policies, usage, model) = (vec![policy; calls.len()], Usage::default(), "m".to_owned());
+        let reply = ReplyRecord { message, policies, usage, model, seen: 1, took_ms: None };
         self.execute(&of, Command::Begin { node: node.clone(), effect: Effect::Outside }).await;
         let acts = vec![AgentAction::Reply(Box::new(reply))];
         self.execute(&of, Command::Act { node: node.clone(), actions: acts }).await;
         let run = self.engine.run(&of).await.unwrap();
         let agent = run.node_state(&node).and_then(|state| state.agent.clone()).unwrap();
-        let ticket = Box::new(ticket(agent.call("c1").unwrap()));
-        let acts = vec![AgentAction::Suspend { call: "c1".to_owned(), ticket }];
+        let suspend = |id: &&str| AgentAction::Suspend {
+            call: (*id).to_owned(),
+            ticket: Box::new(ticket(agent.call(id).unwrap())),
+        };
+        let acts = calls.iter().map(suspend).collect();
         self.execute(&of, Command::Act { node: node.clone(), actions: acts }).await;
         let outcome = NodeOutcome::Suspended { policy: ResumePolicy::AsDecided };
         self.execute(&of, Command::Finish { node, outcome }).await;
@@ -85,11 +89,15 @@ impl TestServer {
     }
 
     fn post(&self, more: Value) -> tokio::task::JoinHandle<Vec<Value>> {
+        self.post_to("mailer", more)
+    }
+
+    fn post_to(&self, target: &str, more: Value) -> tokio::task::JoinHandle<Vec<Value>> {
         let mut input = json!({"threadId": "t1", "runId": "r", "messages": []});
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let request = ureq::http::Request::builder()
             .method("POST")
-            .uri(format!("{}/ag-ui/mailer", self.url))
+            .uri(format!("{}/ag-ui/{target}", self.url))
             .header("authorization", format!("Bearer {}", self.key))
             .body(input.to_string())
             .unwrap();
@@ -139,7 +147,7 @@ fn client_tool_ticket(call: &ToolCall) -> Ticket {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_tool_call_is_answered_by_the_tool_message_of_the_client() {
     let server = TestServer::new().await;
-    let of = server.start_waiting_call(client_tool_ticket).await;
+    let of = server.start_waiting_calls(&["c1"], client_tool_ticket).await;
     let call = format!("{}:c1", of.run);
     let old = server.post(json!({})).await.unwrap();
     assert_eq!(old.last().unwrap()["outcome"], json!({"type": "success"}));
@@ -163,7 +171,7 @@ async fn a_client_tool_call_is_answered_by_the_tool_message_of_the_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_message_supersedes_an_open_client_tool_call() {
     let server = TestServer::new().await;
-    let of = server.start_waiting_call(client_tool_ticket).await;
+    let of = server.start_waiting_calls(&["c1"], client_tool_ticket).await;
     let events = server.post(json!({"messages": [{"id": "u2", "role": "user", "content": "Never mind"}]}));
     server.wait_until_closed(&of).await;
     server.cancel(&of).await;
@@ -176,7 +184,8 @@ async fn a_new_message_supersedes_an_open_client_tool_call() {
 async fn an_interrupt_is_expired_after_its_deadline_even_if_its_timer_is_late() {
     let server = TestServer::new().await;
     let asking = ApprovalSettings { timeout_ms: Some(5000), ..ApprovalSettings::default() };
-    let of = server.start_waiting_call(|call| Ticket::permission("k".to_owned(), call, &asking)).await;
+    let of =
+        server.start_waiting_calls(&["c1"], |call| Ticket::permission("k".to_owned(), call, &asking)).await;
     let id = format!("{}:i1", of.run);
     server.engine.clock().advance(5000);
     let yes = json!([{"interruptId": id, "status": "resolved", "payload": {"approved": true}}]);
@@ -189,4 +198,73 @@ async fn an_interrupt_is_expired_after_its_deadline_even_if_its_timer_is_late() 
     );
     server.cancel(&of).await;
     events.await.unwrap();
+}
+
+/// Returns a permission that expires after 5 s for the call c1, and one that these people decide for other calls.
+fn permission(call: &ToolCall, people: &Value) -> Ticket {
+    let people = people.as_object().unwrap().clone();
+    let settings = match call.id.as_str() {
+        "c1" => ApprovalSettings { timeout_ms: Some(5000), ..ApprovalSettings::default() },
+        _ => ApprovalSettings { people, ..ApprovalSettings::default() },
+    };
+    Ticket::permission(call.id.clone(), call, &settings)
+}
+
+/// Returns a resume array that cancels the first interrupt of a run and accepts the second one.
+fn cancel_and_accept(of: &RunRef) -> Value {
+    let id = |n: u32| format!("{}:i{n}", of.run);
+    json!({"resume": [
+        {"interruptId": id(1), "status": "cancelled"},
+        {"interruptId": id(2), "status": "resolved", "payload": {"approved": true}},
+    ]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_interrupts_and_answers_of_a_resume_are_one_commit() {
+    let server = TestServer::new().await;
+    let of = server.start_waiting_calls(&["c1", "c2"], |call| permission(call, &json!({}))).await;
+    server.engine.clock().advance(5000);
+    let commits = server.engine.subscribe_commits(10);
+    let events = server.post(cancel_and_accept(&of));
+    let first = commits.recv(Duration::from_secs(10)).unwrap();
+    let resolution = |id| first.run.interrupt(InterruptId(id)).unwrap().resolution.as_ref();
+    assert!(matches!(resolution(1), Some(Resolution::TimedOut { .. })), "{:?}", first.events);
+    assert!(matches!(resolution(2), Some(Resolution::Answered { .. })), "{:?}", first.events);
+    server.cancel(&of).await;
+    events.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_resume_leaves_expired_interrupts_open() {
+    let server = TestServer::new().await;
+    let people = json!({"approversList": ["bob"]});
+    let of = server.start_waiting_calls(&["c1", "c2"], |call| permission(call, &people)).await;
+    server.engine.clock().advance(5000);
+    let refused = server.post(cancel_and_accept(&of)).await.unwrap();
+    assert_eq!(refused.last().unwrap()["code"], "FORBIDDEN");
+    let run = server.engine.run(&of).await.unwrap();
+    assert!(run.interrupts.iter().all(|asked| asked.is_open()), "{:?}", run.interrupts);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_denial_leaves_expired_interrupts_open() {
+    let server = TestServer::new().await;
+    let node = |id: &str, type_id: &str, config: Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});
+    let late = node("late", "core.approvalGate", json!({"title": "Go on?", "timeoutMs": 5000}));
+    let governed =
+        node("governed", "core.openwop.governance.approvalGate", json!({"requiredRole": "release"}));
+    let workflow = json!({
+        "id": "gated", "name": "gated", "version": "1", "nodes": [late, governed], "edges": [], "triggers": [],
+        "variables": [], "metadata": {}, "settings": {},
+    });
+    server.engine.register(&server.tenant, workflow).await.unwrap();
+    let hello = json!({"messages": [{"id": "u1", "role": "user", "content": "Go"}]});
+    server.post_to("gated", hello).await.unwrap();
+    let of = server.engine.open_run(&server.tenant, "t1").await.unwrap().unwrap();
+    server.engine.clock().advance(5000);
+    let refused = server.post_to("gated", cancel_and_accept(&of)).await.unwrap();
+    assert_eq!(refused.last().unwrap()["code"], "FORBIDDEN");
+    let run = server.engine.run(&of).await.unwrap();
+    assert!(run.interrupts.iter().all(|asked| asked.is_open()), "{:?}", run.interrupts);
+    assert_eq!(run.interrupts[1].denied, 1, "the denial is recorded");
 }

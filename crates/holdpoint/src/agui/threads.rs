@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use holdpoint_api::agui::AgUiThread;
-use holdpoint_core::limits;
+use holdpoint_core::{Run, RunRef, limits};
 use serde_json::Value;
 
 use super::client_order::ClientOrder;
 use super::history::History;
-use super::stream::{self, StreamContext};
+use super::stream::{self, StreamContent, StreamContext};
 use super::target::AgUiTarget;
 use super::translate::{SegmentEnd, Translator};
 use super::{input, interrupts, run, state};
@@ -29,18 +29,20 @@ pub(crate) async fn show(
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
     let (_, run) = run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
     let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
-    Ok(Json(AgUiThread {
-        thread_id: thread,
+    Ok(Json(describe(thread, &run, history)))
+}
+
+fn describe(thread_id: String, run: &Run, history: History) -> AgUiThread {
+    AgUiThread {
+        thread_id,
         run_id: run.id.clone(),
         status: run.status(),
-        running: SegmentEnd::of(&run).is_none(),
-        state: Arc::unwrap_or_clone(state::visible(&run)),
+        running: SegmentEnd::of(run).is_none(),
+        state: Arc::unwrap_or_clone(state::visible(run)),
         messages: history.snapshot(),
-        interrupts: interrupts::open_for_people(&run)
-            .map(|asked| interrupts::describe(&run, asked))
-            .collect(),
-        pending_tool_call_ids: interrupts::client_tool_calls(&run).map(|(call, _)| call).collect(),
-    }))
+        interrupts: interrupts::open_for_people(run).map(|asked| interrupts::describe(run, asked)).collect(),
+        pending_tool_call_ids: interrupts::client_tool_calls(run).map(|(call, _)| call).collect(),
+    }
 }
 
 /// Streams the newest run of a thread: all its events if it is running, only its state if it waits or has ended. The
@@ -55,16 +57,24 @@ pub(crate) async fn stream(
     let Some((of, run)) = run::latest(&app, &caller, &thread).await? else {
         return Ok(stream::empty(caller.open_stream(&app)?));
     };
-    let content = match SegmentEnd::of(&run) {
-        Some(_) => run::report_state((of, run.clone())),
-        None => {
-            let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
-            run::join_run(&of, &run, history)
-        }
-    };
     // The version of the client is unknown, so the stream contains only events that all versions know.
     let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
     let (tenant, order) = (caller.tenant().clone(), ClientOrder::default());
     let context = StreamContext { tenant, thread, target, translator, order };
+    let content = content(&app, &context, of, run).await?;
     Ok(stream::response(&app, caller.open_stream(&app)?, context, content))
+}
+
+async fn content(
+    app: &App,
+    context: &StreamContext,
+    of: RunRef,
+    run: Arc<Run>,
+) -> Result<StreamContent, ApiError> {
+    if SegmentEnd::of(&run).is_some() {
+        return Ok(run::report_state((of, run)));
+    }
+    let StreamContext { tenant, thread, target, .. } = context;
+    let history = History::read(&app.engine, tenant, thread, target).await?;
+    Ok(run::join_run(&of, &run, history))
 }

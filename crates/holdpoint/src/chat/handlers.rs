@@ -16,8 +16,7 @@ use crate::auth::{Caller, CanAnswer, CanCancelRuns, CanCreateRuns, CanReadRuns, 
 use crate::body::{IgnoredBody, InPath, JsonBody};
 use crate::error::ApiError;
 use crate::idempotency::KeyedBody;
-use crate::sse::accept_weight;
-use crate::streams::StreamPermit;
+use crate::streams::{StreamPermit, accept_weight};
 
 pub(crate) async fn chat(
     State(app): State<App>,
@@ -25,27 +24,34 @@ pub(crate) async fn chat(
     headers: HeaderMap,
     KeyedBody(_, JsonBody(chat)): KeyedBody<JsonBody<Chat>>,
 ) -> Result<Response, ApiError> {
-    let wants_stream =
-        accept_weight(&headers, "text/event-stream") > accept_weight(&headers, "application/json");
     let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
     let permit = caller.open_stream(&app)?;
     let execution = start_or_resume(&app, &caller, translate::parse_command(chat)?).await?;
-    if wants_stream {
+    if wants_stream(&headers) {
         return Ok(stream::response(&app, permit, execution));
     }
+    let StreamPermit { guard, slot: _slot } = permit;
+    let settled = guard.during(wait_for_graph(&app, &execution, Instant::now() + within)).await?;
+    let (status, outcome) = translate::with_status(translate::outcome(execution.handle.state_key, settled))?;
+    Ok((status, Json(outcome)).into_response())
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    accept_weight(headers, "text/event-stream") > accept_weight(headers, "application/json")
+}
+
+/// Waits until a graph waits or ends. A server that shuts down responds at once; the graph continues after the restart.
+async fn wait_for_graph(
+    app: &App,
+    execution: &ChatExecution,
+    until: Instant,
+) -> Result<GraphStatus, ApiError> {
     let ChatExecution { handle, after, .. } = execution;
     let mut stopping = app.stopping.clone();
-    let wait = async {
-        tokio::select! {
-            settled = app.engine.wait_for_graph(&handle.of, after.as_deref(), Instant::now() + within) => Ok(settled?),
-            // A server that shuts down responds at once; the graph continues after the restart.
-            _ = stopping.wait_for(|stopping| *stopping) => Ok(GraphStatus::Running),
-        }
-    };
-    let StreamPermit { guard, slot: _slot } = permit;
-    let settled = guard.during(wait).await?;
-    let (status, outcome) = translate::with_status(translate::outcome(handle.state_key, settled))?;
-    Ok((status, Json(outcome)).into_response())
+    tokio::select! {
+        settled = app.engine.wait_for_graph(&handle.of, after.as_deref(), until) => Ok(settled?),
+        _ = stopping.wait_for(|stopping| *stopping) => Ok(GraphStatus::Running),
+    }
 }
 
 /// A start or a resume that the engine accepted.

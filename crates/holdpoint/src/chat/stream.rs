@@ -1,94 +1,63 @@
 //! The event stream of a graph: progress events, then the outcome. Progress contains only names of events and nodes.
 
-use std::collections::VecDeque;
-
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream::unfold;
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
-use holdpoint_engine::{Error, GraphStatus, RecordedEvent, Subscription};
+use holdpoint_engine::{Engine, GraphStatus, RecordedEvent};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::handlers::ChatExecution;
 use super::translate;
 use crate::app::App;
-use crate::sse;
-use crate::streams::StreamPermit;
+use crate::error::ApiError;
+use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
 
 pub(super) fn response(app: &App, permit: StreamPermit, execution: ChatExecution) -> Response {
-    let subscription = app.engine.subscribe(&execution.handle.of);
-    let next = execution.from;
-    let stream = ProgressStream {
-        app: app.clone(),
-        execution,
-        subscription,
-        next,
-        ready: VecDeque::new(),
-        done: false,
-    };
-    let frames =
-        unfold(stream, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) });
-    sse::respond(permit, frames, sse::comment)
+    let changes = LogWait::new(app.engine.subscribe(&execution.handle.of), &app.stopping);
+    let stream = ProgressStream { engine: app.engine.clone(), next: execution.from, execution, changes };
+    streams::respond(permit, stream.into_frames(), streams::comment)
 }
 
 struct ProgressStream {
-    app: App,
+    engine: Engine,
     execution: ChatExecution,
-    subscription: Subscription,
+    changes: LogWait,
     next: u64,
-    ready: VecDeque<Bytes>,
-    done: bool,
 }
 
-impl ProgressStream {
-    async fn next_chunk(&mut self) -> Option<Bytes> {
-        loop {
-            if !self.ready.is_empty() {
-                let all: Vec<Bytes> = self.ready.drain(..).collect();
-                return Some(all.concat().into());
-            }
-            if self.done {
-                return None;
-            }
-            if let Err(error) = self.read_progress().await {
-                tracing::warn!(%error, "cannot read a run; the stream of its graph ends");
-                return None;
-            }
-            if !self.ready.is_empty() {
-                continue;
-            }
-            let mut stopping = self.app.stopping.clone();
-            tokio::select! {
-                () = self.subscription.changed() => {}
-                _ = stopping.wait_for(|stopping| *stopping) => return None,
-            }
-        }
-    }
+impl FrameSource for ProgressStream {
+    const JOINED: bool = true;
 
     /// Queues frames for new events, and the outcome if the graph does not run any more.
-    async fn read_progress(&mut self) -> Result<(), Error> {
-        let (engine, of) = (&self.app.engine, &self.execution.handle.of);
-        let standing = engine.wait_for_graph(of, self.execution.after.as_deref(), Instant::now()).await?;
+    async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        let (engine, ChatExecution { handle, after, .. }) = (&self.engine, &self.execution);
+        let standing = engine.wait_for_graph(&handle.of, after.as_deref(), Instant::now()).await?;
+        let mut frames = Vec::new();
         // Events are read in parts. All of them are sent before the outcome.
         loop {
-            let found = engine.follow(of, self.next).await?;
+            let found = engine.follow(&handle.of, self.next).await?;
             for recorded in &found {
                 self.next = recorded.seq + 1;
-                self.ready
-                    .push_back(frame("progress", &progress(&self.execution.handle.state_key, recorded)));
+                frames.push(frame("progress", &progress(&handle.state_key, recorded)));
             }
             if found.is_empty() || standing == GraphStatus::Running {
                 break;
             }
         }
         if standing != GraphStatus::Running {
-            let outcome = translate::outcome(self.execution.handle.state_key.clone(), standing);
-            self.ready.push_back(frame("outcome", &outcome));
-            self.done = true;
+            frames.push(frame("outcome", &translate::outcome(handle.state_key.clone(), standing)));
+            queue.close();
+        } else if frames.is_empty() && self.changes.next().await == Wakeup::Stopping {
+            queue.close();
         }
+        queue.extend(frames);
         Ok(())
+    }
+
+    fn read_failure(&self) -> &'static str {
+        "cannot read a run; the stream of its graph ends"
     }
 }
 

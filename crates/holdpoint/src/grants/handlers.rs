@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::grants::{ConsumeGrant, Gate, Grant, GrantConsumed, GrantNote, GrantUse, WorkflowGrants};
-use holdpoint_core::{Interrupt, InterruptId, Resolution, RunRef, Timestamp, WorkflowId};
-use holdpoint_engine::GrantRecord;
+use holdpoint_core::{Interrupt, InterruptId, Resolution, RunRef, Timestamp, Workflow, WorkflowId};
+use holdpoint_engine::{Engine, GrantRecord};
 
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns, CanReadWorkflows};
@@ -50,18 +50,22 @@ pub(crate) async fn of_workflow(
     let missing = || ApiError::not_found("workflow");
     let id = WorkflowId::parse(&id).map_err(|_| missing())?;
     let workflow = app.engine.latest_workflow(caller.tenant(), &id).await?.ok_or_else(missing)?;
+    Ok(Json(describe_workflow(&app.engine, &workflow)))
+}
+
+fn describe_workflow(engine: &Engine, workflow: &Workflow) -> WorkflowGrants {
     let gates = workflow.nodes.iter().filter_map(|node| {
-        let permits = app.engine.permits(&workflow, &node.id);
+        let permits = engine.permits(workflow, &node.id);
         let permits: Vec<_> = permits.into_iter().map(super::permit).collect();
         (!permits.is_empty()).then(|| Gate { node_id: node.id.clone(), permits })
     });
-    let notes = app.engine.grant_notes(&workflow).into_iter();
-    Ok(Json(WorkflowGrants {
+    let notes = engine.grant_notes(workflow).into_iter();
+    WorkflowGrants {
         workflow_id: workflow.id.clone(),
         revision: workflow.revision,
         gates: gates.collect(),
         notes: notes.map(|note| GrantNote { node_id: note.node, message: note.message }).collect(),
-    }))
+    }
 }
 
 /// A grant id is the id of a run and the number of its interrupt: `<run>:i1`.

@@ -28,16 +28,25 @@ pub(crate) async fn create(
     let request = parse_request(&body)?;
     let start = StartRequest { tags: body.tags.unwrap_or_default(), ..caller.start() };
     app.engine.prepare_holds(caller.tenant()).await?;
-    let named = body.approvers.unwrap_or_default();
-    let unknown = app.engine.find_unknown_people(caller.tenant(), &named).await?;
-    for name in &unknown {
-        check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
-    }
+    let unknown = find_unknown_approvers(&app, &caller, &body.approvers.unwrap_or_default()).await?;
     let begin =
         async |once: Option<&Once<_>>| Ok(app.engine.create_hold(&request, start, once.cloned()).await?);
     let shown_by = app.clone();
     key.once(&app, caller.sender(), move |run: &Run| respond_created(&shown_by.links, run, &unknown), begin)
         .await
+}
+
+/// Returns the approvers that no key of the tenant matches. Rejects names that no key can have.
+async fn find_unknown_approvers(
+    app: &App,
+    caller: &Caller,
+    named: &[String],
+) -> Result<Vec<String>, ApiError> {
+    let unknown = app.engine.find_unknown_people(caller.tenant(), named).await?;
+    for name in &unknown {
+        check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
+    }
+    Ok(unknown)
 }
 
 /// Returns the response with a new hold, with a warning for each approver that no key of the tenant matches.

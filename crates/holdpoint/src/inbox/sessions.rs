@@ -50,23 +50,26 @@ pub(crate) async fn create(
     SignInClient { from, record }: SignInClient,
     KeyedBody(_, JsonBody(body)): KeyedBody<JsonBody<SignIn>>,
 ) -> Result<Response, ApiError> {
-    let failures = app.failure_guard(&from);
-    let (token, signed_in) = match (body.key, body.once) {
-        (Some(key), None) => sign_in_with_key(&app, &failures, &key).await?,
-        (None, Some(once)) => sign_in_with_link(&app, &failures, &once).await?,
-        _ => {
-            return Err(ApiError::invalid(
-                "key",
-                "give this, or once with the token of a sign-in link, not both",
-            ));
-        }
-    };
+    let (token, signed_in) = sign_in(&app, &app.failure_guard(&from), body).await?;
     if let Some(record) = record {
         record.set_caller(&signed_in.key.principal, &signed_in.key.tenant);
     }
     let session = describe(&signed_in.key, Some(&signed_in));
     let cookie = session_cookie(&app, &token, &signed_in)?;
     Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(session)).into_response())
+}
+
+/// Creates a session. Returns its token and the session.
+async fn sign_in(
+    app: &App,
+    failures: &FailureGuard<'_>,
+    body: SignIn,
+) -> Result<(String, SessionWithKey), ApiError> {
+    match (body.key, body.once) {
+        (Some(key), None) => sign_in_with_key(app, failures, &key).await,
+        (None, Some(once)) => sign_in_with_link(app, failures, &once).await,
+        _ => Err(ApiError::invalid("key", "give this, or once with the token of a sign-in link, not both")),
+    }
 }
 
 async fn sign_in_with_key(
@@ -174,18 +177,19 @@ pub(crate) async fn link(
     KeyedBody(_, OptionalBody(body)): KeyedBody<OptionalBody<CreateSessionLink>>,
 ) -> Result<Response, ApiError> {
     let limits = caller.limits();
-    let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
-        None => caller.0.key_id.clone(),
-        Some(other) => {
-            let caller = caller.require(CanManageKeys::ACCESS)?;
-            let found = app.engine.key(caller.tenant(), &other).await?;
-            let key = found.ok_or_else(|| ApiError::not_found("key"))?;
-            check_scopes(&caller, "keyId", key.scopes)?;
-            key.key_id
-        }
-    };
+    let key_id = choose_key(&app, caller, body.key_id).await?;
     let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id, &limits).await?;
     Ok((StatusCode::CREATED, Json(SessionLink { url, expires_at: expires_at.into() })).into_response())
+}
+
+/// Returns the id of the key that a link signs in with: the named one, or that of the caller.
+async fn choose_key(app: &App, caller: Caller, named: Option<String>) -> Result<String, ApiError> {
+    let Some(other) = named.filter(|id| *id != caller.0.key_id) else { return Ok(caller.0.key_id.clone()) };
+    let caller = caller.require(CanManageKeys::ACCESS)?;
+    let found = app.engine.key(caller.tenant(), &other).await?;
+    let key = found.ok_or_else(|| ApiError::not_found("key"))?;
+    check_scopes(&caller, "keyId", key.scopes)?;
+    Ok(key.key_id)
 }
 
 /// Creates a sign-in link. The token is in the fragment, which browsers do not send to servers.

@@ -41,18 +41,20 @@ pub(crate) async fn bulk_cancel(
         return Err(ApiError::invalid("runIds", format!("must contain 1 to {BULK_CANCEL_MAX} ids")));
     }
     check_reason(body.reason.as_deref())?;
-    let work = async {
-        let mut results = Vec::with_capacity(body.run_ids.len());
-        let mut all_final = true;
-        for id in &body.run_ids {
-            let (result, is_final) = cancel_one(&app, &caller, id, body.reason.clone()).await;
-            results.push(result);
-            all_final &= is_final;
-        }
-        let response = ApiResponse::json(StatusCode::OK, &BulkCancelled { results });
-        Ok(if all_final { WorkResponse::Final(response) } else { WorkResponse::Provisional(response) })
-    };
+    let work = async { Ok(cancel_all(&app, &caller, &body).await) };
     key.once_in_parts(&app, caller.sender(), work).await
+}
+
+async fn cancel_all(app: &App, caller: &Caller, body: &BulkCancel) -> WorkResponse {
+    let mut results = Vec::with_capacity(body.run_ids.len());
+    let mut all_final = true;
+    for id in &body.run_ids {
+        let (result, is_final) = cancel_one(app, caller, id, body.reason.clone()).await;
+        results.push(result);
+        all_final &= is_final;
+    }
+    let response = ApiResponse::json(StatusCode::OK, &BulkCancelled { results });
+    if all_final { WorkResponse::Final(response) } else { WorkResponse::Provisional(response) }
 }
 
 /// Cancels one run of a list. Returns its result, and whether a repeated request would get the same result. An error of

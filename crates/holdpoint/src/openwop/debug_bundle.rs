@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::artifacts::{BundleMetrics, DebugBundle, ShowDebugBundle};
-use holdpoint_core::{Run, RunRef};
+use holdpoint_core::{Run, RunRef, Timestamp};
 use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -33,22 +33,31 @@ pub(crate) async fn show(
     InPath(run): InPath<String>,
     Params(query): Params<ShowDebugBundle>,
 ) -> Result<Response, ApiError> {
-    let max = match query.max_events.map(u64::try_from) {
-        None => EVENTS_MAX,
-        Some(Ok(max)) if max > 0 => max.min(EVENTS_MAX),
-        Some(_) => return Err(ApiError::invalid("maxEvents", "must be 1 or more")),
-    };
+    let max = parse_limit(&query)?;
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;
     let recorded = read_events(&app, &of, max).await?;
+    let bundle = describe(&of, &run, recorded, app.engine.now());
+    Ok(([(header::CACHE_CONTROL, "no-store")], Json(bundle)).into_response())
+}
+
+fn parse_limit(query: &ShowDebugBundle) -> Result<u64, ApiError> {
+    match query.max_events.map(u64::try_from) {
+        None => Ok(EVENTS_MAX),
+        Some(Ok(max)) if max > 0 => Ok(max.min(EVENTS_MAX)),
+        Some(_) => Err(ApiError::invalid("maxEvents", "must be 1 or more")),
+    }
+}
+
+fn describe(of: &RunRef, run: &Run, recorded: Vec<RecordedEvent>, now: Timestamp) -> DebugBundle {
     let truncated = run.seq > recorded.len() as u64;
-    let (events, spans) = render(&of, &run, recorded);
+    let (events, spans) = render(of, run, recorded);
     let nodes: BTreeSet<&str> = events.iter().filter_map(|event| event["nodeId"].as_str()).collect();
-    let bundle = DebugBundle {
+    DebugBundle {
         bundle_version: "1.0".to_owned(),
-        generated_at: app.engine.now().into(),
+        generated_at: now.into(),
         host: implementation(),
-        run: mask_document(to_json(&snapshot::describe(&run))),
+        run: mask_document(to_json(&snapshot::describe(run))),
         metrics: BundleMetrics { event_count: events.len(), node_count: nodes.len() },
         events: events.into_iter().map(mask_document).collect(),
         spans: spans.into_iter().map(mask_document).collect(),
@@ -56,8 +65,7 @@ pub(crate) async fn show(
         redaction_mode: "mask".to_owned(),
         truncated,
         truncated_reason: truncated.then(|| "maxEvents".to_owned()),
-    };
-    Ok(([(header::CACHE_CONTROL, "no-store")], Json(bundle)).into_response())
+    }
 }
 
 async fn read_events(app: &App, of: &RunRef, max: u64) -> Result<Vec<RecordedEvent>, ApiError> {

@@ -8,6 +8,7 @@ use axum::response::Response;
 use holdpoint_api::events::{
     BUFFER_MS_MAX, POLL_SECONDS_DEFAULT, POLL_SECONDS_MAX, PollEvents, StreamEvents,
 };
+use holdpoint_core::RunRef;
 use tokio::time::Instant;
 
 use self::listing::EventListing;
@@ -18,8 +19,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
-use crate::sse::{self, accept_weight};
-use crate::streams::StreamPermit;
+use crate::streams::{self, FrameSource, StreamPermit, accept_weight};
 
 mod listing;
 #[cfg(test)]
@@ -41,7 +41,18 @@ pub(crate) async fn stream(
         return list(&app, &caller, &run, modes, last).await;
     }
     let modes = modes.unwrap_or(StreamModes::UPDATES);
-    let of = caller.run(&run)?;
+    let frames = open(&app, caller.run(&run)?, modes, buffer, last).await?.into_frames();
+    Ok(streams::respond(caller.open_stream(&app)?, frames, streams::comment))
+}
+
+/// Opens the stream of a run after the last event that the client saw.
+async fn open(
+    app: &App,
+    of: RunRef,
+    modes: StreamModes,
+    buffer: Option<Duration>,
+    last: Option<u64>,
+) -> Result<RunEventStream, ApiError> {
     let mut next = last.map_or(0, |last| last + 1);
     let mut baseline = None;
     if let (Some(_), true) = (last, modes == StreamModes::VALUES) {
@@ -53,8 +64,7 @@ pub(crate) async fn stream(
         next = next.max(run.seq);
     }
     let reader = LogReader::open(&app.log, of, FrameContent::of(modes), next).await?;
-    let frames = RunEventStream::new(reader, modes, buffer, baseline).into_frames();
-    Ok(sse::respond(caller.open_stream(&app)?, frames, sse::comment))
+    Ok(RunEventStream::new(reader, modes, buffer, baseline))
 }
 
 /// Returns the events so far. Without a mode, returns all of them.
@@ -78,20 +88,22 @@ pub(crate) async fn poll(
 ) -> Result<Response, ApiError> {
     let modes =
         params.stream_mode.as_deref().map(StreamModes::parse).transpose()?.unwrap_or(StreamModes::DEBUG);
-    let seconds = params.timeout.unwrap_or(POLL_SECONDS_DEFAULT);
-    if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
-        return Err(ApiError::invalid("timeout", format!("must be 1 to {POLL_SECONDS_MAX} seconds")));
-    }
-    let next = match params.last_sequence {
-        None => 0,
-        Some(last) => u64::try_from(last.saturating_add(1)).unwrap_or(0),
-    };
-    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let deadline = Instant::now() + timeout(params.timeout)?;
+    let next = params.last_sequence.map_or(0, |last| u64::try_from(last.saturating_add(1)).unwrap_or(0));
     let reader = LogReader::open(&app.log, caller.run(&run)?, FrameContent::Documents, next).await?;
     let mut listing = EventListing::new(reader, modes).with_completion();
     let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
     guard.during(listing.wait(deadline)).await?;
     listing.into_response().await
+}
+
+/// Returns the maximum time of a long poll.
+fn timeout(seconds: Option<u64>) -> Result<Duration, ApiError> {
+    let seconds = seconds.unwrap_or(POLL_SECONDS_DEFAULT);
+    if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
+        return Err(ApiError::invalid("timeout", format!("must be 1 to {POLL_SECONDS_MAX} seconds")));
+    }
+    Ok(Duration::from_secs(seconds))
 }
 
 fn buffer(ms: Option<u64>) -> Result<Option<Duration>, ApiError> {

@@ -23,16 +23,13 @@ pub(crate) async fn list(
     Params(page): Params<PageParams>,
 ) -> Result<Response, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
-    let after = page.cursor.as_deref().map(parse_cursor).transpose()?.unwrap_or(0);
+    let after = page.cursor.as_deref().map_or(Ok(0), parse_cursor)?;
     let behind = run.interrupts.iter().filter(|interrupt| interrupt.id.0 > after);
     let mut found: Vec<&Interrupt> = behind.map(AsRef::as_ref).take(rows(&page)?).collect();
     let more = page.truncate(&mut found)?;
-    let history = InterruptHistory {
-        run_id: run.id.clone(),
-        interrupts: found.iter().map(|interrupt| describe(&app.engine, &run, interrupt)).collect(),
-        next_cursor: found.last().filter(|_| more).map(|last| last.id.0.to_string()),
-    };
-    Ok(Json(history).into_response())
+    let interrupts = found.iter().map(|interrupt| describe(&app.engine, &run, interrupt)).collect();
+    let next_cursor = found.last().filter(|_| more).map(|last| last.id.0.to_string());
+    Ok(Json(InterruptHistory { run_id: run.id.clone(), interrupts, next_cursor }).into_response())
 }
 
 fn rows(page: &PageParams) -> Result<usize, ApiError> {

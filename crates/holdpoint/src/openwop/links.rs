@@ -1,6 +1,7 @@
 //! Handlers of signed links: one creates a link with a key, the others show or answer an interrupt with a link.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +11,9 @@ use holdpoint_api::grants::Permit;
 use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
 use holdpoint_api::links::{Intent, LinkState, LinkedInterrupt, MintToken, TokenClaims, TokenMinted};
 use holdpoint_api::{ErrorCode, ErrorDetails};
-use holdpoint_core::{Answer, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via};
+use holdpoint_core::{
+    Answer, Command, Interrupt, InterruptId, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via,
+};
 use holdpoint_engine::{Error, Once};
 
 use super::{side_questions, translate};
@@ -37,28 +40,38 @@ pub(crate) async fn mint(
     }
     let wanted = parse_request(&caller, body, app.links.life_ms_max())?;
     // Creating a link does not change the run, so the receipt is stored afterwards.
-    let mint = async |_: Option<&Once<TokenMinted>>| {
-        let run = app.engine.run(&of).await?;
-        let asked = run.addressed_interrupt(&node, named.as_deref())?;
-        let asked = run.answerable(asked.id, app.engine.now())?;
-        if wanted.intent == Intent::Resolve && asked.needs_key() {
-            return Err(forbidden(
-                "this interrupt requires a key to answer; only links with the intent inspect can be created for it",
-            ));
-        }
-        if !is_known(&app, &of.tenant, asked, &wanted.sub).await? {
-            return Err(Refusal::UnknownName(wanted.sub).into());
-        }
-        let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
-        let claims = describe_claims(&minted.claims);
-        let shown = TokenMinted { claims, link_id: minted.id, token: None, url: None };
-        Ok((shown, Some((minted.token, minted.url))))
-    };
-    let respond = |minted: &TokenMinted, link: Option<(String, String)>| {
-        let (token, url) = link.unzip();
-        ApiResponse::json(StatusCode::CREATED, &TokenMinted { token, url, ..minted.clone() })
-    };
-    key.once_with_secret(&app, caller.sender(), respond, mint).await
+    let mint = async |_: Option<&Once<_>>| mint_link(&app, &of, &node, named.as_deref(), wanted).await;
+    key.once_with_secret(&app, caller.sender(), respond_minted, mint).await
+}
+
+/// Creates a link. Returns its description, and its token and URL, which only the first response shows.
+async fn mint_link(
+    app: &App,
+    of: &RunRef,
+    node: &NodeId,
+    named: Option<&str>,
+    wanted: LinkRequest,
+) -> Result<(TokenMinted, Option<(String, String)>), ApiError> {
+    let run = app.engine.run(of).await?;
+    let asked = run.addressed_interrupt(node, named)?;
+    let asked = run.answerable(asked.id, app.engine.now())?;
+    if wanted.intent == Intent::Resolve && asked.needs_key() {
+        return Err(forbidden(
+            "this interrupt requires a key to answer; only links with the intent inspect can be created for it",
+        ));
+    }
+    if !is_known(app, &of.tenant, asked, &wanted.sub).await? {
+        return Err(Refusal::UnknownName(wanted.sub).into());
+    }
+    let minted = app.links.mint(&app.engine, (of, &run), asked, wanted).await?;
+    let claims = describe_claims(&minted.claims);
+    let shown = TokenMinted { claims, link_id: minted.id, token: None, url: None };
+    Ok((shown, Some((minted.token, minted.url))))
+}
+
+fn respond_minted(minted: &TokenMinted, link: Option<(String, String)>) -> ApiResponse {
+    let (token, url) = link.unzip();
+    ApiResponse::json(StatusCode::CREATED, &TokenMinted { token, url, ..minted.clone() })
 }
 
 /// Returns false if a name is not a known principal and the interrupt lists it without a prefix: then the entry could
@@ -181,35 +194,51 @@ pub(crate) async fn resolve(
     CanResolve(link): CanResolve,
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<ResolveInterrupt>>,
 ) -> Result<ApiResponse, ApiError> {
-    let Link { id, claims, interrupt, run } = link;
-    if body.interrupt_id.is_some_and(|named| named != claims.interrupt) {
-        return Err(Refusal::InterruptNotFound.into());
-    }
-    let known = match run.interrupt(interrupt) {
-        Some(asked) => is_known(&app, &claims.of.tenant, asked, &claims.sub).await?,
-        None => false,
-    };
-    // The principal has a name only: roles and groups belong to keys.
-    let answer = Answer {
-        decider_known: known,
-        by_link: true,
-        vouched_by: Some(claims.by.clone()),
-        digest: body.digest,
-        via: Some(Via::link(id)),
-        ..Answer::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
-    };
+    let answer = answer(&app, &link, body).await?;
+    let Link { claims, interrupt, .. } = link;
     // Addressed by its id: a later visit of the node may open another interrupt.
     let command = Command::Resolve { answers: [(interrupt, answer)].into() };
     let (of, node) = (claims.of.clone(), claims.node.clone());
     let respond = move |run: &Run| {
         ApiResponse::json(StatusCode::OK, &translate::describe_answer(run, &node, run.interrupt(interrupt)))
     };
-    let resolve = async |once: Option<&Once<_>>| match app.engine.execute_once(&of, &[command], once).await {
+    let resolve = async |once: Option<&Once<_>>| execute(&app, &of, interrupt, command, once).await;
+    key.once(&app, Sender::Link(&claims.of.tenant), respond, resolve).await
+}
+
+/// Returns the answer of a link. Its principal has a name only: roles and groups belong to keys.
+async fn answer(app: &App, link: &Link, body: ResolveInterrupt) -> Result<Answer, ApiError> {
+    let claims = &link.claims;
+    if body.interrupt_id.is_some_and(|named| named != claims.interrupt) {
+        return Err(Refusal::InterruptNotFound.into());
+    }
+    let known = match link.run.interrupt(link.interrupt) {
+        Some(asked) => is_known(app, &claims.of.tenant, asked, &claims.sub).await?,
+        None => false,
+    };
+    Ok(Answer {
+        decider_known: known,
+        by_link: true,
+        vouched_by: Some(claims.by.clone()),
+        digest: body.digest,
+        via: Some(Via::link(link.id.as_str())),
+        ..Answer::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
+    })
+}
+
+/// Executes the command of a link. A refusal shows the state of the interrupt.
+async fn execute(
+    app: &App,
+    of: &RunRef,
+    interrupt: InterruptId,
+    command: Command,
+    once: Option<&Once<Run>>,
+) -> Result<Arc<Run>, ApiError> {
+    match app.engine.execute_once(of, &[command], once).await {
         Err(Error::Refused(refusal)) => {
-            let run = app.engine.run(&of).await?;
+            let run = app.engine.run(of).await?;
             Err(link_refusal(refusal, run.interrupt(interrupt)))
         }
-        other => Ok(other?),
-    };
-    key.once(&app, Sender::Link(&claims.of.tenant), respond, resolve).await
+        executed => Ok(executed?),
+    }
 }

@@ -8,7 +8,7 @@ use holdpoint_api::runs::{
     CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunList,
     RunSummary,
 };
-use holdpoint_core::{HoldStatus, Run, RunId, RunRef, Status, WorkflowId};
+use holdpoint_core::{HoldStatus, Run, RunId, RunRef, StartRequest, Status, WorkflowId};
 use holdpoint_engine::{Engine, Error, Once, RunFilter, StartOptions};
 
 use super::start_headers::{StartHeaders, check_configurable};
@@ -19,6 +19,7 @@ use crate::body::{InPath, JsonBody, PageParams, Params};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 use crate::instants::parse_instant;
+use crate::links::NewLink;
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -26,38 +27,65 @@ pub(crate) async fn create(
     options: StartHeaders,
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<CreateRun>>,
 ) -> Result<ApiResponse, ApiError> {
-    // The message does not contain the id: a caller may have sent a secret by mistake.
-    let unknown = || ApiError::invalid("workflowId", "no such workflow in this tenant");
-    let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
-    options.check_test_options(&caller)?;
+    let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown_workflow())?;
+    let exclusive = check_request(&app, &caller, &options, &body)?;
+    let (start, made_secret) = draft_start(&app, &caller, options, body)?;
+    let begin = async |once: Option<&Once<_>>| {
+        let options = StartOptions { exclusive, once: once.cloned(), ..StartOptions::default() };
+        let started = app.engine.start_with(&workflow, start, options).await;
+        Ok((started.map_err(explain_failure)?, made_secret))
+    };
+    key.once_with_secret(&app, caller.sender(), create_response, begin).await
+}
+
+/// The message does not contain the id: a caller may have sent a secret by mistake.
+fn unknown_workflow() -> ApiError {
+    ApiError::invalid("workflowId", "no such workflow in this tenant")
+}
+
+/// Returns the error for a run that was not started.
+fn explain_failure(error: Error) -> ApiError {
+    if let Error::NotFound(_) = error { unknown_workflow() } else { error.into() }
+}
+
+/// Checks the options of a start. Returns whether the run must be the only one of its scope.
+fn check_request(
+    app: &App,
+    caller: &Caller,
+    options: &StartHeaders,
+    body: &CreateRun,
+) -> Result<bool, ApiError> {
+    options.check_test_options(caller)?;
     let exclusive = options.is_exclusive()?;
     if exclusive && body.scope_id.is_none() {
         return Err(ApiError::invalid("scopeId", "is required with X-Dedup: enforce"));
     }
     if let Some(configurable) = &body.configurable {
-        check_configurable(&caller, &configurable.0)?;
+        check_configurable(caller, &configurable.0)?;
     }
     if let Some(url) = &body.callback_url {
         let refused = |refused| translate::refused_url("callbackUrl", &refused);
         app.outgoing.check_url(url).map_err(refused)?;
     }
+    Ok(exclusive)
+}
+
+/// Returns the start of a run, and its callback secret if the caller did not choose one.
+fn draft_start(
+    app: &App,
+    caller: &Caller,
+    options: StartHeaders,
+    body: CreateRun,
+) -> Result<(StartRequest, Option<String>), ApiError> {
     let given = check_callback_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
-    let mut start = translate::start(&caller, body)?;
+    let mut start = translate::start(caller, body)?;
     (start.trace, start.trace_state) = (options.sent.traceparent, options.sent.tracestate);
-    let mut made_secret = None;
-    if start.callback_url.is_some() {
-        let (is_given, (sealed, secret)) = (given.is_some(), app.engine.seal_callback_secret(given)?);
-        start.callback_secret = Some(sealed);
-        made_secret = (!is_given).then_some(secret);
+    if start.callback_url.is_none() {
+        return Ok((start, None));
     }
-    let begin = async |once: Option<&Once<_>>| {
-        let options = StartOptions { exclusive, once: once.cloned(), ..StartOptions::default() };
-        match app.engine.start_with(&workflow, start, options).await {
-            Err(Error::NotFound(_)) => Err(unknown()),
-            other => Ok((other?, made_secret)),
-        }
-    };
-    key.once_with_secret(&app, caller.sender(), create_response, begin).await
+    let (is_given, (sealed, secret)) = (given.is_some(), app.engine.seal_callback_secret(given)?);
+    start.callback_secret = Some(sealed);
+    Ok((start, (!is_given).then_some(secret)))
 }
 
 /// Checks the callback secret that the caller chose.
@@ -93,18 +121,22 @@ pub(crate) async fn show(
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;
     let mut shown = snapshot::describe(&run);
-    if caller.may("approvals:respond") {
-        match links::mint_for_snapshot(&app, &caller, &of, &run).await {
-            Ok(Some(minted)) => snapshot::add_link(&mut shown, minted),
-            Ok(None) => {}
-            // The approver must see the run even without a link. The failure was logged where it occurred.
-            Err(error) => {
-                let status = error.status().as_u16();
-                tracing::warn!(status, run = %of.run, "cannot create a link; the run is shown without one");
-            }
-        }
+    if caller.may("approvals:respond")
+        && let Some(link) = mint_link(&app, &caller, &of, &run).await
+    {
+        snapshot::add_link(&mut shown, link);
     }
     Ok(Json(shown).into_response())
+}
+
+/// Creates the link of a snapshot. The approver must see the run even without a link.
+async fn mint_link(app: &App, caller: &Caller, of: &RunRef, run: &Run) -> Option<NewLink> {
+    links::mint_for_snapshot(app, caller, of, run).await.unwrap_or_else(|error| {
+        // The failure was logged where it occurred.
+        let status = error.status().as_u16();
+        tracing::warn!(status, run = %of.run, "cannot create a link; the run is shown without one");
+        None
+    })
 }
 
 fn describe_summary(run: &holdpoint_engine::RunSummary) -> RunSummary {
@@ -143,13 +175,22 @@ pub(crate) async fn list(
     Params(page): Params<PageParams>,
     Params(filter): Params<ListRuns>,
 ) -> Result<Json<RunList>, ApiError> {
+    let mut found = app.engine.runs(caller.tenant(), parse_filter(filter, &page)?).await?;
+    let more = page.truncate(&mut found)?;
+    let mut runs: Vec<RunSummary> = found.iter().map(describe_summary).collect();
+    describe_holds(&app, &caller, &mut runs).await?;
+    let last = runs.last().filter(|_| more);
+    Ok(Json(RunList { next_cursor: last.map(|last| format!("{BEFORE}{}", last.run_id)), runs }))
+}
+
+fn parse_filter(filter: ListRuns, page: &PageParams) -> Result<RunFilter, ApiError> {
     if let Some(status) = &filter.status
         && Status::parse(status).is_none()
     {
         let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
         return Err(ApiError::invalid("status", format!("must be one of {}", known.join(", "))));
     }
-    let filter = RunFilter {
+    Ok(RunFilter {
         status: filter.status,
         workflow: filter.workflow_id,
         scope: filter.scope_id,
@@ -159,13 +200,7 @@ pub(crate) async fn list(
         created_to: parse_instant("createdBefore", filter.created_before.as_deref())?,
         before: page.cursor.as_deref().map(parse_cursor).transpose()?,
         limit: page.rows()?,
-    };
-    let mut found = app.engine.runs(caller.tenant(), filter).await?;
-    let more = page.truncate(&mut found)?;
-    let mut runs: Vec<RunSummary> = found.iter().map(describe_summary).collect();
-    describe_holds(&app, &caller, &mut runs).await?;
-    let last = runs.last().filter(|_| more);
-    Ok(Json(RunList { next_cursor: last.map(|last| format!("{BEFORE}{}", last.run_id)), runs }))
+    })
 }
 
 /// The prefix of a cursor. The id of the last run of the page follows.

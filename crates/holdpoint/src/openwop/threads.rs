@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::{InPath, PageParams, Params};
 use crate::error::ApiError;
-use crate::sse::{self, accept_weight};
+use crate::streams::{self, FrameSource, accept_weight};
 use crate::thread_cursor::{self, ThreadPosition};
 
 mod stream;
@@ -36,7 +36,7 @@ pub(crate) async fn events(
     let reader = reader.ok_or_else(|| thread_cursor::invalid_cursor(field))?;
     if wants_stream(&headers) {
         let frames = ThreadEventStream::new(reader).into_frames();
-        return Ok(sse::respond(caller.open_stream(&app)?, frames, sse::comment));
+        return Ok(streams::respond(caller.open_stream(&app)?, frames, streams::comment));
     }
     list(reader, limit).await
 }

@@ -20,7 +20,7 @@ use holdpoint_core::webhook::SubscriptionState;
 use holdpoint_engine::{Error, NewWebhook, Once, Webhook, WebhookOwner, outgoing};
 
 use crate::app::App;
-use crate::auth::{CanManageWebhooks, CanSubscribe};
+use crate::auth::{Caller, CanManageWebhooks, CanSubscribe};
 use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody, PageParams, Params};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
@@ -182,20 +182,39 @@ async fn events(
     Params(query): Params<ListWebhookEvents>,
 ) -> Result<Json<WebhookEvents>, ApiError> {
     app.engine.webhook(caller.tenant(), &id).await?;
-    let (events, next) = match translate::event_type(query.kind.as_deref())? {
+    let kind = translate::event_type(query.kind.as_deref())?;
+    let cursor = translate::parse_number_cursor(page.cursor.as_deref())?;
+    Ok(Json(match kind {
         WebhookEventType::StateChanged => {
-            let after = translate::parse_number_cursor(page.cursor.as_deref())?.unwrap_or_default();
-            let mut found = app.engine.webhook_changes(caller.tenant(), &id, after, page.rows()?).await?;
-            let more = page.truncate(&mut found)?;
-            let next = found.last().filter(|_| more).map(|change| change.seq);
-            (found.iter().map(|change| translate::describe_change(&id, change)).collect(), next)
+            changes(&app, &caller, &id, cursor.unwrap_or_default(), &page).await?
         }
-        WebhookEventType::Attempted => {
-            let before = translate::parse_number_cursor(page.cursor.as_deref())?;
-            let (found, more) = deliveries::attempts(&app, &caller, &id, before, &page).await?;
-            let next = found.last().filter(|_| more).map(|attempt| attempt.seq);
-            (found.iter().map(|attempt| translate::describe_attempt_event(&id, attempt)).collect(), next)
-        }
-    };
-    Ok(Json(WebhookEvents { events, next_cursor: next.map(|seq| seq.to_string()) }))
+        WebhookEventType::Attempted => attempts(&app, &caller, &id, cursor, &page).await?,
+    }))
+}
+
+async fn changes(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    after: u64,
+    page: &PageParams,
+) -> Result<WebhookEvents, ApiError> {
+    let mut found = app.engine.webhook_changes(caller.tenant(), id, after, page.rows()?).await?;
+    let more = page.truncate(&mut found)?;
+    let next_cursor = found.last().filter(|_| more).map(|change| change.seq.to_string());
+    let events = found.iter().map(|change| translate::describe_change(id, change)).collect();
+    Ok(WebhookEvents { events, next_cursor })
+}
+
+async fn attempts(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    before: Option<u64>,
+    page: &PageParams,
+) -> Result<WebhookEvents, ApiError> {
+    let (found, more) = deliveries::attempts(app, caller, id, before, page).await?;
+    let next_cursor = found.last().filter(|_| more).map(|attempt| attempt.seq.to_string());
+    let events = found.iter().map(|attempt| translate::describe_attempt_event(id, attempt)).collect();
+    Ok(WebhookEvents { events, next_cursor })
 }

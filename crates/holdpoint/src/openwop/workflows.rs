@@ -66,12 +66,15 @@ pub(crate) async fn list(
     // Workflows of agents are not listed; agents have an endpoint of their own.
     let workflows =
         registered.into_iter().filter(|one| reserved::explain_reserved_workflow(one.id.as_str()).is_none());
-    let workflows = workflows.map(|one| WorkflowSummary {
+    Ok(Json(WorkflowList { workflows: workflows.map(describe).collect() }))
+}
+
+fn describe(one: holdpoint_engine::WorkflowSummary) -> WorkflowSummary {
+    WorkflowSummary {
         id: one.id,
         name: one.name,
         version: one.version,
         revision: one.revision,
         updated_at: one.created_at.into(),
-    });
-    Ok(Json(WorkflowList { workflows: workflows.collect() }))
+    }
 }

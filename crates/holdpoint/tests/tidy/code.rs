@@ -1,6 +1,8 @@
 //! A minimal reader of Rust source for the rules: separates code from comments and literals, and finds words, imports
 //! and functions. Expects text that is formatted by rustfmt.
 
+use std::ops::Range;
+
 /// Returns the text with comments and literals replaced by spaces. Lines and columns stay the same.
 pub(crate) fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
@@ -49,11 +51,13 @@ pub(crate) fn named_after<'a>(code: &'a str, path: &str) -> Vec<(usize, &'a str)
     named
 }
 
-/// A function: the line of its `fn`, its name, and the number of lines up to its closing brace.
+/// A function: the line of its `fn`, its name, the number of lines up to its closing brace, and the code between its
+/// braces.
 pub(crate) struct Function<'a> {
     pub(crate) line: usize,
     pub(crate) name: &'a str,
     pub(crate) lines: usize,
+    pub(crate) body: &'a str,
 }
 
 pub(crate) fn functions(code: &str) -> Vec<Function<'_>> {
@@ -61,10 +65,11 @@ pub(crate) fn functions(code: &str) -> Vec<Function<'_>> {
     let mut at = 0;
     for (index, line) in code.split_inclusive('\n').enumerate() {
         if let Some(name) = function_name(line)
-            && let Some(bytes) = body_end(&code[at..])
+            && let Some(body) = body_range(&code[at..])
         {
-            let lines = code[at..at + bytes].matches('\n').count() + 1;
-            functions.push(Function { line: index + 1, name, lines });
+            let lines = code[at..at + body.end].matches('\n').count() + 1;
+            let body = &code[at + body.start..at + body.end];
+            functions.push(Function { line: index + 1, name, lines, body });
         }
         at += line.len();
     }
@@ -111,18 +116,23 @@ fn function_name(line: &str) -> Option<&str> {
         .then_some(name)
 }
 
-/// Returns the number of bytes of a function up to its closing brace, or `None` if it ends with `;` and has no body.
-fn body_end(code: &str) -> Option<usize> {
-    let (mut braces, mut others) = (0, 0);
+/// Returns the bytes between the braces of a function, or `None` if it ends with `;` and has no body.
+fn body_range(code: &str) -> Option<Range<usize>> {
+    let (mut braces, mut others, mut start) = (0, 0, 0);
     for (at, c) in code.char_indices() {
         match c {
             '(' | '[' => others += 1,
             ')' | ']' => others -= 1,
-            '{' => braces += 1,
+            '{' => {
+                if braces == 0 && others == 0 {
+                    start = at + 1;
+                }
+                braces += 1;
+            }
             '}' => {
                 braces -= 1;
                 if braces == 0 && others == 0 {
-                    return Some(at + 1);
+                    return Some(start..at);
                 }
             }
             ';' if braces == 0 && others == 0 => return None,

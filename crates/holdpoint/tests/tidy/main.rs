@@ -3,6 +3,7 @@
 
 mod code;
 mod dependencies;
+mod handlers;
 mod language;
 mod names;
 mod ports;

@@ -14,6 +14,7 @@ use super::listing::EventListing;
 use super::stream::RunEventStream;
 use crate::openwop::log::{self, FrameContent, LogCache, LogReader};
 use crate::openwop::stream_modes::StreamModes;
+use crate::streams::FrameSource;
 
 const GATES: usize = 4;
 /// Larger than a page; the values of all gates exceed the cache.

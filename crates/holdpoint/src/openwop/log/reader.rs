@@ -1,19 +1,14 @@
 //! Reads the log of one run from a sequence to its end, and waits for new events. Keeps no page between two reads.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use holdpoint_core::{Run, RunId, RunRef};
-use holdpoint_engine::Subscription;
-use tokio::sync::watch;
 
 use super::{FrameContent, LogCache, LogFrame, LogPage};
 use crate::error::ApiError;
 use crate::openwop::stream_modes::StreamModes;
-
-/// Time after which the reader checks the length of the log without a notification.
-const POLL_INTERVAL: Duration = Duration::from_secs(10);
+use crate::streams::{LogWait, Wakeup};
 
 /// A position in the log of a run.
 #[derive(Debug)]
@@ -29,8 +24,7 @@ pub(crate) struct LogReader {
     /// Set if the length of the log must be read again.
     recheck_length: bool,
     ended: bool,
-    subscription: Subscription,
-    stopping: watch::Receiver<bool>,
+    changes: LogWait,
 }
 
 /// The frames of a page that the reader has not returned before.
@@ -49,13 +43,12 @@ impl LogReader {
         next: u64,
     ) -> Result<Self, ApiError> {
         // Subscribes before the query, so that no new event is missed.
-        let subscription = log.engine.subscribe(&of);
+        let changes = LogWait::new(log.engine.subscribe(&of), &log.stopping);
         let known_length = log.engine.event_count(&of).await?;
         // A client may know a longer log, for example from before a restored backup. It must get the next events too.
         let next = next.min(known_length);
-        let (log, stopping) = (log.clone(), log.stopping.clone());
         let mut reader = Self {
-            log,
+            log: log.clone(),
             of,
             content,
             next,
@@ -63,8 +56,7 @@ impl LogReader {
             known_length,
             recheck_length: false,
             ended: false,
-            subscription,
-            stopping,
+            changes,
         };
         if reader.next >= reader.known_length {
             reader.check_end().await?;
@@ -95,18 +87,17 @@ impl LogReader {
             if let Some(rest) = self.read().await? {
                 return Ok(Some(rest));
             }
-            if self.ended || *self.stopping.borrow() {
+            if self.ended {
                 return Ok(None);
             }
-            tokio::select! {
-                () = self.subscription.changed() => {
-                    let announced = self.subscription.seq();
+            match self.changes.next().await {
+                Wakeup::Changed(announced) => {
                     // A notification of another process has no sequence.
                     self.recheck_length = announced <= self.known_length || announced <= self.next;
                     self.known_length = self.known_length.max(announced);
                 }
-                () = tokio::time::sleep(POLL_INTERVAL) => self.recheck_length = true,
-                _ = self.stopping.changed() => return Ok(None),
+                Wakeup::Poll => self.recheck_length = true,
+                Wakeup::Stopping => return Ok(None),
             }
         }
     }

@@ -2,18 +2,13 @@
 //! time and continues with the next run when that log ends.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdpoint_core::{RunId, RunRef, TenantId};
-use holdpoint_engine::Subscription;
-use tokio::sync::watch;
 
 use super::{FrameContent, LogCache, LogReader, UnreadFrames};
 use crate::error::ApiError;
+use crate::streams::{LogWait, Wakeup};
 use crate::thread_cursor::ThreadPosition;
-
-/// Time after which the reader looks for a new run without a notification.
-const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A position in the events of a thread.
 #[derive(Debug)]
@@ -25,8 +20,7 @@ pub(crate) struct ThreadReader {
     at: RunId,
     /// None between two runs.
     reader: Option<LogReader>,
-    run_starts: Subscription,
-    stopping: watch::Receiver<bool>,
+    run_starts: LogWait,
 }
 
 impl ThreadReader {
@@ -39,7 +33,7 @@ impl ThreadReader {
         after: Option<ThreadPosition>,
     ) -> Result<Option<Self>, ApiError> {
         // Subscribes before the query, so that no new run is missed.
-        let run_starts = log.engine.subscribe_thread(tenant, thread);
+        let run_starts = LogWait::new(log.engine.subscribe_thread(tenant, thread), &log.stopping);
         let first = log.engine.next_thread_run(tenant, thread, None).await?;
         let first = first.ok_or_else(|| ApiError::not_found("thread"))?;
         let (at, next) = match after {
@@ -51,8 +45,8 @@ impl ThreadReader {
         };
         let of = RunRef { tenant: tenant.clone(), run: at.clone() };
         let reader = Some(LogReader::open(log, of, FrameContent::Documents, next).await?);
-        let (tenant, thread, stopping) = (tenant.clone(), thread.to_owned(), log.stopping.clone());
-        Ok(Some(Self { log: log.clone(), tenant, thread, at, reader, run_starts, stopping }))
+        let (tenant, thread) = (tenant.clone(), thread.to_owned());
+        Ok(Some(Self { log: log.clone(), tenant, thread, at, reader, run_starts }))
     }
 
     /// Waits for the next events. Returns None if the server shuts down. Cancel safe.
@@ -67,16 +61,8 @@ impl ThreadReader {
                 }
                 self.reader = None;
             }
-            if self.open_next_run().await? {
-                continue;
-            }
-            if *self.stopping.borrow() {
+            if !self.open_next_run().await? && self.run_starts.next().await == Wakeup::Stopping {
                 return Ok(None);
-            }
-            tokio::select! {
-                () = self.run_starts.changed() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
-                _ = self.stopping.changed() => return Ok(None),
             }
         }
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream::unfold;
 use holdpoint_api::pending::{ListPending, STREAM_SECONDS_MAX, StreamPending};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -19,7 +18,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanSeePending};
 use crate::body::Params;
 use crate::error::ApiError;
-use crate::sse;
+use crate::streams::{self, FrameQueue, FrameSource};
 
 /// The minimum time between two counts of a filter, so that a burst of changes is counted once.
 const COUNT_INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -56,21 +55,20 @@ pub(crate) async fn stream(
     Params(StreamPending { seconds }): Params<StreamPending>,
     Params(query): Params<ListPending>,
 ) -> Result<Response, ApiError> {
-    let seconds = seconds.unwrap_or(STREAM_SECONDS_MAX);
-    if !(1..=STREAM_SECONDS_MAX).contains(&seconds) {
-        return Err(ApiError::invalid("seconds", format!("must be 1 to {STREAM_SECONDS_MAX}")));
-    }
+    let ends = Instant::now() + duration(seconds)?;
     // Checked before the stream begins: a stream cannot respond with an error.
     translate::filter(&caller, query.clone(), None, app.engine.now())?;
     let permit = caller.open_stream(&app)?;
     let counts = subscribe(&app, caller, query);
-    let frames = CountFrames {
-        counts,
-        stopping: app.stopping.clone(),
-        ends: Instant::now() + Duration::from_secs(seconds),
-    };
-    let frames = unfold(frames, |mut frames| async move { frames.next().await.map(|frame| (frame, frames)) });
-    Ok(sse::respond(permit, frames, sse::comment))
+    let frames = CountFrames { counts, stopping: app.stopping.clone(), ends }.into_frames();
+    Ok(streams::respond(permit, frames, streams::comment))
+}
+
+fn duration(seconds: Option<u64>) -> Result<Duration, ApiError> {
+    match seconds.unwrap_or(STREAM_SECONDS_MAX) {
+        seconds @ 1..=STREAM_SECONDS_MAX => Ok(Duration::from_secs(seconds)),
+        _ => Err(ApiError::invalid("seconds", format!("must be 1 to {STREAM_SECONDS_MAX}"))),
+    }
 }
 
 struct CountFrames {
@@ -79,24 +77,22 @@ struct CountFrames {
     ends: Instant,
 }
 
-impl CountFrames {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let is_open = tokio::select! {
-                is_open = self.counts.changed() => is_open.is_ok(),
-                // An error means that the sender was dropped: the server has stopped.
-                _ = self.stopping.wait_for(|stopping| *stopping) => false,
-                () = tokio::time::sleep_until(self.ends) => false,
-            };
-            if !is_open {
-                return None;
-            }
-            let frame = self.counts.borrow_and_update().clone();
-            // The value is empty until the first count.
-            if !frame.is_empty() {
-                return Some(frame);
-            }
+impl FrameSource for CountFrames {
+    async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        let is_open = tokio::select! {
+            is_open = self.counts.changed() => is_open.is_ok(),
+            // An error means that the sender was dropped: the server has stopped.
+            _ = self.stopping.wait_for(|stopping| *stopping) => false,
+            () = tokio::time::sleep_until(self.ends) => false,
+        };
+        if !is_open {
+            queue.close();
+            return Ok(());
         }
+        let frame = self.counts.borrow_and_update().clone();
+        // The value is empty until the first count.
+        queue.extend(Some(frame).filter(|frame| !frame.is_empty()));
+        Ok(())
     }
 }
 

@@ -3,66 +3,54 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use futures_util::stream::unfold;
 
 use super::write;
 use crate::error::ApiError;
 use crate::openwop::log::{LogFrame, ThreadReader, UnreadFrames};
+use crate::streams::{FrameQueue, FrameSource};
 use crate::thread_cursor;
 
 pub(super) struct ThreadEventStream {
     reader: ThreadReader,
-    /// A page, and its frames that are not sent yet.
-    ready: Option<(UnreadFrames, VecDeque<LogFrame>)>,
-    closed: bool,
+    /// A page, and its frames that are not queued yet.
+    page: Option<(UnreadFrames, VecDeque<LogFrame>)>,
 }
 
 impl ThreadEventStream {
     pub(super) fn new(reader: ThreadReader) -> Self {
-        Self { reader, ready: None, closed: false }
+        Self { reader, page: None }
     }
 
-    pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Bytes> {
-        unfold(self, |mut stream| async move { stream.next_chunk().await.map(|bytes| (bytes, stream)) })
-    }
-
-    async fn next_chunk(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(bytes) = self.pop_frame() {
-                return Some(bytes);
-            }
-            if self.closed {
-                return None;
-            }
-            let rest = self.reader.next().await;
-            self.handle_read(rest);
-        }
-    }
-
-    fn handle_read(&mut self, rest: Result<Option<UnreadFrames>, ApiError>) {
-        match rest {
-            Ok(Some(rest)) => {
-                let frames = rest.frames().cloned().collect();
-                self.ready = Some((rest, frames));
-            }
-            Ok(None) => self.closed = true,
-            Err(error) => {
-                tracing::warn!(?error, "cannot read a thread; its stream ends");
-                self.closed = true;
-            }
-        }
-    }
-
-    fn pop_frame(&mut self) -> Option<Bytes> {
-        let (rest, frames) = self.ready.as_mut()?;
-        let Some(frame) = frames.pop_front() else {
-            self.ready = None;
-            return None;
-        };
-        let cursor = thread_cursor::cursor(rest.run(), frame.sequence);
+    fn next_frame(&mut self) -> Option<Bytes> {
+        let (page, frames) = self.page.as_mut()?;
+        let frame = frames.pop_front()?;
+        let cursor = thread_cursor::cursor(page.run(), frame.sequence);
         let mut text = format!("id: {cursor}\nevent: {}\ndata: ", frame.kind).into_bytes();
-        write(&mut text, &cursor, rest, &frame);
+        write(&mut text, &cursor, page, &frame);
         text.extend_from_slice(b"\n\n");
         Some(text.into())
+    }
+}
+
+impl FrameSource for ThreadEventStream {
+    async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        // One frame at a time, because a frame is a copy of a part of the page.
+        if let Some(frame) = self.next_frame() {
+            queue.push(frame);
+            return Ok(());
+        }
+        self.page = None;
+        match self.reader.next().await? {
+            Some(page) => {
+                let frames = page.frames().cloned().collect();
+                self.page = Some((page, frames));
+            }
+            None => queue.close(),
+        }
+        Ok(())
+    }
+
+    fn read_failure(&self) -> &'static str {
+        "cannot read a thread; its stream ends"
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use holdpoint_core::{Owner, StartRequest, TenantId, WorkflowId};
 use holdpoint_engine::{Engine, Location, Options};
 use serde_json::{Value, json};
@@ -44,18 +46,15 @@ impl PendingFixture {
         self.app.engine.start(&workflow, StartRequest::new(owner)).await.unwrap();
     }
 
-    fn watch(&self) -> CountFrames {
+    fn watch(&self) -> BoxStream<'static, Bytes> {
         let counts = subscribe(&self.app, self.caller.clone(), ListPending::default());
-        CountFrames {
-            counts,
-            stopping: self.app.stopping.clone(),
-            ends: Instant::now() + Duration::from_secs(60),
-        }
+        let (stopping, ends) = (self.app.stopping.clone(), Instant::now() + Duration::from_secs(60));
+        CountFrames { counts, stopping, ends }.into_frames().boxed()
     }
 }
 
 /// Returns the total of the next frame.
-async fn next_total(frames: &mut CountFrames) -> u64 {
+async fn next_total(frames: &mut BoxStream<'static, Bytes>) -> u64 {
     let frame = frames.next().await.unwrap();
     let text = std::str::from_utf8(&frame).unwrap();
     let data = text.strip_prefix("event: counts\ndata: ").unwrap();
@@ -65,7 +64,7 @@ async fn next_total(frames: &mut CountFrames) -> u64 {
 #[tokio::test]
 async fn a_thousand_subscribers_of_one_filter_cost_one_count() {
     let fixture = fixture().await;
-    let mut watchers: Vec<CountFrames> = (0..WATCHERS).map(|_| fixture.watch()).collect();
+    let mut watchers: Vec<_> = (0..WATCHERS).map(|_| fixture.watch()).collect();
     for frames in &mut watchers {
         assert_eq!(next_total(frames).await, 0);
     }

@@ -1,4 +1,4 @@
-//! Server-sent events for all protocols: content negotiation, keepalives, and the end of a stream with its credential.
+//! The response of a stream: content negotiation, keepalives, and the end of the stream with its credential.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, unfold};
 use futures_util::{Stream, StreamExt};
 
+use super::StreamPermit;
 use crate::auth::CredentialGuard;
 use crate::error::ApiError;
-use crate::streams::StreamPermit;
 
 /// Time without a frame after which the stream sends a comment, so that proxies and clients keep the connection.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
