@@ -165,14 +165,14 @@ mod tests {
     fn selects_join_the_values_and_lock_in_order() {
         let lock = Some(Lock { of: "t", order: Some("t.a"), skip: false });
         let many = many(
-            "SELECT t.a, (SELECT 1 FROM y) FROM t LEFT JOIN s ON s.a = t.a WHERE t.a = $1 AND t.b = $2",
+            "SELECT t.a, (SELECT 1 FROM y) AS one FROM t LEFT JOIN s ON s.a = t.a WHERE t.a = $1 AND t.b = $2",
             &sample(),
             lock,
         );
         assert_eq!(
             many,
             format!(
-                "SELECT t.a, (SELECT 1 FROM y) FROM {SOURCE}, t LEFT JOIN s ON s.a = t.a WHERE t.a = u.p1 AND t.b = u.p2 ORDER BY t.a FOR UPDATE OF t"
+                "SELECT t.a, (SELECT 1 FROM y) AS one FROM {SOURCE}, t LEFT JOIN s ON s.a = t.a WHERE t.a = u.p1 AND t.b = u.p2 ORDER BY t.a FOR UPDATE OF t"
             )
         );
         let free = Some(Lock { of: "t", order: None, skip: true });

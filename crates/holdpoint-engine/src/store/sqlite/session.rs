@@ -120,3 +120,36 @@ fn assert_names(names: &[Box<str>], sql: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_row(sql: &'static str) -> Row {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (a TEXT, b BIGINT); INSERT INTO t VALUES ('x', 7)").unwrap();
+        let session = SqliteSession::new(connection);
+        session.execute(sql, &[Vec::new()]).unwrap().rows.remove(0)
+    }
+
+    #[test]
+    fn the_names_of_a_row_are_those_of_its_columns_and_aliases() {
+        let joined = first_row("SELECT t.a, COUNT(*) AS total, MAX(o.b) AS b FROM t JOIN t o ON o.a = t.a");
+        assert_eq!(joined.text("a").unwrap(), "x");
+        assert_eq!((joined.int("total").unwrap(), joined.int("b").unwrap()), (1, 7));
+        let returned = first_row("UPDATE t SET b = b + 1 WHERE t.a = 'x' RETURNING a, b");
+        assert_eq!((returned.text("a").unwrap(), returned.int("b").unwrap()), ("x", 8));
+    }
+
+    #[test]
+    #[should_panic(expected = "column `COUNT(*)` needs another alias")]
+    fn an_expression_needs_an_alias() {
+        first_row("SELECT COUNT(*) FROM t");
+    }
+
+    #[test]
+    #[should_panic(expected = "column `a` needs another alias")]
+    fn two_columns_need_two_names() {
+        first_row("SELECT t.a, o.a FROM t JOIN t o ON o.a = t.a");
+    }
+}
