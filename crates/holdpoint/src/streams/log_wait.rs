@@ -31,6 +31,11 @@ impl LogWait {
         Self { subscription, stopping: stopping.clone() }
     }
 
+    /// Returns whether the server shuts down.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
     /// Waits for the next change, the poll interval or the shutdown. Cancel safe.
     pub(crate) async fn next(&mut self) -> Wakeup {
         tokio::select! {

@@ -87,7 +87,8 @@ impl LogReader {
             if let Some(rest) = self.read().await? {
                 return Ok(Some(rest));
             }
-            if self.ended {
+            // A run on another node may report changes faster than the client reads them, and must not delay a shutdown.
+            if self.ended || self.changes.is_stopping() {
                 return Ok(None);
             }
             match self.changes.next().await {
