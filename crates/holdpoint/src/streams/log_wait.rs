@@ -48,3 +48,38 @@ impl LogWait {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::{Owner, Principal, RunRef, StartRequest, TenantId, WorkflowId};
+    use holdpoint_engine::{Engine, Location, Options};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn changes_that_were_reported_before_the_shutdown_come_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(folder.path().join("holdpoint.db"));
+        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let tenant = TenantId::parse("default").unwrap();
+        let gate = json!({"id": "gate", "typeId": "core.approvalGate", "name": "gate", "position": {"x": 0, "y": 0}, "config": {"title": "Go on?"}, "inputs": {}});
+        let workflow = json!({
+            "id": "gated", "name": "gated", "version": "1", "nodes": [gate], "edges": [], "triggers": [], "variables": [],
+            "metadata": {}, "settings": {},
+        });
+        engine.register(&tenant, workflow).await.unwrap();
+        let owner = Owner { tenant: tenant.clone(), principal: "ann".to_owned() };
+        let workflow = WorkflowId::parse("gated").unwrap();
+        let run = engine.start(&workflow, StartRequest::new(owner)).await.unwrap();
+        let of = RunRef { tenant, run: run.id.clone() };
+        let (stop, stopping) = watch::channel(false);
+        let mut changes = LogWait::new(engine.subscribe(&of), &stopping);
+        let ended = engine.cancel(&of, None, Principal::named("ann")).await.unwrap();
+        stop.send(true).unwrap();
+        assert_eq!(changes.next().await, Wakeup::Changed(ended.seq));
+        assert_eq!(changes.next().await, Wakeup::Stopping);
+        drop(stop);
+        assert_eq!(changes.next().await, Wakeup::Stopping);
+    }
+}
