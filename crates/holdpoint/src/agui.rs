@@ -14,7 +14,6 @@ mod resume_execution;
 mod resume_plan;
 pub(crate) mod routes;
 mod run;
-mod run_follower;
 mod state;
 mod stream;
 mod target;

@@ -11,13 +11,12 @@ use holdpoint_engine::RecordedEvent;
 use super::client_order::ClientOrder;
 use super::history::History;
 use super::resume_plan::AgUiViolation;
-use super::run_follower::RunFollower;
 use super::state;
 use super::target::AgUiTarget;
 use super::translate::{SegmentEnd, Translator};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::streams::{self, FrameQueue, FrameSource, StreamPermit};
+use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
 
 /// The content of the stream of a response.
 #[derive(Debug)]
@@ -87,7 +86,10 @@ fn end_of_credential(ended: &ApiError) -> Bytes {
 struct SegmentStream {
     app: App,
     context: StreamContext,
-    follower: RunFollower,
+    of: RunRef,
+    /// The run right before the next event.
+    run: Run,
+    changes: LogWait,
     until: u64,
     state_only: bool,
     /// Events that are sent first.
@@ -96,23 +98,22 @@ struct SegmentStream {
 
 impl SegmentStream {
     fn new(app: &App, context: StreamContext, segment: LogSegment) -> Self {
-        let LogSegment { of, from, until, state_only, mut opening } = segment;
+        let LogSegment { of, from: run, until, state_only, mut opening } = segment;
         opening.insert(0, context.translator.begin());
-        let follower = RunFollower::new(app, of, from);
-        Self { app: app.clone(), context, follower, until, state_only, opening }
+        let changes = LogWait::new(app.engine.subscribe(&of), &app.stopping);
+        Self { app: app.clone(), context, of, run, changes, until, state_only, opening }
     }
 
     fn segment_end(&self) -> Option<SegmentEnd> {
-        let run = self.follower.run();
-        if run.seq < self.until { None } else { SegmentEnd::of(run) }
+        if self.run.seq < self.until { None } else { SegmentEnd::of(&self.run) }
     }
 
     fn push_recorded(&mut self, one: &RecordedEvent, queue: &mut FrameQueue) {
-        let run = self.follower.apply(one);
+        self.run.apply(&one.event, one.at);
         if self.state_only {
             return;
         }
-        for event in self.context.translator.translate(&one.event, run) {
+        for event in self.context.translator.translate(&one.event, &self.run) {
             self.push_at(event, one.at, queue);
         }
     }
@@ -127,9 +128,8 @@ impl SegmentStream {
             // Only a client without messages accepts the order of a snapshot.
             self.push_all([Event::MessagesSnapshot { messages: Vec::new() }], queue);
         }
-        let run = self.follower.run();
-        let state = Event::StateSnapshot { snapshot: (*state::visible(run)).clone() };
-        let last = self.context.translator.end(run, end);
+        let state = Event::StateSnapshot { snapshot: (*state::visible(&self.run)).clone() };
+        let last = self.context.translator.end(&self.run, end);
         self.push_all([state, Event::MessagesSnapshot { messages }, last], queue);
         queue.close();
         Ok(())
@@ -167,13 +167,15 @@ impl FrameSource for SegmentStream {
         if let Some(end) = self.segment_end() {
             return self.end(end, queue).await;
         }
-        match self.follower.next().await? {
-            Some(found) => found.iter().for_each(|one| self.push_recorded(one, queue)),
-            None => {
-                let message = "the server is shutting down; the run continues after the restart";
-                self.abort("shutting_down", message, queue);
-            }
+        let found = match self.app.engine.event_count(&self.of).await? {
+            count if count > self.run.seq => self.app.engine.follow(&self.of, self.run.seq).await?,
+            _ => Vec::new(),
+        };
+        if found.is_empty() && self.changes.next().await == Wakeup::Stopping {
+            let message = "the server is shutting down; the run continues after the restart";
+            self.abort("shutting_down", message, queue);
         }
+        found.iter().for_each(|one| self.push_recorded(one, queue));
         Ok(())
     }
 
