@@ -31,15 +31,14 @@ impl LogWait {
         Self { subscription, stopping: stopping.clone() }
     }
 
-    /// Returns whether the server shuts down.
-    pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
-    }
-
     /// Waits for the next change, the poll interval or the shutdown. Cancel safe.
     pub(crate) async fn next(&mut self) -> Wakeup {
+        // A run that reports changes faster than the client reads them must not delay a shutdown.
+        if *self.stopping.borrow() {
+            return Wakeup::Stopping;
+        }
         tokio::select! {
-            // Changes that were reported before the shutdown are still read.
+            // A change that was reported before the shutdown is still read.
             biased;
             () = self.subscription.changed() => Wakeup::Changed(self.subscription.seq()),
             // An error means that the sender was dropped: the server has stopped.
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn changes_that_were_reported_before_the_shutdown_come_first() {
+    async fn a_change_before_the_shutdown_is_read_and_a_busy_run_does_not_delay_it() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
         let engine = Engine::open(Options::new(location)).await.unwrap();
@@ -74,12 +73,13 @@ mod tests {
         let run = engine.start(&workflow, StartRequest::new(owner)).await.unwrap();
         let of = RunRef { tenant, run: run.id.clone() };
         let (stop, stopping) = watch::channel(false);
-        let mut changes = LogWait::new(engine.subscribe(&of), &stopping);
+        let [mut waiting, mut busy] = [(); 2].map(|()| LogWait::new(engine.subscribe(&of), &stopping));
+        let mut wait = Box::pin(waiting.next());
+        assert!(futures_util::poll!(wait.as_mut()).is_pending());
         let ended = engine.cancel(&of, None, Principal::named("ann")).await.unwrap();
         stop.send(true).unwrap();
-        assert_eq!(changes.next().await, Wakeup::Changed(ended.seq));
-        assert_eq!(changes.next().await, Wakeup::Stopping);
-        drop(stop);
-        assert_eq!(changes.next().await, Wakeup::Stopping);
+        assert_eq!(wait.await, Wakeup::Changed(ended.seq));
+        assert_eq!(waiting.next().await, Wakeup::Stopping);
+        assert_eq!(busy.next().await, Wakeup::Stopping, "the change is still unread");
     }
 }

@@ -87,8 +87,7 @@ impl LogReader {
             if let Some(rest) = self.read().await? {
                 return Ok(Some(rest));
             }
-            // A run on another node may report changes faster than the client reads them, and must not delay a shutdown.
-            if self.ended || self.changes.is_stopping() {
+            if self.ended {
                 return Ok(None);
             }
             match self.changes.next().await {
