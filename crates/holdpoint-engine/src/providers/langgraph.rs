@@ -72,7 +72,7 @@ impl LangGraph {
             }
         }
         // A server that was killed can lose the thread and the run but keep the checkpoints.
-        // A server without the graph returns no state; it rejects the start of the run.
+        // A server without the graph returns no state. This is no error here: the server rejects the start of the run.
         let state = self.server.state(&reference.thread).await?.unwrap_or_default();
         if state.is_empty() {
             let input = if input.is_null() { json!({}) } else { input.clone() };

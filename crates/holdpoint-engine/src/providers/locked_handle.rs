@@ -255,7 +255,7 @@ impl LockedHandle {
         self.write(handles::postpone(&self.name, self.engine.now().plus_ms(keep_ms))).await
     }
 
-    /// Returns when the lock may be lost. Never returns otherwise.
+    /// Waits until the lock may be lost. Waits forever if the lock is kept.
     pub(crate) async fn lock_lost(&self) {
         let mut lost = self.lost.clone();
         if lost.wait_for(|lost| *lost).await.is_err() {

@@ -102,8 +102,8 @@ fn outcome(payload: &Value) -> Result<Value, String> {
     }
 }
 
-/// Translates an answer to a suspended tool call. If an approval repeats the call, the payload must be a clear yes or
-/// no, and only a yes repeats the call. In other modes the tool gets the payload if it matches the response schema.
+/// Translates an answer to a suspended tool call. In the mode `ReplayToolCall` the payload must be a clear
+/// yes or no, and a yes repeats the call. In other modes the tool gets the payload if it matches the response schema.
 fn ticket(asked: &Interrupt, payload: &Value, mode: ToolCallResumeMode) -> Result<Value, String> {
     let given = ["approved", "confirmed"].iter().find_map(|word| payload.get(word)?.as_bool());
     let given = payload.as_bool().or(given);
@@ -180,8 +180,8 @@ fn decline(reason: &str) -> Value {
     to_json(&CallAnswer { action: ResumeDecisionAction::Cancel, result: None, reason })
 }
 
-/// Returns the prefix of the id of a decision: a hash of the entry. The prefix identifies a repeated entry. A random
-/// suffix keeps the decisions of two clients apart that send the same entry at the same time.
+/// Returns the prefix of the id of a decision: a hash of the entry. The prefix identifies a repeated entry. If two
+/// clients send the same entry at the same time, a random suffix distinguishes their decisions.
 pub(super) fn decision_prefix(entry: &ResumeEntry) -> String {
     let members = [
         ("interruptId", Value::from(entry.interrupt_id.as_str())),

@@ -25,7 +25,7 @@ enum ResumeFailure {
 impl From<Error> for ResumeFailure {
     fn from(error: Error) -> Self {
         match error {
-            // An interrupt is not due if the clock was set back after the plan.
+            // `NotDue` occurs if the clock was set back after the plan was made.
             Error::Refused(Refusal::NodeNotRunning | Refusal::NotDue) | Error::Duplicate(_) => Self::Conflict,
             Error::Refused(refusal) => {
                 resume_plan::violation_of(&refusal).map_or(Self::Conflict, Self::Refused)
@@ -109,7 +109,7 @@ impl AgUiRequest<'_> {
             answers.insert(*id, answer);
         }
         let has_answers = !answers.is_empty();
-        // The answers come first: a denial that the run records is committed without the other commands.
+        // The answers come first. A denial that the run records ends the change; no expiry may be committed with it.
         let resolve = has_answers.then_some(Command::Resolve { answers });
         let expire = plan.expired.iter().map(|id| Command::Expire { interrupt: *id });
         let commands: Vec<_> = resolve.into_iter().chain(expire).collect();

@@ -31,7 +31,8 @@ pub(super) struct ResumePlan {
     pub expired: Vec<InterruptId>,
     /// True if a cancelled interrupt cannot be declined: then the run is cancelled.
     pub cancels_run: bool,
-    /// True if an entry of the array cancels the run, also if the run is already cancelled.
+    /// True if the array has an entry that cancels the run. Unlike `cancels_run`, also for a repeated array, after the
+    /// run was cancelled.
     has_cancelled_run: bool,
 }
 

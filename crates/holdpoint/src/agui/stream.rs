@@ -125,7 +125,7 @@ impl SegmentStream {
         let closing = self.context.translator.close();
         self.push_all(closing, queue);
         if self.context.order.differs_from(&messages) {
-            // Only a client without messages accepts the order of a snapshot.
+            // The empty snapshot clears the client: a client with messages keeps their order.
             self.push_all([Event::MessagesSnapshot { messages: Vec::new() }], queue);
         }
         let state = Event::StateSnapshot { snapshot: (*state::visible(&self.run)).clone() };

@@ -18,7 +18,7 @@ pub(crate) struct LogWait {
 /// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wakeup {
-    /// A change was reported, for a run with the number of its events.
+    /// A change was reported. For a run, the value is the number of its events.
     Changed(u64),
     /// No change was reported for a while. The reader must check the store.
     Poll,

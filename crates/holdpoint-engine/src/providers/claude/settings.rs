@@ -37,8 +37,9 @@ pub(crate) struct ClaudeSettings {
     /// Tools that need approval although `ungated` lists them. Tools in neither list are gated.
     #[serde(default)]
     pub(super) gated: Vec<Glob>,
-    /// Tools that need no approval. Calls of MCP tools are allowed. Calls of built-in tools are made only if the rules
-    /// of the program allow them without asking: for files in the working folder and for harmless shell commands.
+    /// Tools that need no approval. Every call of a listed MCP tool is allowed. A call of a listed built-in tool is made
+    /// only if the rules of the program allow it without asking: for files in the working folder and for harmless shell
+    /// commands.
     #[serde(default)]
     pub(super) ungated: Vec<Glob>,
     /// Tools whose calls can be repeated if their outcome is unknown.

@@ -83,8 +83,8 @@ async fn run_error(
     Ok(ProviderError::permanent(code::GRAPH, message))
 }
 
-/// Returns whether an interrupt with an answer schema that was just answered is still open. Otherwise the graph failed
-/// with an unrelated error of the same type.
+/// Returns whether an interrupt that has an answer schema is still open although it was just answered: the graph
+/// rejected the answer. If not, the validation error of the graph has another cause.
 async fn is_typed_interrupt_open(
     server: &LangGraphServer,
     handle: &LockedHandle,
