@@ -118,7 +118,8 @@ impl Committer {
     }
 
     /// Queues the work and waits for its reply. With a receipt, the work is done only if its key is free, and the
-    /// receipt is written only if the work is done. Fails if the key or the scope of a start is in use.
+    /// receipt is written only if the work is done. Fails with `Duplicate` if the key is in use, and with `ScopeBusy` if
+    /// the work starts a run in a scope that has an unfinished run.
     pub(crate) async fn submit(
         &self,
         work: Work,

@@ -120,7 +120,7 @@ impl Worker {
                     expiring = Some(tokio::spawn(upkeep::expire(self.engine.clone())));
                 }
             }
-            // A busy worker does not reach `wait`, which receives handoffs and ended tasks otherwise.
+            // Usually `wait` receives handoffs and ended tasks, but a busy worker does not reach it.
             while let Ok(handoff) = handoffs.try_recv() {
                 self.start_handoff(handoff);
             }
@@ -184,7 +184,7 @@ impl Worker {
         upkeep::expire(self.engine.clone()).await;
     }
 
-    /// Starts due work. Returns the number of started items, and an error of one of the others.
+    /// Starts due work. Returns the number of started items, and the error of an item that could not start.
     async fn check_for_work(&mut self) -> Result<(usize, Option<Error>), Error> {
         let mark = self.signal.begin_poll();
         self.checked_at = self.engine.now();

@@ -133,7 +133,8 @@ fn regex_source(text: &str, place: Placement) -> Result<(String, &str), String> 
             find_closing_slash(source).ok_or("a regular expression that begins with / must end with it")?;
         return Ok((source[..end].to_owned(), source[end + 1..].trim()));
     }
-    // Commas are common in regular expressions, and a part of one can be a valid regular expression.
+    // Without slashes, a comma would end the regular expression, and the part before it may be valid with another
+    // meaning.
     if place == Placement::Listed && !text.starts_with('"') {
         return Err("a regular expression in brackets must be enclosed in slashes: to =~ /@example\\.com$/"
             .to_owned());

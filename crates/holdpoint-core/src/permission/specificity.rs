@@ -6,11 +6,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Specificity {
     tool: ToolRank,
-    /// Characters of a glob for tools that are neither `*` nor `?`.
+    /// The number of literal characters (not `*` or `?`) in the glob of the tool.
     tool_chars: usize,
     conditions: usize,
     equalities: usize,
-    /// Characters of all globs for arguments that are neither `*` nor `?`.
+    /// The number of literal characters in all globs of arguments.
     argument_chars: usize,
 }
 
@@ -46,7 +46,7 @@ impl Specificity {
         Self { tool, tool_chars, conditions, equalities, argument_chars }
     }
 
-    /// Returns the reason why the other is less specific. None if it is not.
+    /// Returns the reason why `other` is less specific than `self`, or None if it is not.
     pub(super) fn advantage_over(&self, other: &Self) -> Option<String> {
         if self <= other {
             return None;

@@ -23,7 +23,7 @@ use crate::webhooks::{SubscriptionList, WebhookHub};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchContext<'a> {
     pub hooks: &'a WebhookHub,
-    /// The shard of the usage of each tenant that the writer adds to.
+    /// The usage of a tenant is split into shards. The writer adds to this shard.
     pub shard: i64,
 }
 

@@ -31,7 +31,7 @@ const IDLE: Duration = Duration::from_millis(500);
 const RECONNECT_WAITS: [u64; 14] =
     [20, 50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000];
 
-/// A job that loses a lock conflict is tried again only after waits shorter than this, in milliseconds.
+/// The wait in milliseconds at which a job that loses lock conflicts is not tried again, but fails.
 const BUSY_WAIT_MAX: u64 = 400;
 
 /// Counters of the committer, for measurements.
@@ -69,7 +69,7 @@ pub(crate) struct CommitLoop<T> {
     pub(super) observers: CommitObservers,
     options: CommitterOptions,
     tries: AtomicU64,
-    /// The shard of the usage of each tenant that this writer adds to.
+    /// The usage of a tenant is split into shards. This writer adds to this shard.
     shard: i64,
 }
 
@@ -288,8 +288,8 @@ impl<T: Tx> CommitLoop<T> {
                 (&job.work, &answer)
                 && changes.iter().any(|change| matches!(change.mail, MailboxAction::ClaimAction { .. }))
             {
-                // The worker has lost the claim, and the claim may have ended in this commit because of an interrupt of
-                // the thread.
+                // The worker has lost the claim. If an interruption of the thread ended the claim in this commit, a worker
+                // must reconcile the dispatch.
                 self.observers.signal_work();
             }
             answers.push(PendingReply { caller: job.reply, reply: answer });

@@ -87,7 +87,8 @@ const WAIT_DIVISOR: u32 = 4;
 const WAIT_MAX: Duration = Duration::from_millis(1);
 /// With shorter commits than this, another commit costs less than the wait.
 const COMMIT_MIN: Duration = Duration::from_micros(80);
-/// The maximum number of commits that do not wait after a wait in vain. The number doubles with each wait in vain.
+/// After a wait in vain, the next commits do not wait: one, and twice as many after each further wait in vain, up to
+/// this number.
 const SKIP_MAX: u32 = 256;
 
 /// Decides how long a batch waits. It learns whether callers send their next jobs at once. Callers behind a network
@@ -97,13 +98,15 @@ struct BatchDelay {
     /// Jobs that the last commit answered or left in the queue: the next batch may have as many.
     expected: usize,
     took: Duration,
-    /// The end of the wait of this batch, the number of jobs that were missing at its start, and of those that came
-    /// since.
+    /// The end of the wait of this batch.
     until: Option<Instant>,
+    /// The number of jobs that were missing when the wait began.
     missing: usize,
+    /// The number of jobs that arrived during the wait.
     arrived: usize,
-    /// The number of commits left that do not wait, and that number right after the last wait in vain.
+    /// The number of the next commits that do not wait.
     skips_left: u32,
+    /// The value of `skips_left` right after the last wait in vain.
     skips: u32,
 }
 

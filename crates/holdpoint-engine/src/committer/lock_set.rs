@@ -43,7 +43,8 @@ lock_set! {
     busy_threads,
     ready_threads,
     dispatches,
-    /// The epochs of the dispatches, read again now that the rows are locked: an interrupt may have raised them before.
+    /// The epochs of the dispatches, read again after the rows are locked: an interruption may have raised them while
+    /// the query waited for the locks.
     epochs,
     live_keys,
     revisions,

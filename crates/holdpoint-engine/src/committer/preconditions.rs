@@ -41,7 +41,7 @@ impl BatchState {
         if let Some(run) = self.scopes.get(&scope) {
             return Some(CommitReply::ScopeBusy(run.clone()));
         }
-        // Runs of a thread are read in the order of their ids, so that a new run needs the highest id.
+        // Readers see the runs of a thread in the order of their ids. Therefore a new run needs the highest id.
         let newest = self.newest.get(&scope).filter(|_| change.started_in_thread().is_some());
         newest
             .filter(|newest| newest.as_str() >= of.run.as_str())

@@ -217,7 +217,8 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     let answers = tx.begin(&raise).await?;
     let raised = answers.last().and_then(|answer| answer.rows.first());
     let epoch = raised.map_or(Ok(0), |row| row.count("epoch"))?;
-    // The claimed dispatch is locked first: this waits for a worker that returns it to the queue at this moment.
+    // The claimed dispatch is locked first. If a worker returns it to the queue at this moment, this waits until the
+    // queue contains it.
     let active = Query::one(dispatches::ACTIVE, key()).locking_within("d");
     let queued = Query::one(dispatches::OVERTAKEN, key()).locking_within("d");
     let [active, queued] = each_result(tx.all(&[active, queued]).await?)?;

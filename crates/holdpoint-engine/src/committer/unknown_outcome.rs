@@ -14,8 +14,8 @@ const TRIES: usize = 60;
 const WAIT: Duration = Duration::from_millis(500);
 
 impl<T: Tx> CommitLoop<T> {
-    /// Replies to the jobs whose events are in the log and returns the jobs to commit again: those whose events are
-    /// not, and those that can be repeated. All other jobs fail with an unknown outcome.
+    /// Replies to the jobs whose events are in the log. Returns the jobs to commit again: jobs whose events are missing
+    /// from the log, and jobs without events that can be repeated. All other jobs fail with an unknown outcome.
     pub(super) async fn resolve_unknown_outcomes(&self, jobs: Vec<Job>, why: &str) -> Vec<Job> {
         let (mut changes, others): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| first_append(job).is_some() || is_repeatable(job));
@@ -86,7 +86,7 @@ fn first_append(job: &Job) -> Option<&[Param]> {
     statement.map(|statement| &statement.params[..])
 }
 
-/// Returns the first event that a job appends: that of the row of [`first_append`].
+/// Returns the position of the first event that a job appends, in the row that [`first_append`] returns.
 fn first_event(job: &Job) -> Option<EventPosition> {
     let Work::Changes(changes) = &job.work else { return None };
     let change = changes.iter().find(|change| change.has_events())?;

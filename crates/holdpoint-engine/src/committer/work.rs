@@ -294,7 +294,7 @@ pub(super) struct Job {
     pub writes: Vec<Statement>,
     /// Bytes of the events of each change.
     pub sizes: Vec<usize>,
-    /// The job was committed before with an unknown outcome.
+    /// True if an earlier attempt to commit the job ended with an unknown outcome.
     pub outcome_unknown: bool,
     pub reply: oneshot::Sender<Result<CommitReply, store::Error>>,
 }

@@ -38,7 +38,7 @@ impl Lease {
         self.until.store(until.0, Ordering::SeqCst);
     }
 
-    /// Marks the lease as recording until the guard is dropped, which covers aborted writes.
+    /// Marks the lease as recording until the guard is dropped. An aborted task drops it, too.
     pub(super) fn begin_recording(&self) -> RecordingGuard<'_> {
         self.recording.store(true, Ordering::SeqCst);
         RecordingGuard(self)

@@ -116,7 +116,7 @@ impl RunExecutor {
                     .and_then(|()| draft.finish(position, done.outcome));
             }
             self.engine.advance(&mut draft).await?;
-            // Commits finished work before the next node executes.
+            // Events of finished work are committed before the next node executes; only a write without them is deferred.
             let settled = draft.events.is_empty();
             let work = draft.begin_next()?;
             let what = match work {
@@ -151,8 +151,8 @@ impl RunExecutor {
     async fn load_draft(&self, lookup: ParentLookup) -> Result<RunDraft, Error> {
         let run = self.current_run().await?;
         let mut draft = RunDraft::new(self.of(), run, self.engine.now());
-        // Further commands of this change are then refused or have no effect.
         if self.engine.must_end_with_parent(&draft.of, &draft.run, lookup).await? {
+            // After this command, further commands of the change are refused or have no effect.
             draft.decide(&Command::CancelWithParent)?;
         }
         Ok(draft)
@@ -170,8 +170,8 @@ impl RunExecutor {
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the run after the last commit if it was not returned before, and otherwise reads the store: the
-    /// cache may not yet have the commit that caused the claim.
+    /// Takes the run that the last commit left in `written`. If there is none, reads the store and not the cache, which
+    /// may not have the commit that caused the claim.
     async fn current_run(&self) -> Result<Arc<Run>, Error> {
         let written = self.local().written.take();
         match written {

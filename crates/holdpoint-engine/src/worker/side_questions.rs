@@ -71,7 +71,8 @@ async fn answer_questions(
     };
     let mut last_error = None;
     for (position, ask) in interrupt.open_side_questions().enumerate() {
-        // Several slow answers take longer than one claim. A new side question starts another task for all of them.
+        // Several slow answers can outlast the claim. If it cannot be extended, a new side question has started another
+        // task, which answers all of them.
         if position > 0 && !engine.extend_side_question_claim(&claimed).await? {
             return Ok(());
         }

@@ -2,7 +2,8 @@
 
 /// The maximum length of a text, in characters.
 const CHARS_MAX: usize = 300;
-/// A word is an id if it has at least this many consecutive hexadecimal digits and hyphens, at least two of them decimal digits.
+/// A word is an id if it has at least this many consecutive hexadecimal digits and hyphens, at least two of them
+/// decimal digits.
 const ID_CHARS_MIN: usize = 16;
 
 /// Returns the text as one line without URLs, addresses and ids.
