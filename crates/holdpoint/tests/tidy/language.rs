@@ -24,7 +24,7 @@ fn comments_open_with_a_verb_or_a_noun() {
 
 #[test]
 fn comments_and_documents_name_actors_instead_of_pronouns() {
-    let mut files = with_extension(&["rs", "js", "mjs", "md", "html"]);
+    let mut files = with_extension(&["rs", "js", "mjs", "md", "html", "json"]);
     files.retain(|file| !WORDS_IN_DATA.contains(&file.path.as_str()));
     assert_none(&files, |file| forbidden_pronouns(&file.text));
 }
