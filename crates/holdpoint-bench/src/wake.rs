@@ -113,7 +113,7 @@ impl WakeBench {
         for (kind, node) in [("held", "bench.held"), ("brief", "bench.brief")] {
             let workflow = workflow(kind, kind, vec![("n".to_owned(), node, object([]))]);
             let definition = serde_json::to_value(workflow).map_err(broken)?;
-            engine.register(&tenant, definition).await.map_err(broken)?;
+            engine.workflows().register(&tenant, definition).await.map_err(broken)?;
         }
         let other = match database.is_postgres() {
             true => Some(Engine::open(options()).await.map_err(broken)?),
@@ -201,7 +201,7 @@ async fn start(engine: &Engine, tenant: &TenantId, kind: &str, thread: Option<&s
     let owner = Owner { tenant: tenant.clone(), principal: "bench".to_owned() };
     let start = StartRequest { thread: thread.map(str::to_owned), ..StartRequest::new(owner) };
     let workflow = WorkflowId::parse(kind).map_err(broken)?;
-    engine.start(&workflow, start).await.map(drop).map_err(broken)
+    engine.runs().create(&workflow, start).await.map(drop).map_err(broken)
 }
 
 fn report(database: &BenchDatabase, load: &Load, idle: &Pass, loaded: &Pass) -> Report {

@@ -6,14 +6,14 @@ use holdpoint_core::{Interrupt, Kind, NodeId, NodeStatus, Run, digest};
 use serde_json::{Number, Value};
 
 use crate::context::Stop;
-use crate::nodes::{config_flaw, content_review};
+use crate::nodes::config_flaw;
 use crate::permitted_effects;
 
 /// The member of a node's config that names its approval gate.
-pub(crate) const APPROVED_BY: &str = "approvedBy";
+pub const APPROVED_BY: &str = "approvedBy";
 
 /// Fails if the stored payload of an interrupt differs from the payload that was shown.
-pub(crate) fn check_as_shown(asked: &Interrupt) -> Result<(), Stop> {
+pub fn check_as_shown(asked: &Interrupt) -> Result<(), Stop> {
     if asked.data_matches_digest() {
         return Ok(());
     }
@@ -97,24 +97,20 @@ fn is_small(number: &Number) -> bool {
     }
 }
 
-/// Returns the flaw in the `approvedBy` of a node. The named gate must be an approval gate (for the publish node: a
-/// review), lead to the effect, and execute again in every loop iteration in which the effect executes.
+/// Returns the flaw in the `approvedBy` of a node. The type of the node must accept the named gate, and the gate must
+/// lead to the effect and execute again in every loop iteration in which the effect executes.
 pub(crate) fn find_gate_flaw(
     workflow: &Workflow,
     node: &workflow::Node,
     gate: &str,
+    accepts: impl Fn(&workflow::Node) -> bool,
 ) -> Option<DefinitionFlaw> {
     let flaw = |message: String| Some(config_flaw(node, APPROVED_BY, message));
     let found = NodeId::parse(gate).ok().and_then(|gate| workflow.position(&gate));
     let (Some(from), Some(to)) = (found, workflow.position(&node.id)) else {
         return flaw(format!("there is no node {gate:?}"));
     };
-    // A review is not an approval. Only the publish node of content review can read the answers of a review.
-    let is_gate = match node.type_id.as_str() {
-        content_review::PUBLISH => workflow.nodes[from].type_id == content_review::REVIEW,
-        _ => permitted_effects::is_approval_gate(&workflow.nodes[from]),
-    };
-    if !is_gate {
+    if !accepts(&workflow.nodes[from]) {
         return flaw(format!("{gate:?} is not an approval gate"));
     }
     if !node.needs_grant {

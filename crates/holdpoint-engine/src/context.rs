@@ -47,7 +47,12 @@ pub enum Stop {
     Lost,
     /// A server that the node depends on is unavailable. The engine executes the node again with growing delays, until
     /// the server is back or the run waits for an operator. Recorded steps are not repeated.
-    Unavailable(String),
+    Unavailable {
+        /// The message for the log and for operators.
+        why: String,
+        /// The time in milliseconds after which the run waits for an operator.
+        outage_ms: u64,
+    },
     /// The store failed, or the state of the run is inconsistent. The worker retries the dispatch.
     #[doc(hidden)]
     Broken(String),
@@ -76,7 +81,9 @@ impl Stop {
             Self::Lost => {
                 NodeOutcome::Failed(RunError::new("run_lost", "the node reported that it lost its run"))
             }
-            Self::Unavailable(why) => return Err(Error::Unavailable { node: node.clone(), why }),
+            Self::Unavailable { why, outage_ms } => {
+                return Err(Error::Unavailable { node: node.clone(), why, outage_ms });
+            }
             Self::Broken(why) => return Err(Error::Unfinished(why)),
         })
     }
@@ -141,17 +148,17 @@ impl Context {
     }
 
     /// Returns the record of the start of the run.
-    pub(crate) fn started(&self) -> Option<&holdpoint_core::RunParameters> {
+    pub fn started(&self) -> Option<&holdpoint_core::RunParameters> {
         self.run.started.as_deref()
     }
 
     /// Returns the number of this visit of the node, from 1.
-    pub(crate) fn visit(&self) -> u32 {
+    pub fn visit(&self) -> u32 {
         self.run.nodes[self.position].visit
     }
 
     /// Returns the trace headers of this visit. Empty if the run was never started.
-    pub(crate) fn trace_headers(&self) -> Vec<(String, String)> {
+    pub fn trace_headers(&self) -> Vec<(String, String)> {
         let Some(started) = self.started() else { return Vec::new() };
         let span = SpanContext::of_visit(&started.owner.tenant, &self.run, &self.node().id, self.visit());
         trace_headers(span, &self.run)
@@ -271,7 +278,7 @@ impl Context {
     }
 
     /// Returns the next interrupt of this execution, if it was opened before.
-    pub(crate) fn next_interrupt(&self) -> Option<&Interrupt> {
+    pub fn next_interrupt(&self) -> Option<&Interrupt> {
         self.run.interrupt_by_key(&self.next_key())
     }
 
@@ -318,22 +325,23 @@ impl Context {
     }
 
     /// Returns the state of the agent in this visit of the node.
-    pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
+    pub fn agent(&self) -> Option<&Arc<Agent>> {
         self.run.nodes[self.position].agent.as_ref()
     }
 
-    pub(crate) fn run(&self) -> &Arc<Run> {
+    /// Returns the run as it was when the node began, with the later changes of this node.
+    pub fn run(&self) -> &Arc<Run> {
         &self.run
     }
 
     /// Applies an action of an agent. It is committed with the outcome of the node, or by
     /// [`EffectContext::commit_actions`], which must be called before an outside effect that depends on the action.
-    pub(crate) fn apply_action(&mut self, action: AgentAction) -> Result<(), Stop> {
+    pub fn apply_action(&mut self, action: AgentAction) -> Result<(), Stop> {
         self.apply_actions(vec![action])
     }
 
     /// Applies several actions, which are committed together.
-    pub(crate) fn apply_actions(&mut self, actions: Vec<AgentAction>) -> Result<(), Stop> {
+    pub fn apply_actions(&mut self, actions: Vec<AgentAction>) -> Result<(), Stop> {
         let command = Command::Act { node: self.node().id.clone(), actions };
         let events = holdpoint_core::decide(&self.run, &command, self.now)
             .map_err(|refusal| Stop::failed(refusal.code().as_str(), refusal.to_string()))?;
@@ -347,7 +355,7 @@ impl Context {
 
     /// Returns whether the agent must commit its actions although no outside effect requires it. This limits the size
     /// of a commit.
-    pub(crate) fn has_many_pending_actions(&self) -> bool {
+    pub fn has_many_pending_actions(&self) -> bool {
         self.actions.len() >= PENDING_ACTIONS_MAX
     }
 

@@ -7,18 +7,17 @@ use std::time::Duration;
 use holdpoint_core::{TenantId, Timestamp};
 use tokio::sync::watch;
 
-use crate::agent::AgentRuntime;
 use crate::answerer::AnyAnswerer;
 use crate::batched_reads::{BatchedReads, EventCount};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::committer::{CommitReply, Committer, Counters, Work};
 use crate::error::Error;
+use crate::extension::Extensions;
 use crate::feed::{CommitFeed, CommitReceiver};
 use crate::local_handoff::LocalHandoff;
 use crate::metrics::EngineMetrics;
 use crate::nodes::NodeTypes;
-use crate::providers::Providers;
 use crate::run_cache::RunCache;
 use crate::seal::Seal;
 use crate::store::events::StoredLog;
@@ -28,7 +27,6 @@ use crate::worker::Worker;
 use crate::workflow_registry::WorkflowRegistry;
 
 mod advance;
-mod agents;
 mod approver_warnings;
 mod arrivals;
 mod audit;
@@ -38,10 +36,11 @@ mod definition_check;
 mod definitions;
 mod deliveries;
 mod dispatches;
+mod facets;
 mod families;
 mod fork;
 mod grants;
-mod graphs;
+mod handles;
 mod holds;
 mod keys;
 mod once;
@@ -57,7 +56,6 @@ mod side_questions;
 #[cfg(test)]
 mod stale_cache;
 mod starting;
-mod thread_input;
 mod threads;
 mod webhook_secrets;
 mod webhooks;
@@ -67,18 +65,22 @@ pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
 pub(crate) use commit::CommitOutcome;
 pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;
+pub use facets::{
+    Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets, Receipts,
+    Runs, Sessions, Threads, Webhooks, Workflows,
+};
 pub(crate) use families::{ParentLookup, PriorState};
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
-pub use graphs::{GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
+pub use handles::HandleLock;
 pub use holdpoint_core::{EventReception, InputMode};
 pub use once::{Once, RequestKey, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use quotas::{QuotaExceeded, Quotas, Usage};
 pub use sessions::CredentialLimits;
-pub use starting::StartOptions;
-pub use thread_input::{AgentInput, ThreadInterruption};
+pub use starting::{StartOptions, new_run_id};
+pub use threads::ThreadInterruption;
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 
@@ -91,10 +93,10 @@ const ATTEMPTS_MAX: usize = 64;
 
 /// A handle to an open engine. Clones share the engine.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<EngineState>);
+pub struct Engine(pub(crate) Arc<EngineState>);
 
 #[derive(Debug)]
-struct EngineState {
+pub(crate) struct EngineState {
     db: Database,
     committer: Committer,
     cache: Arc<RunCache>,
@@ -111,8 +113,7 @@ struct EngineState {
     measures: Arc<EngineMetrics>,
     feed: Arc<CommitFeed>,
     hooks: Arc<WebhookHub>,
-    agents: AgentRuntime,
-    providers: Providers,
+    pub(crate) extensions: Extensions,
     name: String,
     lease_ms: u64,
     backstop: Option<Duration>,

@@ -8,7 +8,6 @@ use holdpoint_core::{NodeId, Refusal, RunId};
 
 use crate::engine::QuotaExceeded;
 use crate::outgoing;
-use crate::providers::BadProviders;
 use crate::seal::UnsealError;
 use crate::store;
 use crate::store::receipts::Receipt;
@@ -73,9 +72,6 @@ pub enum Error {
     /// No seal key is configured. An engine on PostgreSQL has no default key, because all nodes must share one.
     #[error("no seal key is configured; set one with Options::seal_key")]
     NoSealKey,
-    /// The operator's settings for providers are invalid.
-    #[error("providers: {0}")]
-    Providers(#[from] BadProviders),
     /// The outgoing policy forbids a URL.
     #[error(transparent)]
     Target(outgoing::Error),
@@ -95,6 +91,8 @@ pub enum Error {
         node: NodeId,
         /// The message for the log.
         why: String,
+        /// The time in milliseconds after which the run waits for an operator.
+        outage_ms: u64,
     },
     /// The execution of a node did not finish. The worker retries the dispatch.
     #[error("{0}")]

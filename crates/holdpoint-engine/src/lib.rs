@@ -29,7 +29,6 @@
 //! - `seal`, `location`, `operator`, `answerer`, `clock`, `error`: encryption of secrets, the address of the database,
 //!   settings of the operator, automatic answers to side questions, time, errors
 
-pub mod agent;
 mod answerer;
 mod approval_check;
 mod batched_reads;
@@ -40,6 +39,7 @@ mod context;
 mod draft;
 mod engine;
 mod error;
+pub mod extension;
 mod feed;
 mod local_handoff;
 mod location;
@@ -51,12 +51,13 @@ pub mod outgoing;
 mod peers;
 mod permitted_effects;
 mod process_stats;
-mod providers;
 mod recent_commits;
 mod run_cache;
+mod run_end;
 mod seal;
 mod store;
 mod trace;
+mod truncate;
 mod webhooks;
 mod work_signal;
 mod worker;
@@ -76,14 +77,14 @@ pub use worker::Worker;
 // Workflow definitions and node types
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{CheckedWorkflow, Registration};
-pub use nodes::{Node, Outputs, PureNode, content_review};
+pub use nodes::{Node, Outputs, PureNode};
 pub use store::workflows::{WorkflowRevision, WorkflowSummary};
 
 // Runs, threads and external events
 pub use bus::Subscription;
 pub use engine::{
-    AgentInput, EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions,
-    ThreadInterruption, WaitingInterrupt,
+    EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions, ThreadInterruption,
+    WaitingInterrupt, new_run_id,
 };
 pub use store::events::RecordedEvent;
 pub use store::messages::ThreadMessage;
@@ -96,10 +97,14 @@ pub use permitted_effects::{GrantNote, PayloadBinding, PermittedEffect};
 pub use store::grants::Consumption;
 pub use store::pending::{PendingCursor, PendingRow, Votes};
 
-// Graphs, providers and settings of the operator
-pub use engine::{GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
+// The facets of the engine
+pub use engine::{
+    Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets, Receipts,
+    Runs, Sessions, Threads, Webhooks, Workflows,
+};
+
+// Settings of the operator
 pub use operator::{BadApproval, BadTenants, OperatorApproval, Tenants};
-pub use providers::{BadProviders, ProviderSettings};
 
 // Requests that are executed at most once
 pub use engine::{Once, RequestKey, Respond};

@@ -9,19 +9,15 @@ use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{Effect, Run};
 use serde_json::{Map, Value};
 
-use crate::agent::AgentNode;
-use crate::approval_check;
+use crate::{approval_check, permitted_effects};
 use crate::context::{Context, EffectContext, Stop};
 use crate::engine::Engine;
-use crate::providers::ProviderNode;
-use crate::store::handles;
 
 mod approval_gate;
 mod call_prompt;
 mod channel_write;
 mod clarification_gate;
 mod conditional;
-pub mod content_review;
 mod conversation_gate;
 mod conversations;
 mod delay;
@@ -32,9 +28,7 @@ pub(crate) mod http;
 mod identity;
 mod interrupt;
 mod loop_node;
-mod mock_agent;
 mod noop;
-mod requires_missing;
 mod sub_workflow;
 mod variables;
 
@@ -59,6 +53,12 @@ pub trait PureNode: Send + Sync {
     /// Returns true if the node only opens an interrupt. Such a node is executed before nodes with effects that could
     /// start at the same time.
     fn is_gate(&self) -> bool {
+        false
+    }
+
+    /// Returns true if decisions at this node are grants, so that the node can permit effects.
+    fn grants_effects(&self, node: &workflow::Node) -> bool {
+        let _ = node;
         false
     }
 
@@ -87,6 +87,17 @@ pub trait Node: Send + Sync + 'static {
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
         let _ = node;
         None
+    }
+
+    /// Returns true if the node that `approved_by` names can approve the effect. By default this is an approval gate.
+    fn accepts_gate(&self, gate: &workflow::Node) -> bool {
+        permitted_effects::is_approval_gate(gate)
+    }
+
+    /// Returns true if the node stores a reference to outside state in a handle. The handle then expires as soon as the
+    /// run fails or is cancelled.
+    fn uses_handle(&self) -> bool {
+        false
     }
 
     /// Returns the capabilities that the node needs, as for a [`PureNode`].
@@ -132,6 +143,8 @@ type NodeFuture<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send 
 pub(crate) trait ErasedNode: Send + Sync {
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw>;
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str>;
+    fn accepts_gate(&self, gate: &workflow::Node) -> bool;
+    fn uses_handle(&self) -> bool;
     fn commits_before_effects(&self) -> bool;
     fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool;
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> NodeFuture<'a>;
@@ -144,6 +157,14 @@ impl<T: Node> ErasedNode for T {
 
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
         Node::approved_by(self, node)
+    }
+
+    fn accepts_gate(&self, gate: &workflow::Node) -> bool {
+        Node::accepts_gate(self, gate)
+    }
+
+    fn uses_handle(&self) -> bool {
+        Node::uses_handle(self)
     }
 
     fn commits_before_effects(&self) -> bool {
@@ -170,7 +191,7 @@ pub(crate) enum NodeType {
 
 /// The node types of this engine by their `typeId`, and whether conversations are enabled.
 #[derive(Clone)]
-pub(crate) struct NodeTypes {
+pub struct NodeTypes {
     by_id: BTreeMap<String, NodeType>,
     conversations: bool,
 }
@@ -198,7 +219,6 @@ impl NodeTypes {
         types.pure("core.subWorkflow", sub_workflow::SubWorkflow);
         types.pure("core.control.subWorkflow", sub_workflow::SubWorkflow);
         types.pure("core.ai.callPrompt", call_prompt::CallPromptNode);
-        types.pure("conformance.requiresMissing", requires_missing::RequiresMissing);
         types.pure("core.delay", delay::DelayNode);
         types.pure("core.fail", fail::FailNode);
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
@@ -207,19 +227,17 @@ impl NodeTypes {
         types.pure("core.interrupt", interrupt::InterruptNode);
         types.pure("core.hold", hold::HoldGate);
         types.pure("core.conversationGate", conversation_gate::ConversationGate);
-        types.pure("core.conformance.mock-agent", mock_agent::MockAgent);
         types.effect("core.http", http::HttpNode::default());
-        types.effect("core.agent", AgentNode);
-        types.effect(handles::NODE_TYPE, ProviderNode);
-        content_review::add_to(&mut types);
         types
     }
 
-    pub(crate) fn pure(&mut self, type_id: &str, node: impl PureNode + 'static) {
+    /// Adds a node type without effects.
+    pub fn pure(&mut self, type_id: &str, node: impl PureNode + 'static) {
         self.by_id.insert(type_id.to_owned(), NodeType::Pure(Arc::new(node)));
     }
 
-    pub(crate) fn effect(&mut self, type_id: &str, node: impl Node) {
+    /// Adds a node type with effects.
+    pub fn effect(&mut self, type_id: &str, node: impl Node) {
         self.by_id.insert(type_id.to_owned(), NodeType::Effect(Arc::new(node)));
     }
 
@@ -234,6 +252,19 @@ impl NodeTypes {
     /// See [`PureNode::is_gate`].
     pub(crate) fn is_gate(&self, node: &workflow::Node) -> bool {
         matches!(self.get(&node.type_id), Some(NodeType::Pure(pure)) if pure.is_gate())
+    }
+
+    /// Returns whether decisions at the node are grants.
+    pub(crate) fn grants_effects(&self, node: &workflow::Node) -> bool {
+        matches!(self.get(&node.type_id), Some(NodeType::Pure(pure)) if pure.grants_effects(node))
+    }
+
+    /// Returns whether a node of the workflow stores a reference to outside state in a handle.
+    pub(crate) fn use_handles(&self, workflow: &workflow::Workflow) -> bool {
+        let uses = |node: &workflow::Node| {
+            matches!(self.get(&node.type_id), Some(NodeType::Effect(effect)) if effect.uses_handle())
+        };
+        workflow.nodes.iter().any(uses)
     }
 
     /// Returns the effect class of a node: nodes with effects and nodes that start child runs act outside of their run.
@@ -262,7 +293,8 @@ impl NodeTypes {
             workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect();
         flaws.extend(workflow.nodes.iter().filter_map(|node| match self.get(&node.type_id)? {
             NodeType::Effect(effect) => {
-                approval_check::find_gate_flaw(workflow, node, effect.approved_by(node)?)
+                let accepts = |gate: &workflow::Node| effect.accepts_gate(gate);
+                approval_check::find_gate_flaw(workflow, node, effect.approved_by(node)?, accepts)
             }
             NodeType::Pure(_) => None,
         }));
@@ -286,19 +318,19 @@ impl NodeTypes {
 }
 
 /// Rejects unknown config members. Otherwise a gate with a misspelt `timeoutMs` would have no deadline.
-pub(crate) fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<DefinitionFlaw> {
+pub fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<DefinitionFlaw> {
     let unknown = node.config.keys().filter(|name| !known.contains(&name.as_str()));
     let message = format!("is not a setting of {}; known: {}", node.type_id, known.join(", "));
     unknown.map(|name| DefinitionFlaw::of_node(&node.id, format!("config.{name}"), message.clone())).collect()
 }
 
 /// Returns a flaw of a member of a node's config.
-pub(crate) fn config_flaw(node: &workflow::Node, field: &str, message: impl Into<String>) -> DefinitionFlaw {
+pub fn config_flaw(node: &workflow::Node, field: &str, message: impl Into<String>) -> DefinitionFlaw {
     DefinitionFlaw::of_node(&node.id, format!("config.{field}"), message)
 }
 
 /// Reads an optional non-empty string from a node's config.
-pub(crate) fn config_text<'a>(
+pub fn config_text<'a>(
     node: &'a workflow::Node,
     field: &str,
 ) -> Result<Option<&'a str>, DefinitionFlaw> {
@@ -310,7 +342,7 @@ pub(crate) fn config_text<'a>(
 }
 
 /// Reads an optional whole number, 1 or more, from a node's config.
-pub(crate) fn config_count(node: &workflow::Node, field: &str) -> Result<Option<u64>, DefinitionFlaw> {
+pub fn config_count(node: &workflow::Node, field: &str) -> Result<Option<u64>, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(None),
         Some(value) => value
@@ -322,7 +354,7 @@ pub(crate) fn config_count(node: &workflow::Node, field: &str) -> Result<Option<
 }
 
 /// Reads an optional number of milliseconds, 0 or more, from a node's config.
-pub(crate) fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64>, DefinitionFlaw> {
+pub fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64>, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(None),
         Some(value) => value.as_u64().map(Some).ok_or_else(|| {

@@ -2,8 +2,9 @@
 //! approvals. They apply to every definition.
 
 mod approval;
+mod key;
 mod tenants;
 
-pub(crate) use approval::RequirementSource;
-pub use approval::{BadApproval, OperatorApproval};
+pub use approval::{BadApproval, OperatorApproval, RequirementSource};
+pub use key::{KeyRef, SecretText};
 pub use tenants::{BadTenants, Tenants};

@@ -33,7 +33,7 @@ pub use activity::activity_key;
 pub use body::{ResponseBody, StreamedResponse};
 pub use dialer::{Dialer, Switchboard};
 pub use error::{Error, OutgoingRefusal};
-pub(crate) use exchange::is_settable_header;
+pub use exchange::is_settable_header;
 pub use network::{BadNetwork, Network};
 pub use policy::OutgoingPolicy;
 pub use progress::CallStage;

@@ -5,7 +5,7 @@ use holdpoint_core::workflow::{DefinitionFlaw, Node, PortValue, Workflow};
 use holdpoint_core::{Effect, NodeId, covered_node};
 use serde_json::Value;
 
-use crate::nodes::{NodeTypes, config_flaw, content_review};
+use crate::nodes::{NodeTypes, config_flaw};
 
 const APPROVAL_GATES: [&str; 2] = ["core.approvalGate", "core.openwop.governance.approvalGate"];
 
@@ -51,7 +51,7 @@ impl NodeTypes {
     /// Returns the effects that a gate permits, and those after it that need no grant, in the order of the
     /// definition.
     pub(crate) fn permitted_effects(&self, workflow: &Workflow, gate: &NodeId) -> Vec<PermittedEffect> {
-        let Some(from) = workflow.position(gate).filter(|from| is_gate(&workflow.nodes[*from])) else {
+        let Some(from) = workflow.position(gate).filter(|from| self.grants_effects(&workflow.nodes[*from])) else {
             return Vec::new();
         };
         let covering = &workflow.nodes[from];
@@ -89,7 +89,7 @@ impl NodeTypes {
     pub(crate) fn grant_flaws(&self, workflow: &Workflow) -> Vec<DefinitionFlaw> {
         let mut flaws = self.repeat_flaws(workflow);
         flaws.extend(self.uncovered_flaws(workflow));
-        for gate in workflow.nodes.iter().filter(|node| is_gate(node)) {
+        for gate in workflow.nodes.iter().filter(|node| self.grants_effects(node)) {
             let listed = covers_of(gate).into_iter().flatten();
             for (at, name) in listed.enumerate().filter_map(|(at, entry)| Some((at, covered_node(entry)?))) {
                 if let Some(why) = self.find_cover_flaw(workflow, gate, name) {
@@ -113,7 +113,7 @@ impl NodeTypes {
 
     /// Returns a flaw for each effect that a gate leads to and that no gate covers.
     fn uncovered_flaws(&self, workflow: &Workflow) -> Vec<DefinitionFlaw> {
-        let gates = || workflow.nodes.iter().enumerate().filter(|(_, node)| is_gate(node));
+        let gates = || workflow.nodes.iter().enumerate().filter(|(_, node)| self.grants_effects(node));
         let mut flaws = Vec::new();
         for (from, gate) in gates() {
             for effect in self.effects_after(workflow, from).filter(|effect| effect.needs_grant) {
@@ -133,12 +133,12 @@ impl NodeTypes {
 
     fn repeat_flaws(&self, workflow: &Workflow) -> Vec<DefinitionFlaw> {
         let mut flaws = Vec::new();
-        for gate in workflow.nodes.iter().filter(|node| is_gate(node)) {
+        for gate in workflow.nodes.iter().filter(|node| self.grants_effects(node)) {
             let permits = self.permitted_effects(workflow, &gate.id).into_iter();
             for permit in permits.filter(|permit| permit.payload != PayloadBinding::NoGrant && !permit.repeat)
             {
                 let covering =
-                    |(_, node): &(usize, &Node)| is_gate(node) && covers(node, &permit.node).is_some();
+                    |(_, node): &(usize, &Node)| self.grants_effects(node) && covers(node, &permit.node).is_some();
                 let nodes = workflow.nodes.iter().enumerate();
                 let gates: Vec<usize> = nodes.filter(covering).map(|(position, _)| position).collect();
                 if workflow.position(&permit.node).is_some_and(|to| repeats_without(workflow, &gates, to)) {
@@ -207,14 +207,6 @@ fn payload_binding(gate: &Node, effect: &Node) -> PayloadBinding {
 /// Returns whether the node is an approval gate, whose artifact can be compared with a payload.
 pub(crate) fn is_approval_gate(node: &Node) -> bool {
     APPROVAL_GATES.contains(&node.type_id.as_str())
-}
-
-/// Returns whether decisions at the node are grants.
-fn is_gate(node: &Node) -> bool {
-    let kind = ["kind", "reason"].iter().find_map(|name| node.config.get(*name));
-    is_approval_gate(node)
-        || node.type_id == content_review::REVIEW
-        || (node.type_id == "core.interrupt" && kind.and_then(Value::as_str) == Some("approval"))
 }
 
 /// Returns whether every iteration of a loop may use the grant, or None if the gate does not cover the node.

@@ -117,7 +117,7 @@ impl Worker {
                 purged = Instant::now();
                 upkeep::purge(&self.engine).await;
                 if expiring.as_ref().is_none_or(JoinHandle::is_finished) {
-                    expiring = Some(tokio::spawn(upkeep::expire(self.engine.clone())));
+                    expiring = Some(tokio::spawn(upkeep::maintain_extensions(self.engine.clone())));
                 }
             }
             // Usually `wait` receives handoffs and ended tasks, but a busy worker does not reach it.
@@ -181,7 +181,7 @@ impl Worker {
     /// Deletes expired rows and handles. `run` does this at intervals.
     pub async fn tidy(&self) {
         upkeep::purge(&self.engine).await;
-        upkeep::expire(self.engine.clone()).await;
+        upkeep::maintain_extensions(self.engine.clone()).await;
     }
 
     /// Starts due work. Returns the number of started items, and the error of an item that could not start.

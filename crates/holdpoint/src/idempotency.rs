@@ -243,7 +243,7 @@ struct KeyedExecution<'a> {
 
 impl KeyedExecution<'_> {
     async fn find(&self) -> Result<Option<Receipt>, ApiError> {
-        Ok(self.engine.receipt(&self.request).await?)
+        Ok(self.engine.receipts().get(&self.request).await?)
     }
 
     fn replay(&self, receipt: Receipt) -> Result<ApiResponse, ApiError> {
@@ -268,7 +268,7 @@ impl KeyedExecution<'_> {
     /// Stores a response. If the response to a concurrent request with the same key was stored before, replays that
     /// one.
     async fn keep(&self, response: ApiResponse) -> Result<ApiResponse, ApiError> {
-        let kept = self.engine.keep_receipt(&self.request, response.status.as_u16(), response.body.clone());
+        let kept = self.engine.receipts().keep(&self.request, response.status.as_u16(), response.body.clone());
         match kept.await {
             Ok(()) => Ok(response),
             Err(holdpoint_engine::Error::Duplicate(receipt)) => self.replay(*receipt),
@@ -283,7 +283,7 @@ impl KeyedExecution<'_> {
             Some(receipt) => Some(receipt),
             None if error.is_final() && self.keeps_unchanged => {
                 let (status, body) = (error.status().as_u16(), error.body().to_string());
-                match self.engine.keep_receipt(&self.request, status, body).await {
+                match self.engine.receipts().keep(&self.request, status, body).await {
                     Err(holdpoint_engine::Error::Duplicate(receipt)) => Some(*receipt),
                     Ok(()) | Err(_) => None,
                 }

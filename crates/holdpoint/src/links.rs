@@ -148,7 +148,7 @@ pub(crate) async fn find_allowed_intent(
 ) -> Result<Option<Intent>, ApiError> {
     let mut right = if lineages.is_empty() { Intent::Inspect } else { Intent::Resolve };
     for lineage in lineages {
-        let mut keys = engine.lineage(tenant, lineage).await?;
+        let mut keys = engine.keys().lineage(tenant, lineage).await?;
         keys.retain(|key| key.is_active(engine.now()));
         if keys.is_empty() {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! Reserved names of the server. Workflows and runs of callers must not use them.
 
+use holdpoint_engine::Holds;
 use holdpoint_core::workflow::{AGENT_PREFIX, PROVIDER_PREFIXES};
 use holdpoint_engine::Engine;
 
@@ -10,7 +11,7 @@ const THREAD_PREFIX: &str = "thread:";
 
 /// Returns the reason for which no workflow can have this id, or None if it can.
 pub(crate) fn explain_reserved_workflow(id: &str) -> Option<&'static str> {
-    if id == Engine::HOLD_WORKFLOW {
+    if id == Holds::WORKFLOW {
         return Some("is the id of the workflow of holds; use another id");
     }
     if id.starts_with(AGENT_PREFIX) {

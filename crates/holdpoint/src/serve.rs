@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use holdpoint_core::TenantId;
-use holdpoint_engine::agent::AgentSettings;
+use holdpoint_agents::{AgentRuntime, AgentSettings};
 use holdpoint_engine::outgoing::Outgoing;
-use holdpoint_engine::{Engine, Options, ProviderSettings};
+use holdpoint_engine::{Engine, Options};
+use holdpoint_providers::{ProviderSettings, Providers};
+use holdpoint_samples::{Conformance, ContentReview};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -173,8 +175,10 @@ fn options(config: &Config, agents: &AgentFolder, webhook_outgoing: Outgoing) ->
         .webhook_outgoing(webhook_outgoing)
         .webhooks(config.webhooks.settings())
         .conversations(config.conversations)
-        .agents(agents)
-        .providers(providers(config)?)
+        .extension(AgentRuntime::new(agents))
+        .extension(ContentReview::default().outgoing(outgoing.clone()))
+        .extension(Conformance)
+        .extension(providers(config)?)
         .keep_events(config.event_retention)
         .quotas(config.quotas.engine);
     let options = config.seal.apply(options);
@@ -184,13 +188,15 @@ fn options(config: &Config, agents: &AgentFolder, webhook_outgoing: Outgoing) ->
     }
 }
 
-/// Returns the settings of providers, which execute graphs outside of Holdpoint.
-fn providers(config: &Config) -> anyhow::Result<ProviderSettings> {
-    let Some(path) = &config.providers else { return Ok(ProviderSettings::default()) };
+/// Returns the providers, which execute graphs outside of Holdpoint.
+fn providers(config: &Config) -> anyhow::Result<Providers> {
+    let Some(path) = &config.providers else { return Ok(Providers::new(ProviderSettings::default())?) };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read --providers {}", path.display()))?;
     let base = path.parent().unwrap_or(Path::new("."));
-    ProviderSettings::parse(&text, base, config.data.join("providers"))
+    let settings = ProviderSettings::parse(&text, base, config.data.join("providers"));
+    settings
+        .and_then(Providers::new)
         .with_context(|| format!("--providers {}", path.display()))
 }
 

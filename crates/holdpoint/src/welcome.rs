@@ -83,10 +83,10 @@ pub(crate) async fn prepare(
     address: SocketAddr,
 ) -> anyhow::Result<StartReport> {
     let output = WelcomeOutput::of(&std::io::stdout());
-    let first = engine.key_count().await? == 0;
+    let first = engine.keys().count().await? == 0;
     if first {
         let sample: Value = serde_json::from_str(SAMPLE).context("the built-in sample workflow")?;
-        engine.register_for_operator(tenant, sample).await?;
+        engine.workflows().register_for_operator(tenant, sample).await?;
     }
     let left = read_client_file(&config.data);
     let shown_key = match (&config.access.bootstrap_key, first) {
@@ -125,7 +125,7 @@ pub(crate) async fn prepare(
         }
         _ => None,
     };
-    let owner = engine.key(tenant, OWNER_KEY).await?;
+    let owner = engine.keys().get(tenant, OWNER_KEY).await?;
     let has_owner = owner.is_some_and(|owner| owner.is_active(engine.now()));
     let (other_node_has_key, client_file_has_key) = (false, key.is_some());
     let is_first = made.is_some();
@@ -150,11 +150,11 @@ async fn store_bootstrap_key(
     let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(key_error)?;
     stored.principal = "bootstrap".to_owned();
     let added = if is_first {
-        engine.add_first_keys(&stored, &owner_key(engine, tenant, stored.test)?).await?
+        engine.keys().add_first(&stored, &owner_key(engine, tenant, stored.test)?).await?
     } else {
-        engine.add_key(&stored, None).await?
+        engine.keys().add(&stored, None).await?
     };
-    if !added && engine.tenant_is_test(tenant).await? == Some(!stored.test) {
+    if !added && engine.keys().tenant_is_test(tenant).await? == Some(!stored.test) {
         bail!(
             "--bootstrap-key: a tenant has either test keys, which begin with {TEST_KEY_PREFIX}, or live keys, and \
              this key does not match the keys in the database; use another database"
@@ -184,7 +184,7 @@ fn first_key(
 /// of the table accepts the keys of one node. Returns false on the others.
 async fn store_first_key(engine: &Engine, tenant: &TenantId, secret: &str) -> anyhow::Result<bool> {
     let first = first_key(engine, tenant, secret, (FIRST_KEY, FIRST_PRINCIPAL))?;
-    Ok(engine.add_first_keys(&first, &owner_key(engine, tenant, first.test)?).await?)
+    Ok(engine.keys().add_first(&first, &owner_key(engine, tenant, first.test)?).await?)
 }
 
 fn key_error(error: crate::error::ApiError) -> anyhow::Error {

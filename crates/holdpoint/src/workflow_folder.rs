@@ -58,7 +58,7 @@ async fn register(engine: &Engine, tenant: &TenantId, path: &Path) -> Result<Str
     {
         return Err(FileError::Invalid(format!("id: {why}")));
     }
-    match engine.register_for_operator(tenant, definition).await {
+    match engine.workflows().register_for_operator(tenant, definition).await {
         Ok(Registration { workflow, stored }) => {
             tracing::info!(id = %workflow.id, stored, "workflow registered");
             Ok(workflow.id.to_string())

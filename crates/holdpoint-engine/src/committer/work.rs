@@ -34,6 +34,8 @@ pub(crate) struct Change {
     pub exclusive: bool,
     /// The external event that causes this change and the changes submitted with it.
     pub cause: Option<Box<ArrivalCause>>,
+    /// Lets the handle of the run expire now.
+    pub expires_handle: bool,
 }
 
 /// An external event that is consumed by the change that it causes.

@@ -49,12 +49,13 @@ impl EffectContext {
         self.context.sleep(ms)
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    /// Returns the engine.
+    pub fn engine(&self) -> &Engine {
         self.executor.engine()
     }
 
     /// Commits the actions of an agent. After it returns, they are stored and the worker still holds the claim.
-    pub(crate) async fn commit_actions(&mut self) -> Result<(), Stop> {
+    pub async fn commit_actions(&mut self) -> Result<(), Stop> {
         self.executor.check_lease().await?;
         if self.actions.is_empty() {
             return self.executor.write_entry(self.context.position).await;
@@ -66,7 +67,7 @@ impl EffectContext {
 
     /// Commits one action while the agent continues. The future returns the run after the commit, for
     /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
-    pub(crate) fn commit_action_concurrently(
+    pub fn commit_action_concurrently(
         &self,
         action: AgentAction,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
@@ -76,20 +77,22 @@ impl EffectContext {
     }
 
     /// Returns whether this execution is a replay, which must not perform outside effects.
-    pub(crate) fn is_replay(&self) -> bool {
+    pub fn is_replay(&self) -> bool {
         self.executor.is_replay()
     }
 
-    pub(crate) fn replace_run(&mut self, run: Arc<Run>) {
+    /// Replaces the run with the run after a commit of [`Self::commit_action_concurrently`].
+    pub fn replace_run(&mut self, run: Arc<Run>) {
         self.context.run = run;
     }
 
     /// Returns the tenant and the id of the run.
-    pub(crate) fn of(&self) -> RunRef {
+    pub fn of(&self) -> RunRef {
         self.executor.of()
     }
 
-    pub(crate) fn clock(&self) -> Timestamp {
+    /// Returns the current time. It differs between executions of the node.
+    pub fn clock(&self) -> Timestamp {
         self.executor.now()
     }
 

@@ -2,6 +2,7 @@
 //! its interrupt first and then a worker searches for stored events. An event and an interrupt therefore always find
 //! each other, on all nodes and after any crash.
 
+use crate::engine::Events;
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -76,12 +77,12 @@ pub struct EventRefusal {
     pub message: String,
 }
 
-impl Engine {
+impl Events<'_> {
     /// Receives an event: resolves the interrupts that wait for it, or keeps it. A second event with the same id
     /// returns the outcome of the first one, as long as events are kept and for at least a day. It completes a
     /// reception that was interrupted and repeats no effect.
     pub async fn receive(
-        &self,
+        self,
         tenant: &TenantId,
         event: &ExternalEvent,
         by: &Principal,
@@ -89,27 +90,29 @@ impl Engine {
         event.check()?;
         let key = ArrivalKey { tenant: tenant.clone(), event_id: event.event_id.clone() };
         for _ in 0..ATTEMPTS_MAX {
-            if self.store_event(&key, event, by).await? {
+            if self.engine.store_event(&key, event, by).await? {
                 // If the caller drops this future, a worker must complete the matching.
-                let unfinished = WakeWorkerOnDrop(&self.bus().work);
-                let received = self.match_event(&key).await?;
+                let unfinished = WakeWorkerOnDrop(&self.engine.bus().work);
+                let received = self.engine.match_event(&key).await?;
                 std::mem::forget(unfinished);
                 return Ok(received);
             }
             // A missing event was deleted in the meantime.
-            let Some(known) = arrivals::find(self.db(), &key).await? else { continue };
+            let Some(known) = arrivals::find(self.engine.db(), &key).await? else { continue };
             if known.body_hash != event.digest() {
                 return Err(Error::EventConflict);
             }
             let known = match stored_outcome(&known)? {
                 Some(outcome) => outcome,
-                None => self.match_event(&key).await?,
+                None => self.engine.match_event(&key).await?,
             };
             return Ok(EventOutcome { repeated: true, ..known });
         }
         Err(Error::Busy)
     }
+}
 
+impl Engine {
     /// Stores an event. Returns false if an event with this id is already stored.
     async fn store_event(
         &self,

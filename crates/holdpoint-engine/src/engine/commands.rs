@@ -1,5 +1,6 @@
 //! Commands: decided on a run by the core and committed.
 
+use crate::engine::Runs;
 use std::sync::Arc;
 
 use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef};
@@ -7,10 +8,10 @@ use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef};
 use super::audit::AuditEntries;
 use super::commit::{CommitOutcome, CommitPlan};
 use super::{ATTEMPTS_MAX, Engine, Once};
-use crate::agent::edits;
 use crate::committer::Precondition;
 use crate::draft::RunDraft;
 use crate::error::Error;
+use crate::extension::DecidedChange;
 
 /// One attempt to execute commands on a run.
 pub(super) struct Attempt<'a> {
@@ -41,24 +42,24 @@ pub(super) enum CommandOutcome {
     Conflict(Precondition),
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Executes a command and commits the change, or the refusal if the run records it.
-    pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
-        self.execute_once(of, std::slice::from_ref(command), None).await
+    pub async fn execute(self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
+        self.engine.runs().execute_once(of, std::slice::from_ref(command), None).await
     }
 
     /// Executes commands in one change, all or none, and writes a receipt. Stops at a refusal that the run records.
     pub async fn execute_once(
-        &self,
+        self,
         of: &RunRef,
         commands: &[Command],
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         // The committer rejects a change that was decided on an outdated run.
-        let (mut run, mut source) = (self.cached_run(of).await?, RunSource::Cache);
+        let (mut run, mut source) = (self.engine.runs().get_cached(of).await?, RunSource::Cache);
         for _ in 0..ATTEMPTS_MAX {
-            let draft = RunDraft::new(of.clone(), run, self.now());
-            match self.attempt(Attempt { draft, commands, source, exclusive: false, once }).await {
+            let draft = RunDraft::new(of.clone(), run, self.engine.now());
+            match self.engine.attempt(Attempt { draft, commands, source, exclusive: false, once }).await {
                 Ok(CommandOutcome::Done(run)) => return Ok(run),
                 Ok(CommandOutcome::Denied(refusal)) => return Err(refusal.into()),
                 Ok(CommandOutcome::Conflict(_)) => {}
@@ -66,39 +67,41 @@ impl Engine {
                 Err(Error::Refused(_)) if source == RunSource::Cache => {}
                 Err(error) => return Err(error),
             }
-            (run, source) = (self.load(of).await?, RunSource::Store);
+            (run, source) = (self.engine.runs().get_stored(of).await?, RunSource::Store);
         }
         Err(Error::Busy)
     }
 
     /// Cancels a run. Has no effect on a run that has already ended.
     pub async fn cancel(
-        &self,
+        self,
         of: &RunRef,
         reason: Option<String>,
         by: Principal,
     ) -> Result<Arc<Run>, Error> {
-        self.cancel_once(of, reason, by, None).await
+        self.engine.runs().cancel_once(of, reason, by, None).await
     }
 
     /// Cancels a run and writes a receipt.
     pub async fn cancel_once(
-        &self,
+        self,
         of: &RunRef,
         reason: Option<String>,
         by: Principal,
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        match self.execute_once(of, &[Command::Cancel { reason, by }], once).await {
+        match self.engine.runs().execute_once(of, &[Command::Cancel { reason, by }], once).await {
             Err(Error::Refused(Refusal::RunFinished(_))) => {
-                let run = self.run(of).await?;
-                self.keep_unchanged(once, &run).await?;
+                let run = self.engine.runs().get(of).await?;
+                self.engine.keep_unchanged(once, &run).await?;
                 Ok(run)
             }
             other => other,
         }
     }
+}
 
+impl Engine {
     /// Decides commands, advances the run if they wake it, and commits the change. Starts, timers and all other
     /// commands enter here.
     pub(super) async fn attempt(&self, attempt: Attempt<'_>) -> Result<CommandOutcome, Error> {
@@ -109,7 +112,8 @@ impl Engine {
                 break;
             }
         }
-        edits::check(self, &draft.of, &draft.run, &draft.events).await?;
+        let change = DecidedChange { engine: self, of: &draft.of, run: &draft.run, events: &draft.events };
+        self.0.extensions.check(change).await?;
         // A change without events is not committed, so that the committer cannot detect an outdated run.
         if draft.events.is_empty() && source == RunSource::Cache && self.is_shared() {
             return Ok(CommandOutcome::Conflict(Precondition::Sequence));

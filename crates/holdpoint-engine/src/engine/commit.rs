@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{Event, Obligation, Timestamp};
+use holdpoint_core::{Event, Obligation, Run, RunEnd, Timestamp};
 
 use super::Engine;
 use super::families::{FamilyChanges, status_for_parent};
@@ -67,7 +67,10 @@ impl Engine {
         if let Some(first) = changes.first_mut() {
             (first.history, first.exclusive, first.cause) = (history, exclusive, cause);
         }
-        changes.iter_mut().for_each(|change| self.claim_locally(change));
+        for change in &mut changes {
+            self.claim_locally(change);
+            change.expires_handle = self.expires_handle(&change.after);
+        }
         let new_runs = changes.iter().filter(|change| change.before == 0);
         let workflows: Vec<_> =
             new_runs.map(|change| (change.of.tenant.clone(), change.after.workflow.id.clone())).collect();
@@ -80,6 +83,14 @@ impl Engine {
                 Ok(CommitOutcome::Conflict(failed))
             }
             _ => Ok(CommitOutcome::Written),
+        }
+    }
+
+    /// Returns whether the run has failed or was cancelled, and has a node that uses a handle.
+    fn expires_handle(&self, run: &Run) -> bool {
+        match run.end {
+            Some(RunEnd::Failed { .. } | RunEnd::Cancelled { .. }) => self.0.nodes.use_handles(&run.workflow),
+            Some(RunEnd::Completed { .. }) | None => false,
         }
     }
 
@@ -119,6 +130,7 @@ impl From<RunDraft> for Change {
             at: now,
             exclusive: false,
             cause: None,
+            expires_handle: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Registration and lookup of workflow definitions.
 
+use crate::engine::Workflows;
 use std::sync::Arc;
 
 use holdpoint_core::{TenantId, Workflow, WorkflowId};
@@ -29,34 +30,105 @@ pub(super) enum Author {
     Operator,
 }
 
-impl Engine {
+impl Workflows<'_> {
+    /// Registers a workflow that an extension offers, unless the tenant has a workflow with this id. Returns false if
+    /// no extension offers it.
+    pub async fn register_offered(self, tenant: &TenantId, id: &WorkflowId) -> Result<bool, Error> {
+        let Some(offered) = self.engine.0.extensions.offered_workflow(tenant, id) else { return Ok(false) };
+        if self.latest(tenant, id).await?.is_none() {
+            self.register_for_operator(tenant, offered).await?;
+        }
+        Ok(true)
+    }
+
     /// Registers a definition. An unchanged definition has no effect; a changed one with the same id is a new
     /// revision. Runs keep the revision they were started with.
     ///
     /// Completes even if the caller drops the future, so that new runs use the committed revision.
-    pub async fn register(&self, tenant: &TenantId, definition: Value) -> Result<Registration, Error> {
-        self.register_by(Author::Caller, tenant, definition, None).await
+    pub async fn register(self, tenant: &TenantId, definition: Value) -> Result<Registration, Error> {
+        self.engine.register_by(Author::Caller, tenant, definition, None).await
     }
 
     /// Registers a definition and writes a receipt.
     pub async fn register_once(
-        &self,
+        self,
         tenant: &TenantId,
         definition: Value,
         once: Option<Once<Registration>>,
     ) -> Result<Registration, Error> {
-        self.register_by(Author::Caller, tenant, definition, once).await
+        self.engine.register_by(Author::Caller, tenant, definition, once).await
     }
 
     /// Registers a definition of the operator or of the server itself. The quota for definitions does not apply.
     pub async fn register_for_operator(
-        &self,
+        self,
         tenant: &TenantId,
         definition: Value,
     ) -> Result<Registration, Error> {
-        self.register_by(Author::Operator, tenant, definition, None).await
+        self.engine.register_by(Author::Operator, tenant, definition, None).await
     }
 
+    /// Parses and checks a definition without storing it.
+    pub fn check(self, definition: &Value, revision: u64) -> Result<Workflow, Error> {
+        self.engine.0.nodes.check(definition, revision).map_err(Error::InvalidWorkflow)
+    }
+
+    /// Returns the latest revision of a definition.
+    pub async fn get(self, tenant: &TenantId, id: &WorkflowId) -> Result<WorkflowRevision, Error> {
+        workflows::latest(&self.engine.0.db, tenant, id).await?.ok_or(Error::NotFound("workflow"))
+    }
+
+    /// Lists the latest revisions of a tenant's definitions. Reads summaries only; a revision that was stored
+    /// before summaries existed is read once to create its summary.
+    pub async fn list(self, tenant: &TenantId, limit: u64) -> Result<Vec<WorkflowSummary>, Error> {
+        let mut listed = Vec::new();
+        let mut filled = Vec::new();
+        for (mut summary, named) in workflows::summaries(&self.engine.0.db, tenant, limit).await? {
+            if !named {
+                let found = workflows::revision(&self.engine.0.db, tenant, &summary.id, summary.revision).await?;
+                let definition = found.map(|found| found.definition).unwrap_or_default();
+                (summary.name, summary.version) = workflows::names(&definition);
+                filled.push(workflows::name(tenant, &summary));
+            }
+            listed.push(summary);
+        }
+        if !filled.is_empty() {
+            self.engine.write(filled).await?;
+        }
+        Ok(listed)
+    }
+
+    pub async fn revision(
+        self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+        revision: u64,
+    ) -> Result<Arc<Workflow>, Error> {
+        self.engine.0.registry.revision(&self.engine.0.db, tenant, id, revision).await
+    }
+
+    /// Returns the newest revision of a workflow.
+    pub async fn latest(
+        self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+    ) -> Result<Option<Arc<Workflow>>, Error> {
+        self.engine.0.registry.latest(&self.engine.0.db, tenant, id).await
+    }
+
+    /// Returns the definition of a workflow, or the definition that an extension offers. Does not register it.
+    pub async fn definition(self, tenant: &TenantId, id: &WorkflowId) -> Result<Value, Error> {
+        match self.engine.workflows().get(tenant, id).await {
+            Ok(registered) => Ok(registered.definition),
+            Err(Error::NotFound(what)) => {
+                self.engine.0.extensions.offered_workflow(tenant, id).ok_or(Error::NotFound(what))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Engine {
     pub(super) async fn register_by(
         &self,
         author: Author,
@@ -80,7 +152,7 @@ impl Engine {
         let (engine, once) = (self.clone(), once.as_ref());
         // Compiling patterns is slow; it must not block other requests.
         let checking =
-            tokio::task::spawn_blocking(move || engine.check(&definition, 1).map(|flow| (flow, definition)));
+            tokio::task::spawn_blocking(move || engine.workflows().check(&definition, 1).map(|flow| (flow, definition)));
         let (workflow, definition) =
             checking.await.map_err(|error| store::Error::Failed(error.to_string()))??;
         let mut registration = Registration { workflow: Arc::new(workflow), stored: true };
@@ -123,44 +195,5 @@ impl Engine {
         let row = workflows::insert(tenant, &workflow.id, &registered);
         let rows = vec![tenant_row, summary, row];
         Ok(matches!(self.submit(Work::Plain(rows), once, registration).await?, CommitReply::Touched(1)))
-    }
-
-    /// Parses and checks a definition without storing it.
-    pub fn check(&self, definition: &Value, revision: u64) -> Result<Workflow, Error> {
-        self.0.nodes.check(definition, revision).map_err(Error::InvalidWorkflow)
-    }
-
-    /// Returns the latest revision of a definition.
-    pub async fn workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<WorkflowRevision, Error> {
-        workflows::latest(&self.0.db, tenant, id).await?.ok_or(Error::NotFound("workflow"))
-    }
-
-    /// Lists the latest revisions of a tenant's definitions. Reads summaries only; a revision that was stored
-    /// before summaries existed is read once to create its summary.
-    pub async fn workflows(&self, tenant: &TenantId, limit: u64) -> Result<Vec<WorkflowSummary>, Error> {
-        let mut listed = Vec::new();
-        let mut filled = Vec::new();
-        for (mut summary, named) in workflows::summaries(&self.0.db, tenant, limit).await? {
-            if !named {
-                let found = workflows::revision(&self.0.db, tenant, &summary.id, summary.revision).await?;
-                let definition = found.map(|found| found.definition).unwrap_or_default();
-                (summary.name, summary.version) = workflows::names(&definition);
-                filled.push(workflows::name(tenant, &summary));
-            }
-            listed.push(summary);
-        }
-        if !filled.is_empty() {
-            self.write(filled).await?;
-        }
-        Ok(listed)
-    }
-
-    pub(crate) async fn workflow_revision(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-        revision: u64,
-    ) -> Result<Arc<Workflow>, Error> {
-        self.0.registry.revision(&self.0.db, tenant, id, revision).await
     }
 }

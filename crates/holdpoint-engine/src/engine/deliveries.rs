@@ -1,5 +1,6 @@
 //! Webhook deliveries for operators: lists, replays and retention.
 
+use crate::engine::{Deliveries, Webhooks};
 use std::sync::Arc;
 
 use holdpoint_core::webhook::{DeadReason, DeliveryState};
@@ -14,67 +15,50 @@ use crate::store::webhooks::{self, WebhookChange};
 use crate::store::{Param, Statement, params};
 use crate::webhooks::{DeliveryWorker, Render, WebhookSettings, millis};
 
-impl Engine {
+impl Deliveries<'_> {
     /// Returns a page of the deliveries of a webhook.
-    pub async fn deliveries(
-        &self,
+    pub async fn list(
+        self,
         tenant: &TenantId,
         webhook: &str,
         filter: &DeliveryFilter,
     ) -> Result<Vec<Delivery>, Error> {
-        Ok(deliveries::page(self.db(), tenant, webhook, filter).await?)
+        Ok(deliveries::page(self.engine.db(), tenant, webhook, filter).await?)
     }
 
     /// Returns a delivery.
-    pub async fn delivery(&self, tenant: &TenantId, webhook: &str, id: &str) -> Result<Delivery, Error> {
-        let found = deliveries::find(self.db(), tenant, webhook, id).await?;
+    pub async fn get(self, tenant: &TenantId, webhook: &str, id: &str) -> Result<Delivery, Error> {
+        let found = deliveries::find(self.engine.db(), tenant, webhook, id).await?;
         found.ok_or(Error::NotFound("delivery"))
     }
 
     /// Returns a page of the attempts of a webhook.
     pub async fn attempts(
-        &self,
+        self,
         tenant: &TenantId,
         webhook: &str,
         filter: &AttemptFilter,
     ) -> Result<Vec<Attempt>, Error> {
-        Ok(attempts::page(self.db(), tenant, webhook, filter).await?)
-    }
-
-    /// Returns the settings of webhooks.
-    pub fn webhook_settings(&self) -> &WebhookSettings {
-        &self.hooks().settings
+        Ok(attempts::page(self.engine.db(), tenant, webhook, filter).await?)
     }
 
     /// Returns the end of the retention of a dead letter.
-    pub fn dead_letter_kept_until(&self, delivery: &Delivery) -> Option<Timestamp> {
-        let kept_ms = millis(self.hooks().settings.keep_dead_letters);
+    pub fn dead_letter_kept_until(self, delivery: &Delivery) -> Option<Timestamp> {
+        let kept_ms = millis(self.engine.hooks().settings.keep_dead_letters);
         delivery.ended_at.map(|at| at.plus_ms(kept_ms))
-    }
-
-    /// Returns the changes of the state of a webhook, oldest first. `after` is the number of the last change of the
-    /// previous page.
-    pub async fn webhook_changes(
-        &self,
-        tenant: &TenantId,
-        webhook: &str,
-        after: u64,
-        limit: u64,
-    ) -> Result<Vec<WebhookChange>, Error> {
-        Ok(webhooks::changes(self.db(), tenant, webhook, after, limit).await?)
     }
 
     /// Queues a delivery again that has ended. It keeps its ids and gets all attempts again. Has no effect on a
     /// delivery that has not ended.
-    pub async fn replay_delivery(
-        &self,
+    pub async fn replay(
+        self,
         tenant: &TenantId,
         webhook: &str,
         id: &str,
         once: Option<&Once<Delivery>>,
     ) -> Result<Delivery, Error> {
-        let now = self.now();
-        let was = self.delivery(tenant, webhook, id).await?;
+        let now = self.engine.now();
+        let was = self.engine.deliveries().get(tenant, webhook, id).await?;
         let queued = Delivery {
             state: DeliveryState::Queued,
             attempt: 0,
@@ -84,38 +68,59 @@ impl Engine {
             ..was
         };
         let replay = Work::Plain(vec![deliveries::replay(tenant, webhook, id, now)]);
-        if !matches!(self.submit(replay, once, &queued).await?, CommitReply::Touched(1)) {
-            let found = self.delivery(tenant, webhook, id).await?;
-            self.keep_unchanged(once, &found).await?;
+        if !matches!(self.engine.submit(replay, once, &queued).await?, CommitReply::Touched(1)) {
+            let found = self.engine.deliveries().get(tenant, webhook, id).await?;
+            self.engine.keep_unchanged(once, &found).await?;
             return Ok(found);
         }
-        self.hooks().wake_for_durable();
+        self.engine.hooks().wake_for_durable();
         Ok(queued)
     }
 
     /// Queues all deliveries again that have ended and whose event happened from `from` to before `to`. An empty
     /// `events` selects all events. Returns the number of deliveries that were found.
     pub async fn replay_window(
-        &self,
+        self,
         tenant: &TenantId,
         webhook: &str,
         (from, to): (Timestamp, Timestamp),
         events: &[String],
         once: Option<&Once<u64>>,
     ) -> Result<u64, Error> {
-        self.webhook(tenant, webhook).await?;
+        self.engine.webhooks().get(tenant, webhook).await?;
         let any = [String::new()];
         let events = if events.is_empty() { &any[..] } else { events };
         let window = |event: &String| params![tenant.as_str(), webhook, from, to, event.as_str()];
-        let found = deliveries::count_window(self.db(), events.iter().map(window).collect()).await?;
-        let now = Param::from(self.now());
+        let found = deliveries::count_window(self.engine.db(), events.iter().map(window).collect()).await?;
+        let now = Param::from(self.engine.now());
         let queued = |event| std::iter::once(now.clone()).chain(window(event)).collect();
         let sets: Vec<Vec<Param>> = events.iter().map(queued).collect();
-        self.submit(Work::Each(deliveries::REPLAY_WINDOW, sets), once, &found).await?;
-        self.hooks().wake_for_durable();
+        self.engine.submit(Work::Each(deliveries::REPLAY_WINDOW, sets), once, &found).await?;
+        self.engine.hooks().wake_for_durable();
         Ok(found)
     }
+}
 
+impl<'e> Webhooks<'e> {
+    /// Returns the settings of webhooks.
+    pub fn settings(self) -> &'e WebhookSettings {
+        &self.engine.hooks().settings
+    }
+
+    /// Returns the changes of the state of a webhook, oldest first. `after` is the number of the last change of the
+    /// previous page.
+    pub async fn changes(
+        self,
+        tenant: &TenantId,
+        webhook: &str,
+        after: u64,
+        limit: u64,
+    ) -> Result<Vec<WebhookChange>, Error> {
+        Ok(webhooks::changes(self.engine.db(), tenant, webhook, after, limit).await?)
+    }
+}
+
+impl Engine {
     /// Creates the delivery worker of this process, which sends deliveries with the bodies from `render`.
     pub fn delivery_worker(&self, render: Arc<dyn Render>) -> DeliveryWorker {
         DeliveryWorker::new(self.clone(), render)

@@ -1,5 +1,6 @@
 //! Dispatches: the engine's access to the mailbox, and the operations of operators.
 
+use crate::engine::Dispatches;
 use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
@@ -15,29 +16,24 @@ use crate::store::timers::{self, DueTimer};
 /// The duration of a claim of a timer, in milliseconds.
 const TIMER_CLAIM_MS: u64 = 10_000;
 
-impl Engine {
-    /// Returns the mailbox of a tenant.
-    pub fn mailbox(&self, tenant: &TenantId) -> Mailbox {
-        Mailbox::new(self.clone(), tenant.clone())
-    }
-
+impl Dispatches<'_> {
     /// Cancels a queued dispatch and its run. Returns `None` if the dispatch is claimed or has ended.
-    pub async fn cancel_dispatch(
-        &self,
+    pub async fn cancel(
+        self,
         tenant: &TenantId,
         dispatch_id: &str,
         by: Principal,
         once: Option<&Once<RunDispatch>>,
     ) -> Result<Option<RunDispatch>, Error> {
         loop {
-            let row = self.dispatch(tenant, dispatch_id).await?.row;
+            let row = self.engine.dispatch(tenant, dispatch_id).await?.row;
             if row.status != RunDispatchStatus::Queued {
                 return Ok(None);
             }
-            let Some((of, run)) = self.run_of(&row).await? else {
-                return self.cancel_row(&row, once).await;
+            let Some((of, run)) = self.engine.run_of(&row).await? else {
+                return self.engine.cancel_row(&row, once).await;
             };
-            let mut draft = RunDraft::new(of, run, self.now());
+            let mut draft = RunDraft::new(of, run, self.engine.now());
             let reason = Some("its dispatch was cancelled".to_owned());
             match draft.decide(&Command::Cancel { reason, by: by.clone() }) {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
@@ -45,8 +41,8 @@ impl Engine {
             }
             let Some(cancelled) = row.cancelled(draft.now) else { return Ok(None) };
             draft.mail = MailboxAction::Cancel(dispatch_id.to_owned());
-            match self.commit(draft, self.new_receipt(once, &cancelled)).await? {
-                CommitOutcome::Written => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
+            match self.engine.commit(draft, self.engine.new_receipt(once, &cancelled)).await? {
+                CommitOutcome::Written => return Ok(Some(self.engine.dispatch(tenant, dispatch_id).await?.row)),
                 CommitOutcome::Conflict(Precondition::Claim) => return Ok(None),
                 CommitOutcome::Conflict(
                     Precondition::Sequence
@@ -56,6 +52,60 @@ impl Engine {
                 ) => {}
             }
         }
+    }
+
+    /// Creates a new dispatch for the run of a dead letter.
+    pub async fn requeue(
+        self,
+        tenant: &TenantId,
+        dispatch_id: &str,
+        once: Option<&Once<RunDispatch>>,
+    ) -> Result<RunDispatch, Error> {
+        let stored = self.engine.dispatch(tenant, dispatch_id).await?;
+        let row = &stored.row;
+        if row.status != RunDispatchStatus::DeadLetter {
+            let dispatch_id = dispatch_id.to_owned();
+            return Err(MailboxError::StaleClaim { dispatch_id, status: row.status }.into());
+        }
+        if let Some((_, run)) = self.engine.run_of(row).await?
+            && run.finished()
+        {
+            return Err(Refusal::RunFinished(run.status()).into());
+        }
+        // Concurrent requests create one dispatch.
+        let key = format!("requeue:{dispatch_id}");
+        if let Some(existing_dispatch_id) = self.engine.newer_dispatch(&stored).await? {
+            return Err(MailboxError::DuplicateKey { dedupe_key: key, existing_dispatch_id }.into());
+        }
+        let id = Uuid::now_v7().to_string();
+        let fresh = RunDispatch {
+            priority: row.priority,
+            max_attempts: row.max_attempts,
+            dedupe_key: Some(key),
+            ..RunDispatch::queued(tenant, &id, &row.thread_id, &row.run_id, self.engine.now())
+        };
+        let op = Work::Mail(MailboxOp::Enqueue(vec![fresh.clone()]));
+        match self.engine.submit(op, once, &fresh).await? {
+            CommitReply::Each(each) => Ok(each.into_iter().next().unwrap_or(Ok(fresh))?),
+            _ => Err(Error::Busy),
+        }
+    }
+
+    /// Returns the dispatch thread of a run. An id that is not the id of a run is returned as it is.
+    pub async fn thread_of(self, tenant: &TenantId, id: &str) -> Result<String, Error> {
+        let Ok(run) = RunId::parse(id) else { return Ok(id.to_owned()) };
+        match self.engine.runs().get(&RunRef { tenant: tenant.clone(), run }).await {
+            Ok(run) => Ok(run.thread().to_owned()),
+            Err(Error::NotFound(_)) => Ok(id.to_owned()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Engine {
+    /// Returns the mailbox of a tenant.
+    pub fn mailbox(&self, tenant: &TenantId) -> Mailbox {
+        Mailbox::new(self.clone(), tenant.clone())
     }
 
     /// Cancels a dispatch whose run is not stored in this database.
@@ -74,53 +124,6 @@ impl Engine {
         }
     }
 
-    /// Creates a new dispatch for the run of a dead letter.
-    pub async fn requeue_dispatch(
-        &self,
-        tenant: &TenantId,
-        dispatch_id: &str,
-        once: Option<&Once<RunDispatch>>,
-    ) -> Result<RunDispatch, Error> {
-        let stored = self.dispatch(tenant, dispatch_id).await?;
-        let row = &stored.row;
-        if row.status != RunDispatchStatus::DeadLetter {
-            let dispatch_id = dispatch_id.to_owned();
-            return Err(MailboxError::StaleClaim { dispatch_id, status: row.status }.into());
-        }
-        if let Some((_, run)) = self.run_of(row).await?
-            && run.finished()
-        {
-            return Err(Refusal::RunFinished(run.status()).into());
-        }
-        // Concurrent requests create one dispatch.
-        let key = format!("requeue:{dispatch_id}");
-        if let Some(existing_dispatch_id) = self.newer_dispatch(&stored).await? {
-            return Err(MailboxError::DuplicateKey { dedupe_key: key, existing_dispatch_id }.into());
-        }
-        let id = Uuid::now_v7().to_string();
-        let fresh = RunDispatch {
-            priority: row.priority,
-            max_attempts: row.max_attempts,
-            dedupe_key: Some(key),
-            ..RunDispatch::queued(tenant, &id, &row.thread_id, &row.run_id, self.now())
-        };
-        let op = Work::Mail(MailboxOp::Enqueue(vec![fresh.clone()]));
-        match self.submit(op, once, &fresh).await? {
-            CommitReply::Each(each) => Ok(each.into_iter().next().unwrap_or(Ok(fresh))?),
-            _ => Err(Error::Busy),
-        }
-    }
-
-    /// Returns the dispatch thread of a run. An id that is not the id of a run is returned as it is.
-    pub async fn dispatch_thread_of(&self, tenant: &TenantId, id: &str) -> Result<String, Error> {
-        let Ok(run) = RunId::parse(id) else { return Ok(id.to_owned()) };
-        match self.run(&RunRef { tenant: tenant.clone(), run }).await {
-            Ok(run) => Ok(run.thread().to_owned()),
-            Err(Error::NotFound(_)) => Ok(id.to_owned()),
-            Err(error) => Err(error),
-        }
-    }
-
     async fn dispatch(&self, tenant: &TenantId, dispatch_id: &str) -> Result<StoredDispatch, Error> {
         let found = dispatches::by_id(self.db(), dispatch_id).await?;
         found.filter(|stored| stored.row.tenant == *tenant).ok_or(Error::NotFound("dispatch"))
@@ -133,7 +136,7 @@ impl Engine {
     ) -> Result<Option<(RunRef, std::sync::Arc<holdpoint_core::Run>)>, Error> {
         let Ok(run) = RunId::parse(&row.run_id) else { return Ok(None) };
         let of = RunRef { tenant: row.tenant.clone(), run };
-        match self.load(&of).await {
+        match self.runs().get_stored(&of).await {
             Ok(run) => Ok(Some((of, run))),
             Err(Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error),

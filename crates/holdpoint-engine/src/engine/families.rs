@@ -5,9 +5,9 @@ use holdpoint_core::{ChildResult, ChildRunState, Obligation, Parent, Run, RunEnd
 use serde_json::{Map, Value};
 
 use super::Engine;
-use crate::agent::tool::truncate;
 use crate::draft::RunDraft;
 use crate::error::Error;
+use crate::truncate::truncate;
 
 mod changes;
 
@@ -131,7 +131,7 @@ impl Engine {
         let Some(parent) = parent_of(run).filter(|_| !run.finished()) else { return Ok(false) };
         let above = RunRef { tenant: of.tenant.clone(), run: parent.run.clone() };
         let above = match lookup {
-            ParentLookup::Store => match self.run(&above).await {
+            ParentLookup::Store => match self.runs().get(&above).await {
                 Ok(above) => Some(above),
                 Err(Error::NotFound(_)) => None,
                 Err(error) => return Err(error),

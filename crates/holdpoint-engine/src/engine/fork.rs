@@ -1,6 +1,7 @@
 //! Forks: new runs that copy the beginning of the log of another run. A branch continues live after the copy. A replay
 //! executes nodes again and takes results of outside effects from the record.
 
+use crate::engine::Runs;
 use std::sync::Arc;
 
 use holdpoint_core::{
@@ -52,19 +53,21 @@ pub struct Overlay {
     pub metadata: Option<Map<String, Value>>,
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Creates a fork of a run. Effects, interrupts, timers and child runs in the copied or replayed part do not
     /// happen again; the rest is executed live. Open interrupts get their full timeout again.
     ///
     /// Fails with [`Error::BeyondLog`] if `from_seq` is beyond the log, and refuses a replay with an overlay.
     ///
     /// Completes even if the caller drops the future. A node that panics does not end the process.
-    pub async fn fork(&self, of: &RunRef, request: ForkRequest) -> Result<Arc<Run>, Error> {
-        let (engine, of) = (self.clone(), of.clone());
+    pub async fn fork(self, of: &RunRef, request: ForkRequest) -> Result<Arc<Run>, Error> {
+        let (engine, of) = (self.engine.clone(), of.clone());
         let forking = tokio::spawn(async move { engine.fork_now(&of, &request).await });
         forking.await.map_err(|error| store::Error::Failed(error.to_string()))?
     }
+}
 
+impl Engine {
     async fn fork_now(&self, source: &RunRef, request: &ForkRequest) -> Result<Arc<Run>, Error> {
         if request.mode == ForkMode::Replay && request.overlay != Overlay::default() {
             return Err(Refusal::invalid("runOptionsOverlay", "is only allowed in mode branch").into());
@@ -77,7 +80,7 @@ impl Engine {
         if request.from_seq > log.len() as u64 {
             return Err(Error::BeyondLog { events: log.len() as u64 });
         }
-        let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
+        let workflow = self.workflows().revision(&source.tenant, &started.workflow, started.revision).await?;
         let of = RunRef { tenant: source.tenant.clone(), run: new_run_id()? };
         let at = self.now();
         let mut start = start_of_fork(source, started, request, (at, log.len() as u64));

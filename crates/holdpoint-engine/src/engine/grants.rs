@@ -1,5 +1,6 @@
 //! Grants for clients, which use them for effects outside of Holdpoint.
 
+use crate::engine::{Grants, Workflows};
 use std::sync::Arc;
 
 use holdpoint_core::{
@@ -23,38 +24,38 @@ pub struct GrantRecord {
     pub consumed: Option<Consumption>,
 }
 
-impl Engine {
+impl Grants<'_> {
     /// Returns the grant of an interrupt, or `NotFound` if its decision is not a grant.
-    pub async fn grant(&self, of: &RunRef, interrupt: InterruptId) -> Result<GrantRecord, Error> {
-        let run = self.run(of).await?;
+    pub async fn get(self, of: &RunRef, interrupt: InterruptId) -> Result<GrantRecord, Error> {
+        let run = self.engine.runs().get(of).await?;
         granted(&run, interrupt)?;
-        let consumed = grants::by_id(self.db(), &of.tenant, &run.grant_id(interrupt)).await?;
+        let consumed = grants::by_id(self.engine.db(), &of.tenant, &run.grant_id(interrupt)).await?;
         Ok(GrantRecord { run, interrupt, consumed })
     }
 
     /// Uses a grant for an effect outside of Holdpoint. Only the first idempotency key succeeds; the same key succeeds
     /// again. `digest` is that of the payload that the client acts on.
-    pub async fn consume_grant(
-        &self,
+    pub async fn consume(
+        self,
         of: &RunRef,
         interrupt: InterruptId,
         digest: &str,
         (by, key_hash): (&str, String),
     ) -> Result<GrantRecord, Error> {
-        let run = self.run(of).await?;
+        let run = self.engine.runs().get(of).await?;
         let asked = granted(&run, interrupt)?;
         let id = run.grant_id(interrupt);
         // A client that repeats its own use gets the recorded use, regardless of the state of the run.
-        let known = grants::by_id(self.db(), &of.tenant, &id).await?;
+        let known = grants::by_id(self.engine.db(), &of.tenant, &id).await?;
         if known.is_none_or(|used| used.key_hash != key_hash) {
             check_usable(&run, asked, digest)?;
         } else if !asked.grants_digest(digest) {
             return Err(Refusal::PayloadMismatch.into());
         }
-        let used = Consumption { by: by.to_owned(), at: self.now(), key_hash: key_hash.clone() };
-        self.write(vec![grants::insert(&of.tenant, &id, &used)]).await?;
+        let used = Consumption { by: by.to_owned(), at: self.engine.now(), key_hash: key_hash.clone() };
+        self.engine.write(vec![grants::insert(&of.tenant, &id, &used)]).await?;
         // Read back instead of counting changed rows: an earlier commit may have succeeded although its reply was lost.
-        let consumed = grants::by_id(self.db(), &of.tenant, &id).await?;
+        let consumed = grants::by_id(self.engine.db(), &of.tenant, &id).await?;
         match consumed {
             Some(used) if used.key_hash == key_hash => {
                 Ok(GrantRecord { run, interrupt, consumed: Some(used) })
@@ -63,7 +64,21 @@ impl Engine {
             None => Err(Error::Busy),
         }
     }
+}
 
+impl Workflows<'_> {
+    /// Returns the effects that a gate of a workflow permits.
+    pub fn permits(self, workflow: &Workflow, gate: &NodeId) -> Vec<PermittedEffect> {
+        self.engine.nodes().permitted_effects(workflow, gate)
+    }
+
+    /// Returns the notes for operators about the grants of a workflow.
+    pub fn grant_notes(self, workflow: &Workflow) -> Vec<GrantNote> {
+        self.engine.nodes().grant_notes(workflow)
+    }
+}
+
+impl Engine {
     /// Returns the grants that the start of a run depended on. Versions before grants did not store them with a child
     /// run or its forks; for those, the grants are read from the uses in the parent run.
     pub(crate) async fn carried_grants(
@@ -79,7 +94,7 @@ impl Engine {
                 (None, Some(fork)) => (fork.source.clone(), false),
                 (None, None) => break,
             };
-            let run = match self.run(&RunRef { tenant: of.tenant.clone(), run: above.clone() }).await {
+            let run = match self.runs().get(&RunRef { tenant: of.tenant.clone(), run: above.clone() }).await {
                 Ok(run) => run,
                 Err(Error::NotFound(_)) => break,
                 Err(error) => return Err(error),
@@ -111,16 +126,6 @@ impl Engine {
             }
             Some(_) | None => Ok(Ok(())),
         }
-    }
-
-    /// Returns the effects that a gate of a workflow permits.
-    pub fn permits(&self, workflow: &Workflow, gate: &NodeId) -> Vec<PermittedEffect> {
-        self.nodes().permitted_effects(workflow, gate)
-    }
-
-    /// Returns the notes for operators about the grants of a workflow.
-    pub fn grant_notes(&self, workflow: &Workflow) -> Vec<GrantNote> {
-        self.nodes().grant_notes(workflow)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Holds: interrupts without a workflow of the caller. Each hold is a run of a workflow that is shipped with the
 //! engine, so that all rules of runs and interrupts apply to holds.
 
+use crate::engine::Holds;
 use std::sync::Arc;
 
 use holdpoint_core::{
@@ -15,43 +16,43 @@ use crate::nodes::hold::REQUEST_INPUT;
 
 const NODE: &str = "hold";
 
-impl Engine {
+impl Holds<'_> {
     /// The id of the workflow of all holds.
-    pub const HOLD_WORKFLOW: &str = "holdpoint-hold";
+    pub const WORKFLOW: &'static str = "holdpoint-hold";
 
     /// Registers the workflow of holds for a tenant. Must be called before [`Engine::create_hold`], because it can be a
     /// separate commit.
-    pub async fn prepare_holds(&self, tenant: &TenantId) -> Result<(), Error> {
-        if self
-            .latest_workflow(tenant, &hold_workflow()?)
+    pub async fn prepare(self, tenant: &TenantId) -> Result<(), Error> {
+        if self.engine
+            .workflows().latest(tenant, &hold_workflow()?)
             .await?
             .is_none_or(|known| !is_hold_workflow(&known))
         {
-            self.register_for_operator(tenant, definition()).await?;
+            self.engine.workflows().register_for_operator(tenant, definition()).await?;
         }
         Ok(())
     }
 
     /// Creates a hold.
-    pub async fn create_hold(
-        &self,
+    pub async fn create(
+        self,
         asked: &InterruptRequest,
         mut start: StartRequest,
         once: Option<Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         asked.check().map_err(|bad| Refusal::invalid(bad.field, bad.message))?;
         start.inputs = [(REQUEST_INPUT.to_owned(), Value::Object(as_json(asked)))].into_iter().collect();
-        self.start_with(&hold_workflow()?, start, StartOptions { once, ..StartOptions::default() }).await
+        self.engine.runs().create_with(&hold_workflow()?, start, StartOptions { once, ..StartOptions::default() }).await
     }
 
     /// Returns the interrupt of a hold, or `None` if the run is not a hold.
-    pub fn hold_interrupt(run: &Run) -> Option<&Interrupt> {
-        let is_hold = run.workflow.id.as_str() == Self::HOLD_WORKFLOW && is_hold_workflow(&run.workflow);
+    pub fn interrupt(run: &Run) -> Option<&Interrupt> {
+        let is_hold = run.workflow.id.as_str() == Self::WORKFLOW && is_hold_workflow(&run.workflow);
         run.interrupts.first().filter(|_| is_hold).map(AsRef::as_ref)
     }
 
     /// Returns the status of a hold, as its requester sees it.
-    pub fn hold_status(run: &Run, held: &Interrupt) -> HoldStatus {
+    pub fn status(run: &Run, held: &Interrupt) -> HoldStatus {
         match &held.resolution {
             Some(Resolution::TimedOut { .. }) => HoldStatus::TimedOut,
             Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => HoldStatus::Answered,
@@ -67,7 +68,7 @@ impl Engine {
 }
 
 fn hold_workflow() -> Result<WorkflowId, Error> {
-    Ok(WorkflowId::parse(Engine::HOLD_WORKFLOW)
+    Ok(WorkflowId::parse(Holds::WORKFLOW)
         .map_err(|error| crate::store::unreadable("workflow", error))?)
 }
 
@@ -81,7 +82,7 @@ fn definition() -> Value {
         "inputs": {REQUEST_INPUT: {"type": "variable", "variableName": REQUEST_INPUT}},
     });
     json!({
-        "id": Engine::HOLD_WORKFLOW, "name": "Hold", "version": "1", "nodes": [node], "edges": [], "triggers": [],
+        "id": Holds::WORKFLOW, "name": "Hold", "version": "1", "nodes": [node], "edges": [], "triggers": [],
         "description": "An interrupt without a workflow of the caller: created by POST /v1/holds and holdpoint ask.",
         "variables": [{"name": REQUEST_INPUT, "type": "object", "description": "The request of the interrupt, as in the config of core.interrupt."}],
         "metadata": {}, "settings": {},

@@ -1,6 +1,7 @@
 //! Requests that are executed at most once: the response to a request is stored in the commit of its change, and a
 //! repeated request finds the stored response.
 
+use crate::engine::Receipts;
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,26 +81,28 @@ impl<T> fmt::Debug for Once<T> {
     }
 }
 
-impl Engine {
+impl Receipts<'_> {
     /// Returns the receipt of a request, unless it has expired. Callers look for it before they try an operation,
     /// because the core refuses many repeated commands and does not know the key. If two requests with one key
     /// arrive at the same time, the commit accepts one of them; if the core refuses the second one,
     /// [`Engine::keep_receipt`] fails with [`Error::Duplicate`].
-    pub async fn receipt(&self, request: &RequestKey) -> Result<Option<Receipt>, Error> {
-        Ok(receipts::find(self.db(), &request.receipt_key(), self.now()).await?)
+    pub async fn get(self, request: &RequestKey) -> Result<Option<Receipt>, Error> {
+        Ok(receipts::find(self.engine.db(), &request.receipt_key(), self.engine.now()).await?)
     }
 
     /// Stores the response to a request without a change, such as a final refusal.
-    pub async fn keep_receipt(
-        &self,
+    pub async fn keep(
+        self,
         request: &RequestKey,
         status: u16,
         response: String,
     ) -> Result<(), Error> {
-        let receipt = request.receipt(status, response, self.now());
-        self.0.committer.submit(Work::Plain(Vec::new()), Some(receipt)).await.map(|_| ())
+        let receipt = request.receipt(status, response, self.engine.now());
+        self.engine.0.committer.submit(Work::Plain(Vec::new()), Some(receipt)).await.map(|_| ())
     }
+}
 
+impl Engine {
     /// Deletes up to `limit` receipts that have expired, and up to `limit` locks of scopes that were not used for
     /// an hour.
     pub(crate) async fn purge_receipts(&self, limit: usize) -> Result<usize, Error> {
@@ -117,7 +120,7 @@ impl Engine {
     pub(super) async fn keep_unchanged<T>(&self, once: Option<&Once<T>>, state: &T) -> Result<(), Error> {
         let Some(once) = once else { return Ok(()) };
         let (status, response) = (once.respond)(state);
-        self.keep_receipt(&once.request, status, response).await
+        self.receipts().keep(&once.request, status, response).await
     }
 
     /// Returns the receipt of a request for the state after its change.

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use super::sealing::{ResolvedSealKey, SealSource};
 use super::{Engine, EngineState, Options};
-use crate::agent::AgentRuntime;
 use crate::committer::{CommitObservers, Committer, CommitterOptions, MailboxOp, Work};
 use crate::error::Error;
 use crate::location::Location;
@@ -16,7 +15,6 @@ use crate::metrics::EngineMetrics;
 use crate::nodes::NodeTypes;
 use crate::outgoing::{Outgoing, OutgoingPolicy};
 use crate::peers::Peers;
-use crate::providers::Providers;
 use crate::seal::Seal;
 use crate::store::postgres::{self, PostgresSettings};
 use crate::store::sqlite::FileAccess;
@@ -47,8 +45,7 @@ impl Engine {
             outgoing,
             webhook_outgoing,
             webhooks,
-            agents,
-            providers,
+            extensions,
         } = options;
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
         let hooks = Arc::new(WebhookHub::new(webhooks, calls));
@@ -76,8 +73,7 @@ impl Engine {
             measures: observers.measures,
             feed: observers.feed,
             hooks: observers.hooks,
-            agents: AgentRuntime::new(agents),
-            providers: Providers::new(providers)?,
+            extensions,
             lease_ms: millis(lease),
             backstop,
             retention_ms: millis(retention),
@@ -97,7 +93,7 @@ impl Engine {
         if !self.is_alive() {
             return Err(store::Error::Closed.into());
         }
-        self.key_count().await.map(|_| ())
+        self.keys().count().await.map(|_| ())
     }
 }
 

@@ -1,20 +1,20 @@
 //! Options of an engine: location of the database, clock, node types, limits and settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Quotas;
 use super::families::CASCADE_MAX;
 use super::sealing::SealSource;
-use crate::agent::AgentSettings;
 use crate::answerer::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
 use crate::committer::{CommitFault, CommitterOptions};
+use crate::extension::{Extension, Extensions};
 use crate::location::Location;
 use crate::nodes::http::HttpNode;
-use crate::nodes::{Node, NodeTypes, PureNode, content_review};
+use crate::nodes::{Node, NodeTypes, PureNode};
 use crate::outgoing::Outgoing;
-use crate::providers::ProviderSettings;
 use crate::seal::SealKey;
 use crate::webhooks::WebhookSettings;
 
@@ -47,8 +47,7 @@ pub struct Options {
     pub(super) outgoing: Option<Outgoing>,
     pub(super) webhook_outgoing: Option<Outgoing>,
     pub(super) webhooks: WebhookSettings,
-    pub(super) agents: AgentSettings,
-    pub(super) providers: ProviderSettings,
+    pub(super) extensions: Extensions,
 }
 
 impl Options {
@@ -73,8 +72,7 @@ impl Options {
             outgoing: None,
             webhook_outgoing: None,
             webhooks: WebhookSettings::default(),
-            agents: AgentSettings::default(),
-            providers: ProviderSettings::default(),
+            extensions: Extensions::default(),
         }
     }
 
@@ -111,7 +109,6 @@ impl Options {
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
         outgoing.warn_if_loopback_allowed();
         self.nodes.effect("core.http", HttpNode::new(outgoing.clone()));
-        self.nodes.effect(content_review::PUBLISH, content_review::publish_node(outgoing.clone()));
         self.outgoing = Some(outgoing);
         self
     }
@@ -130,17 +127,11 @@ impl Options {
         self
     }
 
-    /// Sets the models, MCP servers and Rust tools that agents can use.
+    /// Adds an extension with its node types. It replaces an earlier extension of the same type.
     #[must_use]
-    pub fn agents(mut self, settings: AgentSettings) -> Self {
-        self.agents = settings;
-        self
-    }
-
-    /// Sets the providers of graphs.
-    #[must_use]
-    pub fn providers(mut self, settings: ProviderSettings) -> Self {
-        self.providers = settings;
+    pub fn extension(mut self, extension: impl Extension) -> Self {
+        extension.add_nodes(&mut self.nodes);
+        self.extensions.add(Arc::new(extension));
         self
     }
 

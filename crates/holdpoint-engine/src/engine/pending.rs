@@ -1,6 +1,7 @@
 //! Lists and counts of pending interrupts. A query chooses the index scans that fit its filter best and reads a bounded
 //! number of rows, so that a page can be short without being the last one.
 
+use crate::engine::Interrupts;
 use std::collections::{BTreeMap, VecDeque};
 
 use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
@@ -92,15 +93,15 @@ pub struct PendingCounts {
     pub complete: bool,
 }
 
-impl Engine {
+impl Interrupts<'_> {
     /// Subscribes to changes of the pending interrupts of a tenant.
-    pub fn subscribe_pending(&self, tenant: &TenantId) -> Subscription {
-        self.0.bus.subscribe_pending(tenant)
+    pub fn subscribe(self, tenant: &TenantId) -> Subscription {
+        self.engine.0.bus.subscribe_pending(tenant)
     }
 
     /// Returns a page of pending interrupts.
-    pub async fn pending_page(
-        &self,
+    pub async fn page(
+        self,
         tenant: &TenantId,
         filter: &PendingFilter,
         limit: u64,
@@ -108,7 +109,7 @@ impl Engine {
         let (mut rows, mut last) = (Vec::new(), None);
         let mut search = PendingSearch::new(filter, limit + 1);
         loop {
-            let row = match search.next(self, tenant).await? {
+            let row = match search.next(self.engine, tenant).await? {
                 SearchStep::Row(row) => row,
                 SearchStep::End => return Ok(PendingPage { rows, next: None }),
                 SearchStep::LimitReached => return Ok(PendingPage { rows, next: last }),
@@ -123,15 +124,15 @@ impl Engine {
     }
 
     /// Counts pending interrupts. Reads at most 10,000 rows; `complete` is false if there are more.
-    pub async fn pending_counts(
-        &self,
+    pub async fn counts(
+        self,
         tenant: &TenantId,
         filter: &PendingFilter,
     ) -> Result<PendingCounts, Error> {
-        let (now, mut counts) = (self.now(), PendingCounts::default());
+        let (now, mut counts) = (self.engine.now(), PendingCounts::default());
         let mut search = PendingSearch::new(filter, BATCH);
         loop {
-            match search.next(self, tenant).await? {
+            match search.next(self.engine, tenant).await? {
                 SearchStep::Row(row) if filter.fits(&row) => counts.add(&row, now),
                 SearchStep::Row(_) => {}
                 SearchStep::End => {
@@ -145,15 +146,15 @@ impl Engine {
 
     /// Returns the query plans of the first page. For tests.
     #[doc(hidden)]
-    pub async fn pending_plans(
-        &self,
+    pub async fn plans(
+        self,
         tenant: &TenantId,
         filter: &PendingFilter,
     ) -> Result<Vec<String>, Error> {
         let search = PendingSearch::new(filter, 51);
         let mut plans = Vec::new();
         for scan in &search.scans {
-            plans.push(scan.source.plan(self.db(), tenant, search.range(scan, 51)).await?);
+            plans.push(scan.source.plan(self.engine.db(), tenant, search.range(scan, 51)).await?);
         }
         Ok(plans)
     }

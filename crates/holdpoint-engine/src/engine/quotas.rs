@@ -1,6 +1,7 @@
 //! Quotas of tenants. Commits count the usage, and a node reads it at most once a second, so that a start needs no
 //! query. Concurrent starts, on this node or others, can exceed a quota by their number.
 
+use crate::engine::Limits;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -155,22 +156,31 @@ fn is_within(since: Timestamp, now: Timestamp, ms: i64) -> bool {
     (0..ms).contains(&now.0.saturating_sub(since.0))
 }
 
-impl Engine {
+impl<'e> Limits<'e> {
     /// Returns the limits.
-    pub fn quotas(&self) -> &Quotas {
-        &self.0.quotas
+    pub fn quotas(self) -> &'e Quotas {
+        &self.engine.0.quotas
     }
 
     /// Returns the usage of a tenant.
-    pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, Error> {
-        let (open_runs, stored_bytes) = usage::of_tenant(self.db(), tenant).await?;
-        let definitions = usage::definitions(self.db(), tenant).await?;
-        let limit = Some(self.0.quotas.deliveries).filter(|limit| *limit > 0);
+    pub async fn usage(self, tenant: &TenantId) -> Result<Usage, Error> {
+        let (open_runs, stored_bytes) = usage::of_tenant(self.engine.db(), tenant).await?;
+        let definitions = usage::definitions(self.engine.db(), tenant).await?;
+        let limit = Some(self.engine.0.quotas.deliveries).filter(|limit| *limit > 0);
         let most = limit.unwrap_or(i64::MAX.unsigned_abs());
-        let deliveries = usage::deliveries(self.db(), tenant, most).await?;
+        let deliveries = usage::deliveries(self.engine.db(), tenant, most).await?;
         Ok(Usage { open_runs, stored_bytes, definitions, deliveries })
     }
 
+    /// Checks that the quotas permit more data. Called before a run is cancelled in favour of a new one.
+    pub async fn check_growth(self, tenant: &TenantId) -> Result<(), Error> {
+        let (usage, quotas) = (self.engine.limits().usage(tenant).await?, &self.engine.0.quotas);
+        check(STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;
+        Ok(check(DELIVERIES, quotas.deliveries, usage.deliveries.saturating_add(1))?)
+    }
+}
+
+impl Engine {
     /// Admits one more run of a tenant, or returns the quota that is used up.
     pub(super) async fn admit_run(&self, tenant: &TenantId) -> Result<(), Error> {
         let (quotas, admissions) = (&self.0.quotas, &self.0.admissions);
@@ -218,13 +228,6 @@ impl Engine {
             check(FORK_BYTES, most, usage::log_bytes(self.db(), source).await?)?;
         }
         self.admit_run(&source.tenant).await
-    }
-
-    /// Checks that the quotas permit more data. Called before a run is cancelled in favour of a new one.
-    pub async fn check_growth(&self, tenant: &TenantId) -> Result<(), Error> {
-        let (usage, quotas) = (self.usage(tenant).await?, &self.0.quotas);
-        check(STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;
-        Ok(check(DELIVERIES, quotas.deliveries, usage.deliveries.saturating_add(1))?)
     }
 
     /// Checks that one more revision of a definition may be stored.

@@ -1,5 +1,7 @@
 //! Reads of runs, from the cache or the store, and of their logs.
 
+use crate::engine::{Events, Interrupts, Runs};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
@@ -23,39 +25,98 @@ enum LoadedRun {
     },
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Returns the run as of the last acknowledged commit or later. A run of another tenant is not found.
-    pub async fn run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        self.run_since(of, 0).await
+    pub async fn get(self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        self.engine.runs().get_since(of, 0).await
     }
 
     /// Returns runs in the given order, each as [`Engine::run`] does. The reads run concurrently, so that they
     /// share queries.
-    pub async fn run_each(&self, of: &[RunRef]) -> Result<Vec<Arc<Run>>, Error> {
-        let found = try_join_all(of.iter().map(|of| self.find(of, 0))).await?;
+    pub async fn get_each(self, of: &[RunRef]) -> Result<Vec<Arc<Run>>, Error> {
+        let found = try_join_all(of.iter().map(|of| self.engine.find(of, 0))).await?;
         let mut runs = Vec::with_capacity(of.len());
         // One run after the other, so that a definition of several runs is read once.
         for (of, found) in of.iter().zip(found) {
-            runs.push(self.fold(of, found).await?);
+            runs.push(self.engine.fold(of, found).await?);
         }
         Ok(runs)
     }
 
     /// Returns the cached run, or loads it. The cached run can be outdated if another node changed it; for callers
     /// whose commit detects that.
-    pub async fn cached_run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        match self.0.cache.get(of) {
+    pub async fn get_cached(self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        match self.engine.0.cache.get(of) {
             Some(run) => Ok(run),
-            None => self.load(of).await,
+            None => self.engine.runs().get_stored(of).await,
         }
     }
 
     /// Returns the run with at least `seq` events, for callers that have already read that many.
-    pub async fn run_since(&self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
-        let found = self.find(of, seq).await?;
-        self.fold(of, found).await
+    pub async fn get_since(self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
+        let found = self.engine.find(of, seq).await?;
+        self.engine.fold(of, found).await
     }
 
+    /// Loads the run from the store.
+    pub async fn get_stored(self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        let found = self.engine.read(of).await?;
+        self.engine.fold(of, found).await
+    }
+
+    /// Returns a page of the runs of a tenant.
+    pub async fn list(self, tenant: &TenantId, filter: RunFilter) -> Result<Vec<RunSummary>, Error> {
+        Ok(runs::page(&self.engine.0.db, tenant, filter).await?)
+    }
+}
+
+impl Events<'_> {
+    /// Returns the whole log of a run, and the sequence numbers of the first events of its commits.
+    pub async fn list_with_commits(self, of: &RunRef) -> Result<(Vec<RecordedEvent>, BTreeSet<u64>), Error> {
+        Ok(events::with_starts(self.engine.db(), of).await?)
+    }
+
+    /// Returns events from sequence `from` on. A long log is returned in parts; an empty result means that the log
+    /// ends.
+    pub async fn list(self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
+        Ok(events::from(&self.engine.0.db, of, from).await?)
+    }
+
+    /// Returns events like [`Engine::events`], for followers of a run: events that this node committed recently come
+    /// from memory. Even a short log can be returned in parts if several nodes wrote it.
+    pub async fn follow(self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
+        let recent = self.engine.0.cache.recent.from(of, from);
+        if recent.is_empty() { self.engine.events().list(of, from).await } else { Ok(recent) }
+    }
+
+    /// Returns the number of events of a run without folding them.
+    pub async fn count(self, of: &RunRef) -> Result<u64, Error> {
+        match self.engine.0.cache.get(of) {
+            Some(run) if !self.engine.is_shared() || run.finished() => Ok(run.seq),
+            _ => self.engine.stored_event_count(of).await?.ok_or(Error::NotFound("run")),
+        }
+    }
+
+    /// Subscribes to new events of a run.
+    pub fn subscribe(self, of: &RunRef) -> Subscription {
+        self.engine.0.bus.subscribe(of)
+    }
+}
+
+impl Interrupts<'_> {
+    /// Returns pending interrupts, oldest first.
+    pub async fn open(
+        self,
+        tenant: &TenantId,
+        after: PendingCursor,
+        limit: u64,
+    ) -> Result<Vec<PendingRow>, Error> {
+        let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
+        Ok(self.engine.interrupts().page(tenant, &filter, limit).await?.rows)
+    }
+}
+
+impl Engine {
     async fn find(&self, of: &RunRef, seq: u64) -> Result<LoadedRun, Error> {
         match self.0.cache.get(of) {
             Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(LoadedRun::Cached(run)),
@@ -76,12 +137,6 @@ impl Engine {
         Ok(self.stored_event_count(of).await? == Some(run.seq))
     }
 
-    /// Loads the run from the store.
-    pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        let found = self.read(of).await?;
-        self.fold(of, found).await
-    }
-
     async fn read(&self, of: &RunRef) -> Result<LoadedRun, Error> {
         let commits = self.0.cache.commits(of);
         let log = self.0.logs.read(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
@@ -97,52 +152,10 @@ impl Engine {
         let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));
         };
-        let workflow = self.workflow_revision(&of.tenant, &started.workflow, started.revision).await?;
+        let workflow = self.workflows().revision(&of.tenant, &started.workflow, started.revision).await?;
         let run = Run::replay(of.run.clone(), workflow, log.iter().map(|entry| (entry.at, &entry.event)));
         let run = Arc::new(run);
         self.0.cache.put_loaded(of, run.clone(), size, commits);
         Ok(run)
-    }
-
-    /// Returns events from sequence `from` on. A long log is returned in parts; an empty result means that the log
-    /// ends.
-    pub async fn events(&self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
-        Ok(events::from(&self.0.db, of, from).await?)
-    }
-
-    /// Returns events like [`Engine::events`], for followers of a run: events that this node committed recently come
-    /// from memory. Even a short log can be returned in parts if several nodes wrote it.
-    pub async fn follow(&self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
-        let recent = self.0.cache.recent.from(of, from);
-        if recent.is_empty() { self.events(of, from).await } else { Ok(recent) }
-    }
-
-    /// Returns the number of events of a run without folding them.
-    pub async fn event_count(&self, of: &RunRef) -> Result<u64, Error> {
-        match self.0.cache.get(of) {
-            Some(run) if !self.is_shared() || run.finished() => Ok(run.seq),
-            _ => self.stored_event_count(of).await?.ok_or(Error::NotFound("run")),
-        }
-    }
-
-    /// Subscribes to new events of a run.
-    pub fn subscribe(&self, of: &RunRef) -> Subscription {
-        self.0.bus.subscribe(of)
-    }
-
-    /// Returns a page of the runs of a tenant.
-    pub async fn runs(&self, tenant: &TenantId, filter: RunFilter) -> Result<Vec<RunSummary>, Error> {
-        Ok(runs::page(&self.0.db, tenant, filter).await?)
-    }
-
-    /// Returns pending interrupts, oldest first.
-    pub async fn pending(
-        &self,
-        tenant: &TenantId,
-        after: PendingCursor,
-        limit: u64,
-    ) -> Result<Vec<PendingRow>, Error> {
-        let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
-        Ok(self.pending_page(tenant, &filter, limit).await?.rows)
     }
 }

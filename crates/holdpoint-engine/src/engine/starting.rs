@@ -1,5 +1,6 @@
 //! Starts of runs.
 
+use crate::engine::Runs;
 use std::sync::Arc;
 
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId};
@@ -27,56 +28,55 @@ pub struct StartOptions {
     pub once: Option<Once<Run>>,
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Starts a run of the latest revision under a new id.
-    pub async fn start(&self, workflow: &WorkflowId, start: StartRequest) -> Result<Arc<Run>, Error> {
-        self.start_with(workflow, start, StartOptions::default()).await
+    pub async fn create(self, workflow: &WorkflowId, start: StartRequest) -> Result<Arc<Run>, Error> {
+        self.engine.runs().create_with(workflow, start, StartOptions::default()).await
     }
 
     /// Starts a run with an id that the caller chose. Fails if a run with this id exists.
-    pub async fn start_as(
-        &self,
+    pub async fn create_as(
+        self,
         id: &RunId,
         workflow: &WorkflowId,
         start: StartRequest,
     ) -> Result<Arc<Run>, Error> {
         let options = StartOptions { id: Some(id.clone()), ..StartOptions::default() };
-        self.start_with(workflow, start, options).await
+        self.engine.runs().create_with(workflow, start, options).await
     }
 
     /// Starts a run of the latest revision with options.
-    pub async fn start_with(
-        &self,
+    pub async fn create_with(
+        self,
         workflow: &WorkflowId,
         start: StartRequest,
         options: StartOptions,
     ) -> Result<Arc<Run>, Error> {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
-        self.admit_run(&tenant).await?;
+        self.engine.admit_run(&tenant).await?;
         let thread = start.thread.clone().filter(|_| options.exclusive);
         for _ in 0..ATTEMPTS_MAX {
             let previous = match &thread {
-                Some(thread) if options.id.is_none() => self.previous_run(&tenant, thread).await?,
+                Some(thread) if options.id.is_none() => self.engine.previous_run(&tenant, thread).await?,
                 Some(_) | None => None,
             };
             let id = options.id.clone().map_or_else(|| id_after(previous.as_ref()), Ok)?;
-            let command = Command::Start(Box::new(self.completed_start(&start, previous).await?));
+            let command = Command::Start(Box::new(self.engine.completed_start(&start, previous).await?));
             let of = RunRef { tenant: tenant.clone(), run: id.clone() };
-            let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
+            let latest = self.engine.0.registry.latest(&self.engine.0.db, &tenant, workflow).await?;
             let Some(latest) = latest else {
-                // The workflow of a provider's graph is registered at its first start.
-                if Box::pin(self.ensure_graph(&tenant, workflow)).await? {
+                if Box::pin(self.engine.workflows().register_offered(&tenant, workflow)).await? {
                     continue;
                 }
                 return Err(Error::NotFound("workflow"));
             };
             // The workflow may have been registered when more node types were enabled.
-            let missing = self.0.nodes.capability_flaws(&latest);
+            let missing = self.engine.0.nodes.capability_flaws(&latest);
             if !missing.is_empty() {
                 return Err(Error::InvalidWorkflow(missing));
             }
-            let draft = RunDraft::new(of.clone(), Arc::new(Run::new(id, latest)), self.now());
+            let draft = RunDraft::new(of.clone(), Arc::new(Run::new(id, latest)), self.engine.now());
             let attempt = Attempt {
                 draft,
                 commands: &[command],
@@ -84,7 +84,7 @@ impl Engine {
                 exclusive: options.exclusive,
                 once: options.once.as_ref(),
             };
-            match self.attempt(attempt).await? {
+            match self.engine.attempt(attempt).await? {
                 CommandOutcome::Done(run) => return Ok(run),
                 CommandOutcome::Denied(refusal) => return Err(refusal.into()),
                 CommandOutcome::Conflict(
@@ -92,7 +92,7 @@ impl Engine {
                 ) => {}
                 // The conflict can also be in a child run or the parent of this run.
                 CommandOutcome::Conflict(Precondition::Sequence | Precondition::Claim) => {
-                    if self.stored_event_count(&of).await?.is_some() {
+                    if self.engine.stored_event_count(&of).await?.is_some() {
                         return Err(Refusal::AlreadyStarted.into());
                     }
                 }
@@ -100,7 +100,9 @@ impl Engine {
         }
         Err(Error::Busy)
     }
+}
 
+impl Engine {
     /// Returns the latest run of a thread.
     async fn previous_run(&self, tenant: &TenantId, thread: &str) -> Result<Option<RunId>, Error> {
         match threads::newest(self.db(), tenant, thread).await? {
@@ -118,7 +120,7 @@ impl Engine {
     ) -> Result<StartRequest, Error> {
         let mut start = StartRequest { engine_version: Some(Self::VERSION), ..start.clone() };
         let Some(run) = previous else { return Ok(start) };
-        let previous = match self.run(&RunRef { tenant: start.owner.tenant.clone(), run }).await {
+        let previous = match self.runs().get(&RunRef { tenant: start.owner.tenant.clone(), run }).await {
             Ok(previous) => previous,
             Err(Error::NotFound(_)) => return Ok(start),
             Err(error) => return Err(error),
@@ -133,7 +135,7 @@ impl Engine {
 }
 
 /// Returns a new time-ordered id.
-pub(super) fn new_run_id() -> Result<RunId, Error> {
+pub fn new_run_id() -> Result<RunId, Error> {
     let id = Uuid::now_v7().to_string();
     Ok(RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?)
 }

@@ -1,35 +1,60 @@
 //! The runs of a thread, for readers of a whole thread.
 
+use crate::engine::Threads;
 use std::sync::Arc;
 
-use holdpoint_core::{Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, limits};
+use holdpoint_core::mailbox::MailboxInterrupt;
+use holdpoint_core::{Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, limits};
 
-use super::{Engine, StartOptions};
+use super::{ATTEMPTS_MAX, Engine, Once, StartOptions};
 use crate::bus::Subscription;
 use crate::error::Error;
+use crate::store::messages::{self, MessagePosition, ThreadMessage};
 use crate::store::runs::{RunFilter, RunSummary};
 use crate::store::{dispatches, threads};
 
-impl Engine {
+/// The effects of an interruption of a thread.
+#[derive(Clone, Debug)]
+pub struct ThreadInterruption {
+    /// The dispatches that were superseded.
+    pub mail: MailboxInterrupt,
+    /// The run that was cancelled.
+    pub cancelled: Option<RunId>,
+}
+
+impl Error {
+    /// Returns whether a concurrent change of the thread prevented input: the run or its agent ended, or another run
+    /// started. The input is then tried again on the changed thread. A thread that is itself an open run of a workflow
+    /// has no other run until that one has ended.
+    pub fn is_thread_change(&self, thread: &str) -> bool {
+        match self {
+            Self::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => true,
+            Self::ScopeBusy { active_run } => active_run.as_str() != thread,
+            _ => false,
+        }
+    }
+}
+
+impl Threads<'_> {
     /// Returns the newest run of a thread.
-    pub async fn latest_thread_run(
-        &self,
+    pub async fn latest_run(
+        self,
         tenant: &TenantId,
         thread: &str,
     ) -> Result<Option<RunSummary>, Error> {
-        Ok(self.thread_runs(tenant, thread, None, 1).await?.into_iter().next())
+        Ok(self.engine.threads().runs(tenant, thread, None, 1).await?.into_iter().next())
     }
 
     /// Returns the run of a thread that has not ended, if there is one.
-    pub async fn open_run(&self, tenant: &TenantId, thread: &str) -> Result<Option<RunRef>, Error> {
-        let latest = self.latest_thread_run(tenant, thread).await?;
+    pub async fn open_run(self, tenant: &TenantId, thread: &str) -> Result<Option<RunRef>, Error> {
+        let latest = self.engine.threads().latest_run(tenant, thread).await?;
         let open = latest.filter(|run| !run.status.is_terminal());
         Ok(open.map(|run| RunRef { tenant: tenant.clone(), run: run.run }))
     }
 
     /// Returns the runs of a thread, newest first. `before` is the id of the last run of the previous page.
-    pub async fn thread_runs(
-        &self,
+    pub async fn runs(
+        self,
         tenant: &TenantId,
         thread: &str,
         before: Option<String>,
@@ -37,12 +62,12 @@ impl Engine {
     ) -> Result<Vec<RunSummary>, Error> {
         let filter =
             RunFilter { scope: Some(threads::scope_of(thread)), before, limit, ..RunFilter::default() };
-        self.runs(tenant, filter).await
+        self.engine.runs().list(tenant, filter).await
     }
 
     /// Returns the run of a thread that follows another run, or the first one.
-    pub async fn next_thread_run(
-        &self,
+    pub async fn next_run(
+        self,
         tenant: &TenantId,
         thread: &str,
         after: Option<&RunId>,
@@ -50,12 +75,12 @@ impl Engine {
         if !is_thread_name(thread) {
             return Ok(None);
         }
-        Ok(threads::next(self.db(), tenant, thread, after).await?)
+        Ok(threads::next(self.engine.db(), tenant, thread, after).await?)
     }
 
     /// Returns the number of events of a run of a thread, or `None` if the run is not in the thread.
-    pub async fn thread_run_length(
-        &self,
+    pub async fn run_length(
+        self,
         tenant: &TenantId,
         thread: &str,
         run: &RunId,
@@ -63,52 +88,123 @@ impl Engine {
         if !is_thread_name(thread) {
             return Ok(None);
         }
-        Ok(threads::one(self.db(), tenant, thread, run.as_str()).await?.map(|(_, length)| length))
+        Ok(threads::one(self.engine.db(), tenant, thread, run.as_str()).await?.map(|(_, length)| length))
     }
 
     /// Starts a run of a workflow in a thread. Fails with [`Error::ScopeBusy`] while the thread has an open run.
-    pub async fn start_in_thread(
-        &self,
+    pub async fn start(
+        self,
         workflow: &WorkflowId,
         thread: &str,
         start: StartRequest,
+        once: Option<Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        let thread = self.check_own_run_ended(&start.owner.tenant, thread.to_owned()).await?;
-        let start = StartRequest { scope: Some(threads::scope_of(&thread)), thread: Some(thread), ..start };
-        self.start_with(workflow, start, StartOptions { exclusive: true, ..StartOptions::default() }).await
+        self.engine.check_own_run_ended(&start.owner.tenant, thread).await?;
+        let (scope, thread) = (Some(Self::scope_of(thread)), Some(thread.to_owned()));
+        let options = StartOptions { id: None, exclusive: true, once };
+        self.engine.runs().create_with(workflow, StartRequest { scope, thread, ..start }, options).await
+    }
+
+    /// Returns the scope of the runs of a thread.
+    pub fn scope_of(thread: &str) -> String {
+        threads::scope_of(thread)
     }
 
     /// Subscribes to new runs of a thread.
-    pub fn subscribe_thread(&self, tenant: &TenantId, thread: &str) -> Subscription {
-        self.0.bus.subscribe_thread((tenant.clone(), thread.to_owned()))
+    pub fn subscribe(self, tenant: &TenantId, thread: &str) -> Subscription {
+        self.engine.0.bus.subscribe_thread((tenant.clone(), thread.to_owned()))
     }
 
     /// Returns the last acknowledged dispatch of a run, if it is still stored.
-    pub async fn last_dispatch(&self, tenant: &TenantId, run: &Run) -> Result<Option<String>, Error> {
-        Ok(dispatches::last_acked(self.db(), tenant, run.thread(), run.id.as_str()).await?)
+    pub async fn last_dispatch(self, tenant: &TenantId, run: &Run) -> Result<Option<String>, Error> {
+        Ok(dispatches::last_acked(self.engine.db(), tenant, run.thread(), run.id.as_str()).await?)
     }
 
-    /// Returns the thread. Fails with [`Error::ScopeBusy`] if the thread is named after a run that has not ended,
-    /// because the runs of a thread are sequential.
-    pub(super) async fn check_own_run_ended(
-        &self,
+    /// Returns the messages of a thread after a position, oldest first.
+    pub async fn messages(
+        self,
         tenant: &TenantId,
-        thread: String,
-    ) -> Result<String, Error> {
-        let Some(own) = self.next_thread_run(tenant, &thread, None).await? else { return Ok(thread) };
-        if own.as_str() == thread {
-            let of = RunRef { tenant: tenant.clone(), run: own };
-            if !self.run(&of).await?.finished() {
-                return Err(Error::ScopeBusy { active_run: of.run });
+        thread: &str,
+        after: Option<(&RunId, u64)>,
+        limit: u64,
+    ) -> Result<Vec<ThreadMessage>, Error> {
+        let after = after.map(|(run, seq)| MessagePosition { run: run.as_str(), seq });
+        Ok(messages::page(&self.engine.0.db, tenant, thread, after, limit).await?)
+    }
+
+    /// Returns the last messages of a thread, or the last ones before a position, newest first.
+    pub async fn last_messages(
+        self,
+        tenant: &TenantId,
+        thread: &str,
+        before: Option<(&RunId, u64)>,
+        limit: u64,
+    ) -> Result<Vec<ThreadMessage>, Error> {
+        let before = before.map(|(run, seq)| MessagePosition { run: run.as_str(), seq });
+        Ok(messages::last(&self.engine.0.db, tenant, thread, before, limit).await?)
+    }
+
+    /// Repeats an attempt to send input to a thread until it succeeds or fails. The attempt reads the thread and returns
+    /// `None` if a concurrent change of the thread prevented the input. Fails with [`Error::Busy`] after many changes.
+    pub async fn repeat_input<T, E: From<Error>, A: Future<Output = Result<Option<T>, E>>>(
+        self,
+        attempt: impl Fn() -> A,
+    ) -> Result<T, E> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(done) = attempt().await? {
+                return Ok(done);
             }
         }
-        Ok(thread)
+        Err(Error::Busy.into())
+    }
+
+    /// Interrupts a thread: supersedes its queued dispatches and cancels its open run. With `keep_waiting`, a run that
+    /// only waits is not cancelled.
+    pub async fn interrupt(
+        self,
+        tenant: &TenantId,
+        thread: &str,
+        keep_waiting: bool,
+        by: Principal,
+    ) -> Result<ThreadInterruption, Error> {
+        let mail = self.engine.mailbox(tenant).interrupt(thread, self.engine.now()).await?;
+        let mut cancelled = None;
+        if let Some(of) = self.engine.threads().open_run(tenant, thread).await? {
+            let run = self.engine.runs().get(&of).await?;
+            let awaits = run.children.iter().any(|child| run.awaits(&child.run));
+            let waits = (awaits || run.waiting_on().is_some()) && run.next_work().is_none();
+            if !(waits && keep_waiting) {
+                self.engine.runs().cancel(&of, Some("interrupted".to_owned()), by).await?;
+                cancelled = Some(of.run);
+            }
+        }
+        Ok(ThreadInterruption { mail, cancelled })
+    }
+
+    /// Returns the last messages of a thread before the messages of a run, oldest first.
+    pub async fn messages_before(self, of: &RunRef, thread: &str, limit: u64) -> Result<Vec<ThreadMessage>, Error> {
+        Ok(messages::before(self.engine.db(), &of.tenant, thread, &of.run, limit).await?)
     }
 
     /// Returns the query plans of the reads of a thread. For tests.
     #[doc(hidden)]
-    pub async fn thread_plans(&self, tenant: &TenantId, thread: &str) -> Result<Vec<String>, Error> {
-        Ok(threads::plan(self.db(), tenant, thread).await?)
+    pub async fn plans(self, tenant: &TenantId, thread: &str) -> Result<Vec<String>, Error> {
+        Ok(threads::plan(self.engine.db(), tenant, thread).await?)
+    }
+}
+
+impl Engine {
+    /// Fails with [`Error::ScopeBusy`] if the thread is named after a run that has not ended, because the runs of a
+    /// thread are sequential.
+    async fn check_own_run_ended(&self, tenant: &TenantId, thread: &str) -> Result<(), Error> {
+        let Some(own) = self.threads().next_run(tenant, thread, None).await? else { return Ok(()) };
+        if own.as_str() == thread {
+            let of = RunRef { tenant: tenant.clone(), run: own };
+            if !self.runs().get(&of).await?.finished() {
+                return Err(Error::ScopeBusy { active_run: of.run });
+            }
+        }
+        Ok(())
     }
 }
 

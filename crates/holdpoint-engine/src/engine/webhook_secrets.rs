@@ -1,5 +1,6 @@
 //! Secrets that sign deliveries and callbacks: generation, sealing and rotation.
 
+use crate::engine::Webhooks;
 use holdpoint_core::TenantId;
 
 use super::webhooks::{failed, new_mark};
@@ -20,20 +21,20 @@ pub(crate) struct SigningSecrets {
     pub next: Option<String>,
 }
 
-impl Engine {
+impl Webhooks<'_> {
     /// Replaces the secret of a webhook and returns the new one. It cannot be read again. The old secret stays valid
     /// for the overlap; a secret from an earlier rotation ends now.
-    pub async fn rotate_webhook_secret(
-        &self,
+    pub async fn rotate_secret(
+        self,
         tenant: &TenantId,
         id: &str,
         overlap_ms: u64,
         once: Option<&Once<Webhook>>,
     ) -> Result<(Webhook, String), Error> {
-        let (secret, sealed) = self.make_webhook_secret(id)?;
+        let (secret, sealed) = self.engine.make_webhook_secret(id)?;
         for _ in 0..ATTEMPTS_MAX {
-            let from = self.webhook(tenant, id).await?;
-            let now = self.now();
+            let from = self.engine.webhooks().get(tenant, id).await?;
+            let now = self.engine.now();
             let old_secret = (overlap_ms > 0).then(|| OldSecret {
                 fingerprint: from.fingerprint.clone(),
                 until: now.plus_ms(overlap_ms),
@@ -48,13 +49,24 @@ impl Engine {
                 ..from.clone()
             };
             let rotation = Work::Plain(webhooks::rotate(&from, &to));
-            if let CommitReply::Touched(1) = self.submit(rotation, once, &to).await? {
+            if let CommitReply::Touched(1) = self.engine.submit(rotation, once, &to).await? {
                 return Ok((to, secret));
             }
         }
         Err(Error::Busy)
     }
 
+    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed
+    /// text for [`StartRequest::callback_secret`](holdpoint_core::StartRequest::callback_secret), and the secret.
+    pub fn seal_callback_secret(self, given: Option<String>) -> Result<(String, String), Error> {
+        let secret =
+            given.or_else(fresh_secret).ok_or_else(|| failed("the system has no source of randomness"))?;
+        let sealed = self.engine.seal()?.seal(CALLBACK_CONTEXT, secret.as_bytes()).map_err(failed)?;
+        Ok((sealed, secret))
+    }
+}
+
+impl Engine {
     /// Returns a new secret for a webhook, as text and sealed.
     pub(super) fn make_webhook_secret(&self, id: &str) -> Result<(String, SealedSecret), Error> {
         let secret = fresh_secret().ok_or_else(|| failed("the system has no source of randomness"))?;
@@ -74,15 +86,6 @@ impl Engine {
             None => Ok(SigningSecrets { secret: newest, next: None }),
             Some(old) => Ok(SigningSecrets { secret: open(&old.sealed)?, next: Some(newest) }),
         }
-    }
-
-    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed
-    /// text for [`StartRequest::callback_secret`](holdpoint_core::StartRequest::callback_secret), and the secret.
-    pub fn seal_callback_secret(&self, given: Option<String>) -> Result<(String, String), Error> {
-        let secret =
-            given.or_else(fresh_secret).ok_or_else(|| failed("the system has no source of randomness"))?;
-        let sealed = self.seal()?.seal(CALLBACK_CONTEXT, secret.as_bytes()).map_err(failed)?;
-        Ok((sealed, secret))
     }
 
     pub(crate) fn callback_secret(&self, sealed: &str) -> Result<String, Error> {

@@ -1,5 +1,6 @@
 //! Webhooks: operations of operators, and changes by the delivery worker.
 
+use crate::engine::Webhooks;
 use holdpoint_core::TenantId;
 use holdpoint_core::limits;
 use holdpoint_core::webhook::{
@@ -56,15 +57,15 @@ impl From<BadPolicy> for Error {
     }
 }
 
-impl Engine {
+impl Webhooks<'_> {
     /// Creates a webhook and returns it with its secret, which cannot be read again. Fails with [`Error::Target`] if
     /// the outgoing policy forbids the URL; accepts a host name that cannot be resolved now.
-    pub async fn add_webhook(&self, new: NewWebhook) -> Result<(Webhook, String), Error> {
+    pub async fn add(self, new: NewWebhook) -> Result<(Webhook, String), Error> {
         new.retry.check()?;
-        self.check_target(&new.url).await?;
+        self.engine.check_target(&new.url).await?;
         let id = format!("wh_{}", Uuid::now_v7().simple());
-        let (secret, sealed) = self.make_webhook_secret(&id)?;
-        let now = self.now();
+        let (secret, sealed) = self.engine.make_webhook_secret(&id)?;
+        let now = self.engine.now();
         let NewWebhook { tenant, url, filter, mode, ordered, retry, owner, once } = new;
         let webhook = Webhook {
             tenant,
@@ -87,62 +88,50 @@ impl Engine {
             mark: new_mark(),
         };
         let rows = webhooks::insert(&webhook, limits::WEBHOOKS_PER_TENANT_MAX)?;
-        match self.submit(Work::Plain(rows), once.as_ref(), &webhook).await? {
+        match self.engine.submit(Work::Plain(rows), once.as_ref(), &webhook).await? {
             CommitReply::Touched(1) => Ok((webhook, secret)),
             _ => Err(Error::TooMany("webhooks")),
         }
     }
 
-    async fn check_target(&self, url: &str) -> Result<(), Error> {
-        match self.hooks().outgoing.check(url).await {
-            Ok(_) => Ok(()),
-            Err(error @ outgoing::Error::Refused(_)) => Err(Error::Target(error)),
-            // A plain HTTP target must be resolved now, because only its address decides whether it may be called.
-            Err(error) if !url.trim_start().to_ascii_lowercase().starts_with("https:") => {
-                Err(Error::Target(error))
-            }
-            Err(_) => Ok(()),
-        }
-    }
-
     /// Returns the webhooks of a tenant in the order of their creation. `after` is the id of the last webhook of the
     /// previous page.
-    pub async fn webhooks(
-        &self,
+    pub async fn list(
+        self,
         tenant: &TenantId,
         after: Option<&str>,
         limit: u64,
     ) -> Result<Vec<Webhook>, Error> {
-        Ok(webhooks::page(self.db(), tenant, after.unwrap_or_default(), self.now(), limit).await?)
+        Ok(webhooks::page(self.engine.db(), tenant, after.unwrap_or_default(), self.engine.now(), limit).await?)
     }
 
     /// Returns a webhook.
-    pub async fn webhook(&self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
-        self.find_webhook(tenant, id).await?.ok_or(NOT_FOUND)
+    pub async fn get(self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
+        self.engine.find_webhook(tenant, id).await?.ok_or(NOT_FOUND)
     }
 
     /// Deletes a webhook. Returns false if the tenant has no such webhook. After it returns, this node sends no
     /// deliveries to the webhook; attempts of other nodes end within the timeout of an attempt.
-    pub async fn remove_webhook(
-        &self,
+    pub async fn remove(
+        self,
         tenant: &TenantId,
         id: &str,
         once: Option<&Once<()>>,
     ) -> Result<bool, Error> {
-        let Some(hook) = self.find_webhook(tenant, id).await? else { return Ok(false) };
+        let Some(hook) = self.engine.find_webhook(tenant, id).await? else { return Ok(false) };
         let removal = Work::Plain(webhooks::remove(tenant, id));
-        let removed = self.submit(removal, once, &()).await?;
-        self.hooks().close_lane(id).await;
+        let removed = self.engine.submit(removal, once, &()).await?;
+        self.engine.hooks().close_lane(id).await;
         // The upkeep drops the remaining deliveries if this fails.
-        if let Err(error) = self.end_deliveries(&hook, DeliveryState::Dropped, None).await {
+        if let Err(error) = self.engine.end_deliveries(&hook, DeliveryState::Dropped, None).await {
             tracing::warn!(%error, webhook = id, "pending deliveries of a deleted webhook could not be dropped; it will be retried");
         }
         Ok(matches!(removed, CommitReply::Touched(rows) if rows > 0))
     }
 
     /// Pauses a webhook. Deliveries of a durable webhook stay queued.
-    pub async fn pause_webhook(
-        &self,
+    pub async fn pause(
+        self,
         tenant: &TenantId,
         id: &str,
         once: Option<&Once<Webhook>>,
@@ -151,13 +140,13 @@ impl Engine {
             (from.state == SubscriptionState::Active)
                 .then(|| Webhook { state: SubscriptionState::Paused, ..from.clone() })
         };
-        self.change_webhook_state(tenant, id, pause, ChangeReason::OperatorPaused, once).await
+        self.engine.change_webhook_state(tenant, id, pause, ChangeReason::OperatorPaused, once).await
     }
 
     /// Resumes a paused or failed webhook with a closed circuit breaker, and makes the caller its owner. Has no effect
     /// on a webhook whose address is permanently gone.
-    pub async fn resume_webhook(
-        &self,
+    pub async fn resume(
+        self,
         tenant: &TenantId,
         id: &str,
         owner: Option<WebhookOwner>,
@@ -169,19 +158,33 @@ impl Engine {
             is_stopped.then(|| Webhook { state, breaker, owner, ..from.clone() })
         };
         let resumed =
-            self.change_webhook_state(tenant, id, resume, ChangeReason::OperatorResumed, once).await?;
-        self.hooks().wake_for_durable();
+            self.engine.change_webhook_state(tenant, id, resume, ChangeReason::OperatorResumed, once).await?;
+        self.engine.hooks().wake_for_durable();
         Ok(resumed)
     }
 
     /// Stores that webhooks of a tenant are paused because their owners have no active key. If this fails, the next
     /// delivery stores it and is not sent.
-    pub async fn pause_lapsed_webhooks(&self, tenant: &TenantId) -> Result<(), Error> {
-        let all = self.webhooks(tenant, None, limits::WEBHOOKS_PER_TENANT_MAX).await?;
+    pub async fn pause_lapsed(self, tenant: &TenantId) -> Result<(), Error> {
+        let all = self.engine.webhooks().list(tenant, None, limits::WEBHOOKS_PER_TENANT_MAX).await?;
         for hook in all.iter().filter(|hook| hook.has_unstored_pause()) {
-            self.pause_lapsed(hook).await?;
+            self.engine.pause_lapsed(hook).await?;
         }
         Ok(())
+    }
+}
+
+impl Engine {
+    async fn check_target(&self, url: &str) -> Result<(), Error> {
+        match self.hooks().outgoing.check(url).await {
+            Ok(_) => Ok(()),
+            Err(error @ outgoing::Error::Refused(_)) => Err(Error::Target(error)),
+            // A plain HTTP target must be resolved now, because only its address decides whether it may be called.
+            Err(error) if !url.trim_start().to_ascii_lowercase().starts_with("https:") => {
+                Err(Error::Target(error))
+            }
+            Err(_) => Ok(()),
+        }
     }
 
     /// Stores that a webhook is paused, if its owner has no active key and the stored state is still active.
@@ -206,7 +209,7 @@ impl Engine {
         once: Option<&Once<Webhook>>,
     ) -> Result<Webhook, Error> {
         for _ in 0..ATTEMPTS_MAX {
-            let from = self.webhook(tenant, id).await?;
+            let from = self.webhooks().get(tenant, id).await?;
             let Some(to) = change(&from) else {
                 self.keep_unchanged(once, &from).await?;
                 return Ok(from);

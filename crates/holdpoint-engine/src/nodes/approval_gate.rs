@@ -26,6 +26,10 @@ impl PureNode for ApprovalGate {
         true
     }
 
+    fn grants_effects(&self, _node: &workflow::Node) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &[&SHOWN[..], &ASSIGNEE_MEMBERS[..], &OTHERS[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());

@@ -34,6 +34,10 @@ impl PureNode for GovernedGate {
         true
     }
 
+    fn grants_effects(&self, _node: &workflow::Node) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &[&SHOWN[..], &OTHERS[..]].concat());
         flaws.extend(config_count(node, "quorum").err());

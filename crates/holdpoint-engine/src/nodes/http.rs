@@ -233,7 +233,7 @@ fn invalid(message: impl Into<String>) -> Stop {
     Stop::failed("invalid_input", message)
 }
 
-pub(in crate::nodes) fn call_refused(refused: crate::outgoing::OutgoingRefusal) -> Stop {
+pub fn call_refused(refused: crate::outgoing::OutgoingRefusal) -> Stop {
     Stop::failed("http_refused", refused.to_string())
 }
 
@@ -241,7 +241,7 @@ fn permanent_failure(message: String) -> Stop {
     Stop::failed("http_failed", message)
 }
 
-pub(in crate::nodes) fn call_failed(error: Error) -> Stop {
+pub fn call_failed(error: Error) -> Stop {
     let message = error.to_string();
     match error {
         Error::Refused(reason) => call_refused(reason),

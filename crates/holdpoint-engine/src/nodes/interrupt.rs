@@ -2,6 +2,7 @@
 
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{BadRequest, InterruptRequest, RunError};
+use serde_json::Value;
 
 use super::{Outputs, PureNode, config_flaw, unknown_config};
 use crate::context::{Context, Stop};
@@ -11,6 +12,11 @@ pub(super) struct InterruptNode;
 impl PureNode for InterruptNode {
     fn is_gate(&self) -> bool {
         true
+    }
+
+    fn grants_effects(&self, node: &workflow::Node) -> bool {
+        let kind = ["kind", "reason"].iter().find_map(|name| node.config.get(*name));
+        kind.and_then(Value::as_str) == Some("approval")
     }
 
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {

@@ -30,8 +30,10 @@ pub struct BadApproval {
 
 /// The connection or the provider that an [`OperatorApproval`] belongs to, as approvals name it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum RequirementSource<'a> {
+pub enum RequirementSource<'a> {
+    /// A connection.
     Connection(&'a str),
+    /// A provider.
     Provider(&'a str),
 }
 
@@ -80,13 +82,13 @@ impl TryFrom<Value> for OperatorApproval {
 
 impl OperatorApproval {
     /// Returns whether there are no requirements.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the member [`OPERATOR_APPROVAL`] of an approval: the source and all requirements. The core checks
     /// approvers against its lists.
-    pub(crate) fn describe(&self, source: RequirementSource<'_>) -> Value {
+    pub fn describe(&self, source: RequirementSource<'_>) -> Value {
         let mut shown = self.0.clone();
         let (kind, name) = match source {
             RequirementSource::Connection(name) => ("connection", name),
@@ -99,7 +101,7 @@ impl OperatorApproval {
     /// Joins this with the members of an approval that a definition sets. Both lists of approvers apply, so that only
     /// principals in both can approve. The larger `requiredApprovals` applies, `requesterMayNotApprove` and `profile`
     /// apply if either side sets them, and `rejectionPolicy` is `majority` only if both sides set it.
-    pub(crate) fn join(&self, source: RequirementSource<'_>, own: &Map<String, Value>) -> Map<String, Value> {
+    pub fn join(&self, source: RequirementSource<'_>, own: &Map<String, Value>) -> Map<String, Value> {
         let mut joined = own.clone();
         joined.insert(OPERATOR_APPROVAL.to_owned(), self.describe(source));
         let count = |of: &Map<String, Value>| of.get(REQUIRED).and_then(Value::as_u64);
@@ -120,12 +122,12 @@ impl OperatorApproval {
     }
 
     /// Returns whether approvers may edit the payload.
-    pub(crate) fn is_editable(&self) -> bool {
+    pub fn is_editable(&self) -> bool {
         self.0.get(EDITABLE) != Some(&Value::Bool(false))
     }
 
     /// Returns the earlier of both deadlines.
-    pub(crate) fn timeout_ms(&self, own: Option<u64>) -> Option<u64> {
+    pub fn timeout_ms(&self, own: Option<u64>) -> Option<u64> {
         let ours = self.0.get(TIMEOUT).and_then(Value::as_u64);
         ours.into_iter().chain(own).min()
     }

@@ -38,7 +38,7 @@ const FRAMING: [&str; 11] = [
 ];
 
 /// Returns whether a caller may set this header.
-pub(crate) fn is_settable_header(name: &str) -> bool {
+pub fn is_settable_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     !FRAMING.contains(&name.as_str()) && !name.starts_with("proxy-") && HeaderName::try_from(&name).is_ok()
 }

@@ -1,9 +1,9 @@
-//! The `execution_state_handles` table: graphs that run at providers, by the state key of their callers. A worker locks
-//! the row of a graph, and each of its writes requires that it still holds the lock.
+//! The `execution_state_handles` table: references to state outside of the database, by the state key of their callers.
+//! A worker locks the row, and each of its writes requires that it still holds the lock.
 
 use std::fmt;
 
-use holdpoint_core::{RunEnd, RunId, RunRef, TenantId, Timestamp};
+use holdpoint_core::{RunId, RunRef, TenantId, Timestamp};
 
 use super::{Database, Error, Row, Statement, params, unreadable};
 use crate::committer::Change;
@@ -52,14 +52,11 @@ const ATTACH: &str = "INSERT INTO execution_state_attachments (tenant_id, state_
     ON CONFLICT (tenant_id, state_key, slot) DO UPDATE SET content = excluded.content";
 const ATTACHED: &str = "SELECT content FROM execution_state_attachments \
     WHERE tenant_id = $1 AND state_key = $2 AND slot = $3";
-/// Deletes the attachments of a graph, unless another graph has its key by now.
+/// Deletes the attachments of a handle, unless another handle has its key by now.
 const DETACH: &str = "DELETE FROM execution_state_attachments WHERE tenant_id = $1 AND state_key = $2 \
     AND EXISTS (SELECT 1 FROM execution_state_handles h WHERE h.tenant_id = $1 AND h.state_key = $2 AND h.run_id = $3)";
 
-/// The node type of graphs that run at a provider.
-pub(crate) const NODE_TYPE: &str = "core.provider";
-
-/// The sealed reference of a provider to a graph. `Debug` does not show it.
+/// Sealed content. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SealedRef(pub String);
 
@@ -69,37 +66,64 @@ impl fmt::Debug for SealedRef {
     }
 }
 
-/// A row of the table.
+/// A reference to state outside of the database. It belongs to a run, and its caller can address it by a state key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HandleRow {
+#[non_exhaustive]
+pub struct Handle {
+    /// The tenant.
     pub tenant: TenantId,
+    /// The state key, unique within the tenant.
     pub state_key: String,
+    /// The run.
     pub run: RunId,
+    /// The name of the graph that the state belongs to.
     pub graph: String,
+    /// The digest of the start request. Empty if a node created the handle.
     pub start_digest: String,
-    pub provider_ref: Option<SealedRef>,
+    pub(crate) content: Option<SealedRef>,
+    /// The time at which the lock expires, if the handle is locked.
     pub locked_until: Option<Timestamp>,
+    /// The time of the creation.
     pub created_at: Timestamp,
+    /// The time at which [`Handles::due`](crate::Handles::due) returns the handle.
     pub expires_at: Timestamp,
+    /// The time at which the state outside of the database was deleted.
     pub settled_at: Option<Timestamp>,
 }
 
-impl HandleRow {
-    pub(crate) fn of(&self) -> RunRef {
+impl Handle {
+    /// Returns a new handle of a run.
+    pub fn new(of: &RunRef, state_key: impl Into<String>, created_at: Timestamp, expires_at: Timestamp) -> Self {
+        Self {
+            tenant: of.tenant.clone(),
+            state_key: state_key.into(),
+            run: of.run.clone(),
+            graph: String::new(),
+            start_digest: String::new(),
+            content: None,
+            locked_until: None,
+            created_at,
+            expires_at,
+            settled_at: None,
+        }
+    }
+
+    /// Returns the tenant and the id of the run.
+    pub fn of(&self) -> RunRef {
         RunRef { tenant: self.tenant.clone(), run: self.run.clone() }
     }
 }
 
-/// The lock of a graph: its key and the owner of the lock.
+/// The key of a locked row and the owner of the lock.
 #[derive(Clone, Debug)]
-pub(crate) struct LockName {
+pub(crate) struct LockKey {
     pub tenant: TenantId,
     pub state_key: String,
     pub owner: String,
 }
 
 /// Inserts a row, unless the key is in use.
-pub(crate) fn insert(row: &HandleRow) -> Statement {
+pub(crate) fn insert(row: &Handle) -> Statement {
     let values = params![
         row.tenant.as_str(),
         row.state_key.as_str(),
@@ -112,72 +136,69 @@ pub(crate) fn insert(row: &HandleRow) -> Statement {
     Statement::new(INSERT, values)
 }
 
-/// Takes the lock of a graph if it is free or has expired.
-pub(crate) fn lock(name: &LockName, run: &RunId, until: Timestamp, now: Timestamp) -> Statement {
+/// Takes the lock of a handle if it is free or has expired.
+pub(crate) fn lock(name: &LockKey, run: &RunId, until: Timestamp, now: Timestamp) -> Statement {
     let (tenant, key, run) = (name.tenant.as_str(), name.state_key.as_str(), run.as_str());
     let values = params![name.owner.as_str(), until, tenant, key, run, now];
     Statement::new(LOCK, values)
 }
 
-pub(crate) fn renew(name: &LockName, until: Timestamp) -> Statement {
+pub(crate) fn renew(name: &LockKey, until: Timestamp) -> Statement {
     let values = params![until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(RENEW, values)
 }
 
-pub(crate) fn release(name: &LockName) -> Statement {
+pub(crate) fn release(name: &LockKey) -> Statement {
     Statement::new(RELEASE, params![name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()])
 }
 
-/// Stores the sealed reference of the provider and the time of the cleanup.
-pub(crate) fn keep(name: &LockName, sealed: &str, expires_at: Timestamp) -> Statement {
+/// Stores the sealed content and the time of the cleanup.
+pub(crate) fn keep(name: &LockKey, sealed: &str, expires_at: Timestamp) -> Statement {
     let values =
         params![sealed, expires_at, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(KEEP, values)
 }
 
-/// Marks a graph as finished at its provider. The row is deleted at `until`.
-pub(crate) fn settle(name: &LockName, at: Timestamp, until: Timestamp) -> Statement {
+/// Marks the outside state as deleted. The row is deleted at `until`.
+pub(crate) fn settle(name: &LockKey, at: Timestamp, until: Timestamp) -> Statement {
     let values = params![at, until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(SETTLE, values)
 }
 
-/// Postpones the cleanup of a locked graph.
-pub(crate) fn postpone(name: &LockName, until: Timestamp) -> Statement {
+/// Postpones the cleanup of a locked handle.
+pub(crate) fn postpone(name: &LockKey, until: Timestamp) -> Statement {
     let values = params![until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(POSTPONE, values)
 }
 
-/// Schedules the cleanup of a graph when its run fails or is cancelled. For a completed run, the node schedules a later
-/// cleanup.
+/// Schedules the cleanup of the handle of a run that fails or is cancelled. For a completed run, the node schedules a
+/// later cleanup.
 pub(crate) fn write(of: &RunRef, change: &Change) -> Option<Statement> {
-    let run = &change.after;
-    let failed = matches!(run.end, Some(RunEnd::Failed { .. } | RunEnd::Cancelled { .. }));
-    let has_graph = || run.workflow.nodes.iter().any(|node| node.type_id == NODE_TYPE);
     let values = || params![change.at, of.tenant.as_str(), of.run.as_str()];
-    (failed && has_graph()).then(|| Statement::new(EXPIRE_AT, values()))
+    change.expires_handle.then(|| Statement::new(EXPIRE_AT, values()))
 }
 
-/// Sets the time of the cleanup of a graph, without its lock.
-pub(crate) fn look_later(row: &HandleRow, at: Timestamp) -> Statement {
+/// Sets the time of the cleanup of a handle, without its lock.
+pub(crate) fn look_later(row: &Handle, at: Timestamp) -> Statement {
     Statement::new(LOOK_LATER, params![at, row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()])
 }
 
-/// Postpones the cleanup of the graph of a run, if it is scheduled earlier.
+/// Postpones the cleanup of the handle of a run, if it is scheduled earlier.
 pub(crate) fn prolong(of: &RunRef, until: Timestamp) -> Statement {
     Statement::new(PROLONG, params![until, of.tenant.as_str(), of.run.as_str()])
 }
 
-pub(crate) fn delete(row: &HandleRow) -> [Statement; 2] {
+pub(crate) fn delete(row: &Handle) -> [Statement; 2] {
     let whole = || params![row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()];
     [Statement::new(DETACH, whole()), Statement::new(DELETE, whole())]
 }
 
-pub(crate) fn attach(name: &LockName, slot: &str, sealed: &str) -> Statement {
+pub(crate) fn attach(name: &LockKey, slot: &str, sealed: &str) -> Statement {
     let values = params![slot, sealed, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
     Statement::new(ATTACH, values)
 }
 
-pub(crate) async fn attached(db: &Database, name: &LockName, slot: &str) -> Result<Option<String>, Error> {
+pub(crate) async fn attached(db: &Database, name: &LockKey, slot: &str) -> Result<Option<String>, Error> {
     let rows = db.query(ATTACHED, params![name.tenant.as_str(), name.state_key.as_str(), slot]).await?;
     rows.first().map(|row| row.text("content").map(str::to_owned)).transpose()
 }
@@ -186,27 +207,27 @@ pub(crate) async fn by_key(
     db: &Database,
     tenant: &TenantId,
     state_key: &str,
-) -> Result<Option<HandleRow>, Error> {
+) -> Result<Option<Handle>, Error> {
     db.query(BY_KEY, params![tenant.as_str(), state_key]).await?.first().map(read).transpose()
 }
 
-pub(crate) async fn by_run(db: &Database, of: &RunRef) -> Result<Option<HandleRow>, Error> {
+pub(crate) async fn by_run(db: &Database, of: &RunRef) -> Result<Option<Handle>, Error> {
     db.query(BY_RUN, params![of.tenant.as_str(), of.run.as_str()]).await?.first().map(read).transpose()
 }
 
-/// Returns the graphs whose cleanup is due, the oldest first.
-pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<HandleRow>, Error> {
+/// Returns the handles whose cleanup is due, the oldest first.
+pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Handle>, Error> {
     db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
 }
 
-fn read(row: &Row) -> Result<HandleRow, Error> {
-    Ok(HandleRow {
+fn read(row: &Row) -> Result<Handle, Error> {
+    Ok(Handle {
         tenant: TenantId::parse(row.text("tenant_id")?).map_err(|error| unreadable("tenant", error))?,
         state_key: row.text("state_key")?.to_owned(),
         run: RunId::parse(row.text("run_id")?).map_err(|error| unreadable("run", error))?,
         graph: row.text("graph")?.to_owned(),
         start_digest: row.text("start_digest")?.to_owned(),
-        provider_ref: row.optional_text("provider_ref")?.map(|text| SealedRef(text.to_owned())),
+        content: row.optional_text("provider_ref")?.map(|text| SealedRef(text.to_owned())),
         locked_until: row.optional_int("locked_until")?.map(Timestamp),
         created_at: Timestamp(row.int("created_ms")?),
         expires_at: Timestamp(row.int("expires_ms")?),

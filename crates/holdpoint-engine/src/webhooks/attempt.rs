@@ -125,7 +125,7 @@ impl DeliverySender {
     async fn plan(&self, delivery: &Delivery) -> Result<DeliveryPlan, Error> {
         let of = &delivery.of;
         if delivery.kind == DeliveryKind::Callback {
-            let run = self.engine.run(of).await?;
+            let run = self.engine.runs().get(of).await?;
             let Some(started) = &run.started else { return Ok(DeliveryPlan::Drop) };
             let Some(url) = started.callback_url.clone() else { return Ok(DeliveryPlan::Drop) };
             let secret = started.callback_secret.as_deref().map(|sealed| self.engine.callback_secret(sealed));

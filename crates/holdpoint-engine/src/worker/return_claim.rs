@@ -17,13 +17,13 @@ pub(super) enum ReturnReason {
     /// An attempt failed.
     Failed(String),
     /// A server that the node needs is unavailable. This does not count as an attempt.
-    Unavailable { node: NodeId, why: String },
+    Unavailable { node: NodeId, why: String, outage_ms: u64 },
 }
 
 impl From<Error> for ReturnReason {
     fn from(error: Error) -> Self {
         match error {
-            Error::Unavailable { node, why } => Self::Unavailable { node, why },
+            Error::Unavailable { node, why, outage_ms } => Self::Unavailable { node, why, outage_ms },
             other => Self::Failed(other.to_string()),
         }
     }
@@ -42,7 +42,7 @@ pub(super) async fn return_claim(
     }
     let of = claim.run.clone();
     loop {
-        let run = match engine.load(&of).await {
+        let run = match engine.runs().get_stored(&of).await {
             Ok(run) => run,
             // The run can never be executed.
             Err(Error::NotFound(_) | Error::Store(store::Error::Unreadable { .. })) => {
@@ -54,8 +54,8 @@ pub(super) async fn return_claim(
         let mut draft = RunDraft::new(of.clone(), run, engine.now());
         let what = match reason.clone() {
             ReturnReason::Failed(why) => nack(&mut draft, &claim, why)?,
-            ReturnReason::Unavailable { node, why } => {
-                match postpone(&mut draft, node, &why, engine.agents().outage_ms())? {
+            ReturnReason::Unavailable { node, why, outage_ms } => {
+                match postpone(&mut draft, node, &why, outage_ms)? {
                     Some(what) => what,
                     None => nack(&mut draft, &claim, why)?,
                 }

@@ -176,7 +176,7 @@ impl RunExecutor {
         let written = self.local().written.take();
         match written {
             Some(run) => Ok(run),
-            None => self.engine.load(&self.claim.run).await,
+            None => self.engine.runs().get_stored(&self.claim.run).await,
         }
     }
 

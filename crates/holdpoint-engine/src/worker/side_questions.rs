@@ -65,7 +65,7 @@ async fn answer_questions(
         // Earlier attempts started and never completed.
         return engine.reschedule_side_questions(&claimed, None).await.map(|_| ());
     }
-    let run = engine.run(&claimed.of).await?;
+    let run = engine.runs().get(&claimed.of).await?;
     let Some(interrupt) = run.interrupt(claimed.interrupt).filter(|interrupt| interrupt.is_open()) else {
         return Ok(());
     };
@@ -114,7 +114,7 @@ async fn answer(
 async fn record(engine: &Engine, claimed: &OpenSideQuestions, ask: u32, answer: String) -> Result<(), Error> {
     let by = Principal::named(NAME);
     let command = Command::AnswerSideQuestion { interrupt: claimed.interrupt, ask, answer, by };
-    match engine.execute(&claimed.of, &command).await {
+    match engine.runs().execute(&claimed.of, &command).await {
         Ok(_) => Ok(()),
         Err(Error::Refused(refusal @ Refusal::InvalidRequest { .. })) => {
             tracing::warn!(%refusal, run = %claimed.of.run, "the answer to a side question is invalid");

@@ -31,14 +31,14 @@ pub(super) async fn fire_all(engine: &Engine) -> Result<(usize, Option<Error>), 
 async fn fire(engine: Engine, due: DueTimer) -> Result<(), Error> {
     let timer = match due.timer()? {
         Some(timer) => timer,
-        None => due.timer_in(&*engine.run(&due.of).await?)?,
+        None => due.timer_in(&*engine.runs().get(&due.of).await?)?,
     };
     let command = match timer {
         Timer::Interrupt(interrupt) => Command::Expire { interrupt },
         Timer::Sleep(node) => Command::Wake { node },
         Timer::Run => Command::TimeOut,
     };
-    match engine.execute(&due.of, &command).await {
+    match engine.runs().execute(&due.of, &command).await {
         Ok(_) => Ok(()),
         Err(Error::Refused(refusal)) => {
             // The run has continued without the timer. Deletes the row, so that it does not fire again.

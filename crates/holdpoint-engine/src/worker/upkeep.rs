@@ -57,7 +57,7 @@ async fn close(engine: &Engine, stored: &StoredDispatch, mail: MailboxAction) ->
     let Ok(run) = RunId::parse(&row.run_id) else { return close_row(engine, row, mail).await };
     let of = RunRef { tenant: row.tenant.clone(), run };
     loop {
-        let run = match engine.load(&of).await {
+        let run = match engine.runs().get_stored(&of).await {
             Ok(run) => run,
             Err(Error::NotFound(_)) => return close_row(engine, row, mail).await,
             // A run that cannot be read cannot be ended. Its dispatch is closed, so that it does not block the others.
@@ -138,11 +138,9 @@ pub(super) async fn purge(engine: &Engine) {
     while has_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}
 }
 
-/// Ends expired handles. Runs as a separate task, because calls to providers can be slow.
-pub(super) async fn expire(engine: Engine) {
-    if let Err(error) = engine.expire_handles().await {
-        tracing::warn!(%error, "cannot end expired handles; retrying later");
-    }
+/// Does the periodic work of the extensions. Runs as a separate task, because it can be slow.
+pub(super) async fn maintain_extensions(engine: Engine) {
+    engine.0.extensions.upkeep(&engine).await;
 }
 
 /// Returns whether there may be more rows to delete.

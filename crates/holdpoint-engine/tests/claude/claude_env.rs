@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef, TenantId};
-use holdpoint_engine::{
-    Engine, GraphResume, GraphStart, GraphStatus, Location, Options, ProviderSettings, SealKey,
-};
+use holdpoint_providers::{GraphResume, GraphStart, GraphStatus, ProviderSettings};
+use holdpoint_engine::{Engine, Location, Options, SealKey};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

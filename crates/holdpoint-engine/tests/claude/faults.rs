@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdpoint_engine::GraphStatus;
+use holdpoint_providers::GraphStatus;
 use serde_json::{Value, json};
 
 use crate::claude_env::{ClaudeEnv, expect_error, expect_result, expect_waiting};

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_engine::agent::AgentSettings;
-use holdpoint_engine::agent::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolSpec, Toolbox};
+use holdpoint_agents::AgentSettings;
+use holdpoint_agents::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolSpec, Toolbox};
 use holdpoint_engine::core::agent::{
     Agent, CallStatus, Message, PendingToolCall, ResumeDecisionAction, Role, SuspendTicket, Suspension,
     ToolCallResume, ToolCallResumeMode,
 };
 use holdpoint_engine::core::{NodeId, Owner, Run, RunRef, TenantId};
-use holdpoint_engine::{AgentInput, Engine, Error, Options};
+use holdpoint_agents::AgentInput;
+use holdpoint_engine::{Engine, Error, Options};
 use serde_json::{Value, json};
 
 use crate::test_database::{Subject, TestDatabase};

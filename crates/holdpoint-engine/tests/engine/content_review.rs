@@ -1,11 +1,10 @@
 //! The graph `content-review` through its state key and resume ids.
 
-use holdpoint_engine::content_review::{ReviewAction, ReviewDecision, ReviewRequest};
+use holdpoint_samples::content_review::{ReviewAction, ReviewDecision, ReviewRequest};
 use holdpoint_engine::core::{Answer, Event, Owner, Refusal, RunEnd, TenantId};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
-use holdpoint_engine::{
-    Engine, Error, GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus, Options,
-};
+use holdpoint_providers::{GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
+use holdpoint_engine::{Engine, Error, Options};
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, PeerReply};

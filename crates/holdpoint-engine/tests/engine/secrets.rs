@@ -85,7 +85,7 @@ async fn concurrent_rotations_on_two_nodes_leave_one_signing_secret(env: TestEnv
 async fn a_retired_secret_is_kept_a_day_longer_than_the_longest_link(env: TestEnv) {
     env.engine.rotate_secrets(&secret("a", NOON), false, None).await.unwrap();
     env.engine.rotate_secrets(&secret("b", NOON), false, None).await.unwrap();
-    let kept = i64::try_from(Engine::LINK_LIFE_MS_MAX).unwrap() + 24 * 3_600_000;
+    let kept = i64::try_from(LinkSecrets::LIFE_MS_MAX).unwrap() + 24 * 3_600_000;
     env.clock.advance(kept - 1);
     env.engine.worker().tidy().await;
     assert_eq!(kids(&env.engine).await, (names(&["b"]), names(&["a"])));

@@ -78,7 +78,7 @@ async fn a_used_session_is_extended_up_to_a_week(env: TestEnv) {
         assert_eq!((&stored, &of), (&session, &key));
         assert!(stored.expires_at <= Timestamp(NOON + 7 * 24 * HOUR));
         if engine.now() < Timestamp(NOON + 6 * 24 * HOUR) {
-            assert_eq!(stored.expires_at, engine.now().plus_ms(Engine::SESSION_IDLE_MS));
+            assert_eq!(stored.expires_at, engine.now().plus_ms(Sessions::IDLE_MS));
         }
     }
     assert_eq!(session.expires_at, Timestamp(NOON + 7 * 24 * HOUR));
@@ -118,7 +118,7 @@ async fn a_sign_in_link_works_once_and_until_it_expires(env: TestEnv) {
     assert_eq!(engine.sign_in_by_link("link", "s3", "t3").await.unwrap(), None);
     assert_eq!(engine.sign_in_by_link("none", "s4", "t4").await.unwrap(), None);
     engine.add_session_link(&key.key_id, "late", &CredentialLimits::default()).await.unwrap();
-    env.clock.advance(i64::try_from(Engine::SESSION_LINK_MS).unwrap());
+    env.clock.advance(i64::try_from(Sessions::LINK_MS).unwrap());
     assert_eq!(engine.sign_in_by_link("late", "s5", "t5").await.unwrap(), None);
     assert_eq!(engine.sessions(&tenant(), &key.key_id, 10).await.unwrap().len(), 1);
     other.close().await;

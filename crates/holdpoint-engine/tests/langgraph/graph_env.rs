@@ -4,10 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef, TenantId};
-use holdpoint_engine::{
-    Engine, GraphError, GraphResume, GraphStart, GraphStatus, Options, PendingCursor, ProviderSettings,
-    SealKey,
-};
+use holdpoint_providers::{GraphError, GraphResume, GraphStart, GraphStatus, ProviderSettings};
+use holdpoint_engine::{Engine, Options, PendingCursor, SealKey};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -1,6 +1,6 @@
 //! Takeover of graphs by another process, on both databases: the graph continues, and no start or answer is sent twice.
 
-use holdpoint_engine::GraphStatus;
+use holdpoint_providers::GraphStatus;
 use serde_json::json;
 
 use crate::fake::FakeServer;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdpoint_engine::GraphStatus;
+use holdpoint_providers::GraphStatus;
 use holdpoint_engine::outgoing::Method;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use holdpoint_engine::agent::model::{KeyRef, OpenAiSettings, from_definition};
+use holdpoint_agents::model::{KeyRef, OpenAiSettings, from_definition};
 use serde_json::{Value, json};
 
 use crate::fake_endpoint::local;

@@ -1,6 +1,6 @@
 //! Failures of endpoints and their error codes.
 
-use holdpoint_engine::agent::model::{ModelError, OpenAi};
+use holdpoint_agents::model::{ModelError, OpenAi};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -173,7 +173,7 @@ async fn an_unreachable_endpoint_is_reported_as_unavailable() {
     let address = listener.local_addr().unwrap();
     let settings = FakeEndpoint::with([text_reply("x")]).await.settings();
     drop(listener);
-    let settings = holdpoint_engine::agent::model::OpenAiSettings {
+    let settings = holdpoint_agents::model::OpenAiSettings {
         base_url: format!("http://{address}/v1"),
         ..settings
     };

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use holdpoint_engine::agent::model::{
+use holdpoint_agents::model::{
     Model, ModelError, ModelPrompt, ModelReply, OpenAi, OpenAiSettings, ReplyDelta,
 };
 use holdpoint_engine::core::agent::{Message, Role};

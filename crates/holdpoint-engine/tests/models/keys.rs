@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_engine::agent::model::{HeaderText, KeyRef, ModelError, OpenAi, SecretText, from_definition};
+use holdpoint_agents::model::{HeaderText, KeyRef, ModelError, OpenAi, SecretText, from_definition};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span;

@@ -1,6 +1,6 @@
 //! Parsing of replies, for streams and documents that are split at any byte.
 
-use holdpoint_engine::agent::model::{FinishReason, ModelReply, ReplyDelta, unparsed_arguments};
+use holdpoint_agents::model::{FinishReason, ModelReply, ReplyDelta, unparsed_arguments};
 use holdpoint_engine::core::agent::{CallRequest, Usage};
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use holdpoint_engine::agent::model::{ModelPrompt, OpenAi};
-use holdpoint_engine::agent::tool::ToolSpec;
+use holdpoint_agents::model::{ModelPrompt, OpenAi};
+use holdpoint_agents::tool::ToolSpec;
 use holdpoint_engine::core::agent::{CallRequest, Message, Role};
 use serde_json::{Value, json};
 

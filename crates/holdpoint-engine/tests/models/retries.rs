@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdpoint_engine::agent::model::{ModelError, OpenAi, OpenAiSettings, ReplyDelta};
+use holdpoint_agents::model::{ModelError, OpenAi, OpenAiSettings, ReplyDelta};
 use serde_json::json;
 
 use crate::fake_endpoint::{FakeEndpoint, Turn, ask, ends, local, piece, prompt, text_reply};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_engine::agent::model::{
+use holdpoint_agents::model::{
     FinishReason, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ScriptedModel, from_definition,
 };
 use holdpoint_engine::core::agent::{CallRequest, Message, Role, Usage};

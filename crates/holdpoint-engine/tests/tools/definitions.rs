@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_engine::agent::tool::{
+use holdpoint_agents::tool::{
     CallOutcome, RustTool, ToolSpec, Toolbox, Tools, WorkflowTool, only_for_operators,
 };
 use holdpoint_engine::core::WorkflowId;

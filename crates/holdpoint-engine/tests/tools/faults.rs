@@ -1,6 +1,6 @@
 //! MCP servers that misbehave: the outcome of the call, and the restart of the server for the next call.
 
-use holdpoint_engine::agent::tool::CallOutcome;
+use holdpoint_agents::tool::CallOutcome;
 use serde_json::{Value, json};
 
 use crate::tool_env::{ControlPort, call_tool, not_called, parse, program, result, tenant, unknown, with};

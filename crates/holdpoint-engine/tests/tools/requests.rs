@@ -1,6 +1,6 @@
 //! HTTP tools: requests, responses, and invalid arguments.
 
-use holdpoint_engine::agent::tool::{CallOutcome, Tools};
+use holdpoint_agents::tool::{CallOutcome, Tools};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

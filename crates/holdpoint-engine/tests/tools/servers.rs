@@ -1,6 +1,6 @@
 //! MCP servers over stdio: environment, list of tools, and lifetime.
 
-use holdpoint_engine::agent::tool::CallOutcome;
+use holdpoint_agents::tool::CallOutcome;
 use serde_json::{Value, json};
 
 use crate::tool_env::{ControlPort, call_tool, not_called, parse, program, result, specs};

@@ -1,13 +1,13 @@
 //! MCP servers over HTTP: sessions, responses as JSON and as streams, and failures.
 
-use holdpoint_engine::agent::tool::CallOutcome;
+use holdpoint_agents::tool::CallOutcome;
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, PeerReply};
 use crate::tool_env::{ControlPort, HttpServer, call_tool, not_called, parse, result, specs, unknown};
 
 /// Returns the requests that the server has received.
-async fn received_requests(tools: &holdpoint_engine::agent::tool::Tools) -> Vec<Value> {
+async fn received_requests(tools: &holdpoint_agents::tool::Tools) -> Vec<Value> {
     let requests = result(tools, "requests", json!({})).await;
     serde_json::from_str(requests.as_str().unwrap()).unwrap()
 }

@@ -30,7 +30,7 @@ pub(crate) async fn create(
     let add = async |once: Option<&Once<ApiKey>>| {
         // Only the first request is checked: a repeated one may arrive after the key has expired.
         let (made, secret) = draft_key(&caller, body, app.engine.now())?;
-        if !app.engine.add_key(&made, once).await? {
+        if !app.engine.keys().add(&made, once).await? {
             return Err(explain_unstored(&app, &made).await?);
         }
         log_new_key(&caller, &made);
@@ -77,7 +77,7 @@ fn draft_key(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey
 /// Returns the reason for which a new key was not stored. Its hash is unique, so the kind of the tenant does not match,
 /// or a session on which the key depends was revoked.
 async fn explain_unstored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
-    let message = match (app.engine.tenant_is_test(&key.tenant).await?, key.test) {
+    let message = match (app.engine.keys().tenant_is_test(&key.tenant).await?, key.test) {
         (Some(true), false) => "this tenant accepts test keys only; send \"test\": true",
         (Some(false), true) => "this tenant has live keys; create test keys in another tenant",
         _ if !key.depends_on.is_empty() => return Ok(session_ended()),
@@ -123,11 +123,11 @@ async fn add_successor(
     overlap_ms: u64,
     once: Option<&Once<ApiKey>>,
 ) -> Result<(ApiKey, String), ApiError> {
-    let found = app.engine.key(caller.tenant(), key_id).await?;
+    let found = app.engine.keys().get(caller.tenant(), key_id).await?;
     let old = found.ok_or_else(|| ApiError::not_found("key"))?;
     let now = app.engine.now();
     let (made, secret) = make_successor(caller, &old, body, now)?;
-    if !app.engine.rotate_key(&made, &old.key_id, now.plus_ms(overlap_ms), once).await? {
+    if !app.engine.keys().rotate(&made, &old.key_id, now.plus_ms(overlap_ms), once).await? {
         let message = "this key was revoked or has expired; create a new key instead";
         return Err(ApiError::new(ErrorCode::KeyEnded, message));
     }
@@ -160,7 +160,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
 ) -> Result<Json<KeyList>, ApiError> {
-    let keys = app.engine.keys(caller.tenant(), LIST_MAX).await?;
+    let keys = app.engine.keys().list(caller.tenant(), LIST_MAX).await?;
     Ok(Json(KeyList { keys: keys.iter().map(describe).collect() }))
 }
 
@@ -174,7 +174,7 @@ pub(crate) async fn revoke(
     // not stay valid in the cache.
     let revoking = tokio::spawn(async move {
         let revoke = async |once: Option<&Once<()>>| {
-            let revoked = app.engine.revoke_key(caller.tenant(), &key_id, once).await?;
+            let revoked = app.engine.keys().revoke(caller.tenant(), &key_id, once).await?;
             revoked.then_some(()).ok_or_else(|| ApiError::not_found("key"))
         };
         let revoked = key.once(&app, caller.sender(), |()| ApiResponse::empty(), revoke).await;
@@ -188,7 +188,7 @@ pub(crate) async fn revoke(
 async fn end_dependents(app: &App, tenant: &TenantId) {
     app.keys.clear();
     app.sessions.clear();
-    if let Err(error) = app.engine.pause_lapsed_webhooks(tenant).await {
+    if let Err(error) = app.engine.webhooks().pause_lapsed(tenant).await {
         tracing::warn!(%error, "webhooks of a revoked key are paused at their next delivery");
     }
 }

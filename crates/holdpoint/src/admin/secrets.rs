@@ -17,7 +17,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     CanManageTenants(_): CanManageTenants,
 ) -> Result<Json<SecretList>, ApiError> {
-    Ok(Json(SecretList { secrets: app.engine.secrets().await?.iter().map(describe).collect() }))
+    Ok(Json(SecretList { secrets: app.engine.secrets().list().await?.iter().map(describe).collect() }))
 }
 
 pub(crate) async fn rotate(
@@ -44,7 +44,7 @@ async fn add_secret(
     once: Option<&Once<LinkSecret>>,
 ) -> Result<LinkSecret, ApiError> {
     let secret = new_secret(app.engine.now())?;
-    app.engine.rotate_secrets(&secret, revoke, once).await?;
+    app.engine.secrets().rotate(&secret, revoke, once).await?;
     tracing::info!(kid = secret.kid, revoke, "links are now signed with a new secret");
     Ok(secret)
 }

@@ -12,7 +12,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
 ) -> Result<Json<Usage>, ApiError> {
-    let (usage, quotas) = (app.engine.usage(caller.tenant()).await?, app.engine.quotas());
+    let (usage, quotas) = (app.engine.limits().usage(caller.tenant()).await?, app.engine.limits().quotas());
     Ok(Json(Usage {
         open_runs: quota(usage.open_runs, quotas.open_runs),
         stored_bytes: quota(usage.stored_bytes, quotas.stored_bytes),

@@ -109,19 +109,19 @@ async fn execute_decision(
     once: Option<&Once<Run>>,
 ) -> Result<Arc<Run>, ApiError> {
     let engine = &app.engine;
-    let mut run = engine.run(of).await?;
+    let mut run = engine.runs().get(of).await?;
     let decision = &resume.decision_id;
     if run.find_call_interrupt(name, decision).is_none() {
-        run = engine.run_since(of, run.seq + 1).await?;
+        run = engine.runs().get_since(of, run.seq + 1).await?;
     }
     let asked = run.find_call_interrupt(name, decision).ok_or_else(|| ApiError::not_found("ticket"))?;
     resume.check(asked)?;
     let mut answer = caller.answer(resume.answer(asked), digest.cloned());
     answer.decision = Some(decision.clone());
     let command = Command::Resolve { answers: [(asked.id, answer)].into() };
-    match engine.execute_once(of, &[command], once).await {
+    match engine.runs().execute_once(of, &[command], once).await {
         Err(Error::Refused(refusal)) => {
-            Err(explain_refusal(refusal, &*engine.run(of).await?, name, decision))
+            Err(explain_refusal(refusal, &*engine.runs().get(of).await?, name, decision))
         }
         other => Ok(other?),
     }

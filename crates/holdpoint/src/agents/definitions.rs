@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_agents::EngineAgents;
 use holdpoint_api::agents::{Agent, AgentList, AgentRegistered, ListedAgent};
 use holdpoint_core::StrictValue;
 use holdpoint_engine::{Error, Once, Registration};
@@ -27,9 +28,9 @@ pub(crate) async fn put(
     add_id(&mut definition, &id)?;
     check_objects(&definition)?;
     let tenant = caller.tenant().clone();
-    app.engine.check_people_of_agent(&tenant, &definition).await?;
+    app.engine.approvers().check_agent(&tenant, &definition).await?;
     let register =
-        async |once: Option<&Once<_>>| Ok(app.engine.put_agent(&tenant, definition, once.cloned()).await?);
+        async |once: Option<&Once<_>>| Ok(app.engine.agents().put(&tenant, definition, once.cloned()).await?);
     key.once(&app, caller.sender(), respond_registered, register).await
 }
 
@@ -66,7 +67,7 @@ pub(crate) async fn show(
     CanReadWorkflows(caller): CanReadWorkflows,
     InPath(id): InPath<String>,
 ) -> Result<Json<Agent>, ApiError> {
-    let found = app.engine.workflow(caller.tenant(), &workflow_of(&id)?).await;
+    let found = app.engine.workflows().get(caller.tenant(), &workflow_of(&id)?).await;
     let found = found.map_err(|error| match error {
         Error::NotFound(_) => ApiError::not_found("agent"),
         other => other.into(),
@@ -80,7 +81,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
 ) -> Result<Json<AgentList>, ApiError> {
-    let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
+    let registered = app.engine.workflows().list(caller.tenant(), LIST_MAX).await?;
     let agents = registered.iter().filter_map(|one| {
         Some(ListedAgent {
             agent_id: agent_of(one.id.as_str())?.to_owned(),

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use holdpoint_agents::EngineAgents;
 use holdpoint_core::{Refusal, TenantId, parse_strict};
-use holdpoint_engine::agent::{AgentFlaw, Connection, Connections};
+use holdpoint_agents::{AgentFlaw, Connection, Connections};
 use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value};
 
@@ -62,7 +63,7 @@ impl AgentFolder {
     ) -> anyhow::Result<()> {
         let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
         for (path, definition) in self.agents {
-            match engine.put_agent_of_file(tenant, definition).await {
+            match engine.agents().put_of_file(tenant, definition).await {
                 Ok(made) => tracing::info!(id = %made.workflow.id, stored = made.stored, "agent registered"),
                 Err(Error::Refused(Refusal::InvalidRequest { field, message })) => {
                     flawed.push(format!("{}: {field}: {message}", path.display()));

@@ -2,9 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use holdpoint_agents::EngineAgents;
 use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
-use holdpoint_engine::{AgentInput, Once};
+use holdpoint_agents::AgentInput;
+use holdpoint_engine::Once;
 
 use super::{translate, waiting};
 use crate::app::App;
@@ -24,7 +26,7 @@ pub(crate) async fn start(
     let input = translate::agent_input(&caller, agent, body.thread_id, messages, (body.tags, body.metadata));
     let begin = async |once: Option<&Once<_>>| {
         let input = AgentInput { once: once.cloned(), ..input };
-        app.engine.start_agent(input).await.map_err(translate::explain_failure)
+        app.engine.agents().start(input).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, begin).await
 }
@@ -38,8 +40,8 @@ pub(crate) async fn tell(
     let of = caller.run(&run)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let send = async |once: Option<&Once<_>>| {
-        let run = app.engine.run(&of).await?;
-        let sent = app.engine.send_messages(&of, messages, once).await;
+        let run = app.engine.runs().get(&of).await?;
+        let sent = app.engine.agents().send_messages(&of, messages, once).await;
         sent.map_err(|error| translate::explain_unsent(error, &run))
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
@@ -50,6 +52,6 @@ pub(crate) async fn wait(
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
 ) -> Result<Json<RunWaitingState>, ApiError> {
-    let run = app.engine.run(&caller.run(&run)?).await?;
+    let run = app.engine.runs().get(&caller.run(&run)?).await?;
     waiting::read(&app, &caller, &run).await?.map(Json).ok_or_else(|| ApiError::not_found("waiting state"))
 }

@@ -3,12 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_agents::EngineAgents;
 use holdpoint_api::agents::{
     CancelThread, InterruptThread, MessageList, SayInThread, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
-use holdpoint_engine::{AgentInput, InputMode, Once, RunSummary};
+use holdpoint_agents::AgentInput;
+use holdpoint_engine::{InputMode, Once, RunSummary};
 
 use super::{translate, waiting};
 use crate::app::App;
@@ -31,7 +33,7 @@ pub(crate) async fn say(
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
         let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
         let input = AgentInput { once: once.cloned(), ..input };
-        app.engine.send_input(input, mode).await.map_err(translate::explain_failure)
+        app.engine.agents().send_input(input, mode).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
 }
@@ -55,7 +57,7 @@ async fn choose_agent(
     named: Option<String>,
     mode: InputMode,
 ) -> Result<String, ApiError> {
-    let latest = app.engine.latest_thread_run(caller.tenant(), thread).await?;
+    let latest = app.engine.threads().latest_run(caller.tenant(), thread).await?;
     let last = latest.as_ref().and_then(|run| translate::agent_of(run.workflow.as_str()));
     let Some(named) = named else {
         return match last {
@@ -65,7 +67,7 @@ async fn choose_agent(
         };
     };
     let another = last.is_some_and(|last| last != named) && mode != InputMode::InterruptThenQueue;
-    match app.engine.open_run(caller.tenant(), thread).await?.filter(|_| another) {
+    match app.engine.threads().open_run(caller.tenant(), thread).await?.filter(|_| another) {
         Some(open) => Err(translate::busy(&open.run)),
         None => Ok(named),
     }
@@ -82,7 +84,7 @@ pub(crate) async fn messages(
     let after = page.cursor.as_deref().or(position.after.as_deref());
     let after = after.map(|after| thread_cursor::parse("after", after)).transpose()?;
     let after = after.as_ref().map(|(run, seq)| (run, *seq));
-    let mut found = app.engine.messages(caller.tenant(), &thread, after, page.rows()?).await?;
+    let mut found = app.engine.threads().messages(caller.tenant(), &thread, after, page.rows()?).await?;
     let more = page.truncate(&mut found)?;
     let messages: Vec<_> = found.into_iter().map(translate::describe_message).collect();
     let next_cursor = messages.last().filter(|_| more).map(|last| last.cursor.clone());
@@ -97,7 +99,7 @@ pub(crate) async fn runs(
 ) -> Result<Json<ThreadRuns>, ApiError> {
     translate::check_thread(&thread)?;
     let before = page.cursor.clone();
-    let mut found = app.engine.thread_runs(caller.tenant(), &thread, before, page.rows()?).await?;
+    let mut found = app.engine.threads().runs(caller.tenant(), &thread, before, page.rows()?).await?;
     let more = page.truncate(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|last| last.run.to_string());
     let runs = found.iter().map(|run| translate::describe_run(&thread, run)).collect();
@@ -125,7 +127,7 @@ pub(crate) async fn latest(
 
 pub(super) async fn latest_of(app: &App, caller: &Caller, thread: &str) -> Result<RunSummary, ApiError> {
     translate::check_thread(thread)?;
-    let found = app.engine.latest_thread_run(caller.tenant(), thread).await?;
+    let found = app.engine.threads().latest_run(caller.tenant(), thread).await?;
     found.ok_or_else(|| ApiError::not_found("thread"))
 }
 
@@ -137,7 +139,7 @@ async fn describe_current(
     summary: &RunSummary,
 ) -> Result<(ThreadRunNow, bool), ApiError> {
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run.clone() };
-    let run = app.engine.run(&of).await?;
+    let run = app.engine.runs().get(&of).await?;
     let waiting = waiting::read(app, caller, &run).await?;
     let summary = translate::describe_run(thread, summary);
     Ok((translate::describe_current(summary, &run, waiting), run.finished()))
@@ -154,7 +156,7 @@ pub(crate) async fn interrupt(
     let keep_waiting = body.keep_waiting.unwrap_or_default();
     let interrupt = async {
         let by = caller.principal();
-        let done = app.engine.interrupt_thread(caller.tenant(), &thread, keep_waiting, by).await?;
+        let done = app.engine.threads().interrupt(caller.tenant(), &thread, keep_waiting, by).await?;
         let shown = translate::describe_interruption(done);
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &shown)))
     };
@@ -170,9 +172,9 @@ pub(crate) async fn cancel(
     translate::check_thread(&thread)?;
     check_reason(body.reason.as_deref())?;
     let cancel = async |once: Option<&Once<_>>| {
-        let open = app.engine.open_run(caller.tenant(), &thread).await?;
+        let open = app.engine.threads().open_run(caller.tenant(), &thread).await?;
         let open = open.ok_or_else(|| ApiError::not_found("open run"))?;
-        Ok(app.engine.cancel_once(&open, body.reason, caller.principal(), once).await?)
+        Ok(app.engine.runs().cancel_once(&open, body.reason, caller.principal(), once).await?)
     };
     let cancelled = |run: &Run| ApiResponse { status: StatusCode::OK, ..translate::respond_accepted(run) };
     key.once(&app, caller.sender(), cancelled, cancel).await

@@ -12,7 +12,8 @@ use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{Refusal, Run, RunId, StartRequest, TIMED_OUT, WorkflowId, hex, limits};
-use holdpoint_engine::{AgentInput, Error, RunSummary, ThreadInterruption, ThreadMessage};
+use holdpoint_agents::AgentInput;
+use holdpoint_engine::{Error, RunSummary, ThreadInterruption, ThreadMessage};
 use serde_json::Value;
 
 use super::waiting;

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 /// deleted.
 pub(super) async fn read(app: &App, caller: &Caller, run: &Run) -> Result<Option<RunWaitingState>, ApiError> {
     let Some(waiting) = from_run(run) else { return Ok(None) };
-    let since_dispatch_id = app.engine.last_dispatch(caller.tenant(), run).await?;
+    let since_dispatch_id = app.engine.threads().last_dispatch(caller.tenant(), run).await?;
     Ok(Some(RunWaitingState { since_dispatch_id, ..waiting }))
 }
 

@@ -21,7 +21,7 @@ pub(crate) async fn show(
     InPath(agent): InPath<String>,
 ) -> Result<Json<AgUiCapabilities>, ApiError> {
     let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
-    let found = app.engine.definition(caller.tenant(), target.workflow()).await?;
+    let found = app.engine.workflows().definition(caller.tenant(), target.workflow()).await?;
     let definition = match &target {
         AgUiTarget::Agent { .. } => found.pointer("/nodes/0/config"),
         AgUiTarget::Workflow(_) => Some(&found),

@@ -53,7 +53,7 @@ impl History {
         loop {
             let before = all.last().map(|first| (first.run.clone(), first.seq));
             let before = before.as_ref().map(|(run, seq)| (run, *seq));
-            let page = engine.last_messages(tenant, thread, before, PAGE).await?;
+            let page = engine.threads().last_messages(tenant, thread, before, PAGE).await?;
             bytes += page.iter().map(|found| messages::estimate_bytes(&found.message)).sum::<usize>();
             let is_first = (page.len() as u64) < PAGE;
             all.extend(page);
@@ -82,16 +82,16 @@ impl History {
         let mut history = Self::default();
         let mut runs = Vec::new();
         let mut count = 0;
-        for summary in engine.thread_runs(tenant, thread, None, RUNS_MAX).await? {
+        for summary in engine.threads().runs(tenant, thread, None, RUNS_MAX).await? {
             if count >= messages::MESSAGES_MAX {
                 history.is_cut = true;
                 break;
             }
             let of = RunRef { tenant: tenant.clone(), run: summary.run };
-            let run = engine.run(&of).await?;
+            let run = engine.runs().get(&of).await?;
             let (mut log, mut next) = (Vec::new(), 0);
             loop {
-                let page = engine.events(&of, next).await?;
+                let page = engine.events().list(&of, next).await?;
                 let Some(last) = page.last() else { break };
                 next = last.seq + 1;
                 log.extend(page);

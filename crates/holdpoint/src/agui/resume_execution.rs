@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_agents::EngineAgents;
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef};
 use holdpoint_engine::Error;
@@ -91,7 +92,7 @@ impl AgUiRequest<'_> {
             return Err(ResumeFailure::Refused(AgUiViolation::new("FORBIDDEN", message)));
         }
         let why = Some("an interrupt was cancelled in the front end".to_owned());
-        Ok(self.app.engine.cancel(of, why, self.caller.principal()).await?)
+        Ok(self.app.engine.runs().cancel(of, why, self.caller.principal()).await?)
     }
 
     /// Executes all answers and messages and closes the interrupts whose deadline has passed, in one change.
@@ -116,8 +117,8 @@ impl AgUiRequest<'_> {
         if !new.is_empty() {
             let once = Some(&self.dedup_request(of, new));
             let added = match has_answers {
-                true => engine.execute_and_queue(of, commands.clone(), new.to_vec(), once).await,
-                false => engine.execute_and_send(of, commands.clone(), new.to_vec(), once).await,
+                true => engine.agents().execute_and_queue(of, commands.clone(), new.to_vec(), once).await,
+                false => engine.agents().execute_and_send(of, commands.clone(), new.to_vec(), once).await,
             };
             match added {
                 // Instructions that front ends send with every request are ignored, not rejected.
@@ -128,7 +129,7 @@ impl AgUiRequest<'_> {
                 other => return Ok(other?),
             }
         }
-        Ok(engine.execute_once(of, &commands, None).await?)
+        Ok(engine.runs().execute_once(of, &commands, None).await?)
     }
 
     /// Returns the runs that the entries name and that belong to this thread and this agent.
@@ -140,7 +141,7 @@ impl AgUiRequest<'_> {
                 continue;
             }
             let of = RunRef { tenant: self.caller.tenant().clone(), run };
-            match self.app.engine.run(&of).await {
+            match self.app.engine.runs().get(&of).await {
                 Ok(found) if self.is_ours(&found) => {
                     runs.insert(of.run, found);
                 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use holdpoint_agents::EngineAgents;
 use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};
-use holdpoint_engine::{AgentInput, Error, Once, RequestKey};
+use holdpoint_agents::AgentInput;
+use holdpoint_engine::{Error, Once, RequestKey};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -43,7 +45,7 @@ pub(crate) async fn run(
     let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
     let permit = caller.open_stream(&app)?;
     let request = AgUiRequest { app: &app, caller: &caller, target: &target, input: &input };
-    let content = app.engine.repeat_input(|| request.try_execute()).await?;
+    let content = app.engine.threads().repeat_input(|| request.try_execute()).await?;
     Ok(stream::response(&app, permit, stream_context(&caller, target, input), content))
 }
 
@@ -145,10 +147,10 @@ impl AgUiRequest<'_> {
         // In one change with the new messages: the run could end before a second change.
         let (engine, resolve) = (&self.app.engine, Command::Resolve { answers });
         let given = match new.is_empty() {
-            true => engine.execute(of, &resolve).await,
+            true => engine.runs().execute(of, &resolve).await,
             false => {
                 let once = self.dedup_request(of, new);
-                engine.execute_and_send(of, vec![resolve], new.to_vec(), Some(&once)).await
+                engine.agents().execute_and_send(of, vec![resolve], new.to_vec(), Some(&once)).await
             }
         };
         match given {
@@ -174,7 +176,7 @@ impl AgUiRequest<'_> {
         history: History,
         new: Vec<Message>,
     ) -> Result<Option<StreamContent>, ApiError> {
-        match self.app.engine.send_messages(of, new.clone(), Some(&self.dedup_request(of, &new))).await {
+        match self.app.engine.agents().send_messages(of, new.clone(), Some(&self.dedup_request(of, &new))).await {
             Ok(after) => Ok(Some(follow(
                 of,
                 Run::clone(run),
@@ -220,12 +222,12 @@ impl AgUiRequest<'_> {
                 let (agent, start) = (id.clone(), Some(Box::new(start)));
                 let request =
                     AgentInput { agent, thread: Some(thread), messages: new, owner, start, once: None };
-                engine.start_agent(request).await
+                engine.agents().start(request).await
             }
             AgUiTarget::Workflow(workflow) => {
                 let props = self.input.forwarded_props.as_ref().map(|props| &props.0);
                 start.inputs = input::inputs_of_workflow(state, props, &new);
-                engine.start_in_thread(workflow, &thread, start).await
+                engine.threads().start(workflow, &thread, start, None).await
             }
         };
         let run = match started {
@@ -266,9 +268,9 @@ impl AgUiRequest<'_> {
 }
 
 pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<LatestRun, ApiError> {
-    let Some(summary) = app.engine.latest_thread_run(caller.tenant(), thread).await? else { return Ok(None) };
+    let Some(summary) = app.engine.threads().latest_run(caller.tenant(), thread).await? else { return Ok(None) };
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run };
-    let run = app.engine.run(&of).await?;
+    let run = app.engine.runs().get(&of).await?;
     Ok(Some((of, run)))
 }
 

@@ -100,7 +100,7 @@ impl SegmentStream {
     fn new(app: &App, context: StreamContext, segment: LogSegment) -> Self {
         let LogSegment { of, from: run, until, state_only, mut opening } = segment;
         opening.insert(0, context.translator.begin());
-        let changes = LogWait::new(app.engine.subscribe(&of), &app.stopping);
+        let changes = LogWait::new(app.engine.events().subscribe(&of), &app.stopping);
         Self { app: app.clone(), context, of, run, changes, until, state_only, opening }
     }
 
@@ -167,8 +167,8 @@ impl FrameSource for SegmentStream {
         if let Some(end) = self.segment_end() {
             return self.end(end, queue).await;
         }
-        let found = match self.app.engine.event_count(&self.of).await? {
-            count if count > self.run.seq => self.app.engine.follow(&self.of, self.run.seq).await?,
+        let found = match self.app.engine.events().count(&self.of).await? {
+            count if count > self.run.seq => self.app.engine.events().follow(&self.of, self.run.seq).await?,
             _ => Vec::new(),
         };
         if found.is_empty() && self.changes.next().await == Wakeup::Stopping {

@@ -39,7 +39,7 @@ impl AgUiTarget {
 }
 
 async fn exists(engine: &Engine, tenant: &TenantId, workflow: &WorkflowId) -> Result<bool, ApiError> {
-    match engine.definition(tenant, workflow).await {
+    match engine.workflows().definition(tenant, workflow).await {
         Ok(_) => Ok(true),
         Err(Error::NotFound(_)) => Ok(false),
         Err(error) => Err(error.into()),

@@ -10,7 +10,8 @@ use holdpoint_core::agent::{
 use holdpoint_core::{
     Command, Effect, InterruptId, NodeId, NodeOutcome, Owner, Principal, Resolution, RunRef, TenantId,
 };
-use holdpoint_engine::{AgentInput, Clock, Engine, Location, Options};
+use holdpoint_agents::AgentInput;
+use holdpoint_engine::{Clock, Engine, Location, Options};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -86,7 +86,7 @@ impl KeyCache {
         let revocations = *self.revocations.borrow();
         #[cfg(test)]
         self.queries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
+        let Some(stored) = engine.keys().get_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
         else {
             failures.into_iter().for_each(FailureGuard::count);
             return Ok(None);

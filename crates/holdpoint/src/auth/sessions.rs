@@ -78,7 +78,7 @@ impl SessionCache {
         }
         // Read before the query, because the result may be as old as this instant.
         let (read_at, endings) = (Instant::now(), *self.endings.borrow());
-        let Some((session, key)) = engine.session_by_hash(&hash).await? else {
+        let Some((session, key)) = engine.sessions().get_by_hash(&hash).await? else {
             failures.count();
             return Ok(None);
         };
@@ -116,7 +116,7 @@ impl SessionCache {
             return Ok(Some(known));
         }
         let (read_at, endings) = (Instant::now(), *self.endings.borrow());
-        let Some((session, key)) = engine.session_by_hash(hash).await? else { return Ok(None) };
+        let Some((session, key)) = engine.sessions().get_by_hash(hash).await? else { return Ok(None) };
         let found = SessionWithKey { session: Arc::new(session), key: Arc::new(key) };
         // Other streams of the session share this result.
         let mut entries = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +137,7 @@ async fn record_use(engine: &Engine, session: BrowserSession) -> BrowserSession 
     if session.revoked_at.is_some() || session.expires_at <= engine.now() {
         return session;
     }
-    match engine.use_session(session.clone()).await {
+    match engine.sessions().record_use(session.clone()).await {
         Ok(used) => used,
         Err(error) => {
             tracing::debug!(%error, "the use of a session was not recorded; its next request records it");

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::chat::{Chat, ChatStanding};
 use holdpoint_core::Owner;
-use holdpoint_engine::{GraphHandle, GraphResume, GraphStart, GraphStatus};
+use holdpoint_providers::{EngineGraphs, GraphHandle, GraphResume, GraphStart, GraphStatus};
 use tokio::time::{Duration, Instant};
 
 use super::stream;
@@ -49,7 +49,7 @@ async fn wait_for_graph(
     let ChatExecution { handle, after, .. } = execution;
     let mut stopping = app.stopping.clone();
     tokio::select! {
-        settled = app.engine.wait_for_graph(&handle.of, after.as_deref(), until) => Ok(settled?),
+        settled = app.engine.graphs().wait(&handle.of, after.as_deref(), until) => Ok(settled?),
         _ = stopping.wait_for(|stopping| *stopping) => Ok(GraphStatus::Running),
     }
 }
@@ -74,21 +74,21 @@ async fn start_or_resume(
         ChatCommand::Start { graph, state_key, input } => {
             let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
             let start = GraphStart { owner, graph, state_key, input };
-            let (handle, _) = engine.start_graph(start).await.map_err(translate::to_api_error)?;
+            let (handle, _) = engine.graphs().start(start).await.map_err(translate::to_api_error)?;
             Ok(ChatExecution { handle, after: None, from: 0 })
         }
         ChatCommand::Resume { state_key, id, value, graph, to } => {
             caller.clone().require(CanAnswer::ACCESS)?;
             let handle =
-                engine.graph_handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
+                engine.graphs().handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
             if graph.is_some_and(|graph| graph != handle.graph) {
                 let message =
                     format!("this stateKey belongs to {}; leave graph out of a resume", handle.graph);
                 return Err(ApiError::invalid("graph", message));
             }
-            let from = engine.event_count(&handle.of).await?;
+            let from = engine.events().count(&handle.of).await?;
             let resume = GraphResume { id, answer: caller.answer(value, None), to };
-            let resumed = engine.resume_graph(caller.tenant(), &state_key, resume).await;
+            let resumed = engine.graphs().resume(caller.tenant(), &state_key, resume).await;
             let (handle, after) = resumed.map_err(translate::to_api_error)?;
             Ok(ChatExecution { handle, after: Some(after), from })
         }
@@ -101,8 +101,8 @@ pub(crate) async fn show(
     InPath(state_key): InPath<String>,
 ) -> Result<Json<ChatStanding>, ApiError> {
     let handle =
-        app.engine.graph_handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
-    let standing = app.engine.graph_status(&handle.of).await?;
+        app.engine.graphs().handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
+    let standing = app.engine.graphs().status(&handle.of).await?;
     Ok(Json(translate::standing(handle, standing)))
 }
 
@@ -114,8 +114,8 @@ pub(crate) async fn cancel(
     KeyedBody(_, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<Json<ChatStanding>, ApiError> {
     let handle =
-        app.engine.graph_handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
-    app.engine.cancel(&handle.of, None, caller.principal()).await?;
-    let standing = app.engine.graph_status(&handle.of).await?;
+        app.engine.graphs().handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
+    app.engine.runs().cancel(&handle.of, None, caller.principal()).await?;
+    let standing = app.engine.graphs().status(&handle.of).await?;
     Ok(Json(translate::standing(handle, standing)))
 }

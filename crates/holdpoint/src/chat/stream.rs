@@ -2,9 +2,11 @@
 
 use axum::response::Response;
 use bytes::Bytes;
+use holdpoint_providers::EngineGraphs;
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
-use holdpoint_engine::{Engine, GraphStatus, RecordedEvent};
+use holdpoint_providers::GraphStatus;
+use holdpoint_engine::{Engine, RecordedEvent};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -15,7 +17,7 @@ use crate::error::ApiError;
 use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
 
 pub(super) fn response(app: &App, permit: StreamPermit, execution: ChatExecution) -> Response {
-    let changes = LogWait::new(app.engine.subscribe(&execution.handle.of), &app.stopping);
+    let changes = LogWait::new(app.engine.events().subscribe(&execution.handle.of), &app.stopping);
     let stream = ProgressStream { engine: app.engine.clone(), next: execution.from, execution, changes };
     streams::respond(permit, stream.into_frames(), streams::comment)
 }
@@ -33,11 +35,11 @@ impl FrameSource for ProgressStream {
     /// Queues frames for new events, and the outcome if the graph does not run any more.
     async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
         let (engine, ChatExecution { handle, after, .. }) = (&self.engine, &self.execution);
-        let standing = engine.wait_for_graph(&handle.of, after.as_deref(), Instant::now()).await?;
+        let standing = engine.graphs().wait(&handle.of, after.as_deref(), Instant::now()).await?;
         let mut frames = Vec::new();
         // Events are read in parts. All of them are sent before the outcome.
         loop {
-            let found = engine.follow(&handle.of, self.next).await?;
+            let found = engine.events().follow(&handle.of, self.next).await?;
             for recorded in &found {
                 self.next = recorded.seq + 1;
                 frames.push(frame("progress", &progress(&handle.state_key, recorded)));

@@ -2,7 +2,7 @@
 
 use holdpoint_api::chat::Chat;
 use holdpoint_core::RunError;
-use holdpoint_engine::GraphStatus;
+use holdpoint_providers::GraphStatus;
 use serde_json::{Value, json};
 
 use super::translate::{self, ChatCommand};

@@ -6,7 +6,7 @@ use holdpoint_api::chat::{
 };
 use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{StrictValue, limits};
-use holdpoint_engine::{GraphError, GraphHandle, GraphStatus};
+use holdpoint_providers::{GraphError, GraphHandle, GraphStatus};
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;

@@ -1,13 +1,14 @@
 //! Settings of signed links: public URL, maximum lifetime, rate limit.
 
 use clap::Args;
+use holdpoint_engine::LinkSecrets;
 use holdpoint_engine::Engine;
 
 pub(super) use crate::links::LinkConfig;
 
 const HEADING: &str = "Signed links";
 const LIFE_SECONDS_MIN: u64 = 60;
-const LIFE_SECONDS_MAX: u64 = Engine::LINK_LIFE_MS_MAX / 1000;
+const LIFE_SECONDS_MAX: u64 = LinkSecrets::LIFE_MS_MAX / 1000;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LinkArgs {
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn the_maximum_life_of_links_is_bounded() {
         let life = |seconds| settings(&["--link-seconds-max", seconds]).map(|settings| settings.life_ms_max);
-        assert_eq!((life("60"), life("2592000")), (Some(60_000), Some(Engine::LINK_LIFE_MS_MAX)));
+        assert_eq!((life("60"), life("2592000")), (Some(60_000), Some(LinkSecrets::LIFE_MS_MAX)));
         assert_eq!((life("59"), life("2592001")), (None, None));
         assert_eq!(settings(&["--link-rate-limit", "0"]).unwrap().rate_limit, None);
     }

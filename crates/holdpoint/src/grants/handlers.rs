@@ -19,7 +19,7 @@ pub(crate) async fn show(
     InPath(id): InPath<String>,
 ) -> Result<Json<Grant>, ApiError> {
     let (of, interrupt) = parse(&caller, &id)?;
-    Ok(Json(describe(&require_grant(app.engine.grant(&of, interrupt).await)?)?))
+    Ok(Json(describe(&require_grant(app.engine.grants().get(&of, interrupt).await)?)?))
 }
 
 /// Uses a grant. The use is stored permanently, and a repeated request with the same key gets the stored response. A
@@ -36,7 +36,7 @@ pub(crate) async fn consume(
     let (of, interrupt) = parse(&caller, &id)?;
     let by = caller.principal().name;
     let consume = async {
-        let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key_hash)).await;
+        let used = app.engine.grants().consume(&of, interrupt, &body.digest, (&by, key_hash)).await;
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &describe(&require_grant(used)?)?)))
     };
     key.once_in_parts(&app, caller.sender(), consume).await
@@ -49,17 +49,17 @@ pub(crate) async fn of_workflow(
 ) -> Result<Json<WorkflowGrants>, ApiError> {
     let missing = || ApiError::not_found("workflow");
     let id = WorkflowId::parse(&id).map_err(|_| missing())?;
-    let workflow = app.engine.latest_workflow(caller.tenant(), &id).await?.ok_or_else(missing)?;
+    let workflow = app.engine.workflows().latest(caller.tenant(), &id).await?.ok_or_else(missing)?;
     Ok(Json(describe_workflow(&app.engine, &workflow)))
 }
 
 fn describe_workflow(engine: &Engine, workflow: &Workflow) -> WorkflowGrants {
     let gates = workflow.nodes.iter().filter_map(|node| {
-        let permits = engine.permits(workflow, &node.id);
+        let permits = engine.workflows().permits(workflow, &node.id);
         let permits: Vec<_> = permits.into_iter().map(super::permit).collect();
         (!permits.is_empty()).then(|| Gate { node_id: node.id.clone(), permits })
     });
-    let notes = engine.grant_notes(workflow).into_iter();
+    let notes = engine.workflows().grant_notes(workflow).into_iter();
     WorkflowGrants {
         workflow_id: workflow.id.clone(),
         revision: workflow.revision,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_engine::Holds;
+use holdpoint_engine::Approvers;
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
 use holdpoint_core::{Run, RunRef, StartRequest, check_new_entry};
 use holdpoint_engine::{Engine, Once};
@@ -27,10 +29,10 @@ pub(crate) async fn create(
 ) -> Result<ApiResponse, ApiError> {
     let request = parse_request(&body)?;
     let start = StartRequest { tags: body.tags.unwrap_or_default(), ..caller.start() };
-    app.engine.prepare_holds(caller.tenant()).await?;
+    app.engine.holds().prepare(caller.tenant()).await?;
     let unknown = find_unknown_approvers(&app, &caller, &body.approvers.unwrap_or_default()).await?;
     let begin =
-        async |once: Option<&Once<_>>| Ok(app.engine.create_hold(&request, start, once.cloned()).await?);
+        async |once: Option<&Once<_>>| Ok(app.engine.holds().create(&request, start, once.cloned()).await?);
     let shown_by = app.clone();
     key.once(&app, caller.sender(), move |run: &Run| respond_created(&shown_by.links, run, &unknown), begin)
         .await
@@ -42,7 +44,7 @@ async fn find_unknown_approvers(
     caller: &Caller,
     named: &[String],
 ) -> Result<Vec<String>, ApiError> {
-    let unknown = app.engine.find_unknown_people(caller.tenant(), named).await?;
+    let unknown = app.engine.approvers().find_unknown(caller.tenant(), named).await?;
     for name in &unknown {
         check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
     }
@@ -53,7 +55,7 @@ async fn find_unknown_approvers(
 fn respond_created(links: &Links, run: &Run, unknown: &[String]) -> ApiResponse {
     let mut hold = describe(links, run);
     if let Some(hold) = hold.as_mut().filter(|_| !unknown.is_empty()) {
-        hold.warnings = Some(unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect());
+        hold.warnings = Some(unknown.iter().map(|name| Approvers::describe_unknown(name)).collect());
     }
     ApiResponse::json(StatusCode::CREATED, &hold)
 }
@@ -86,19 +88,19 @@ fn no_hold() -> ApiError {
 }
 
 async fn load_hold(app: &App, of: &RunRef) -> Result<Arc<Run>, ApiError> {
-    let run = match app.engine.run(of).await {
+    let run = match app.engine.runs().get(of).await {
         Err(holdpoint_engine::Error::NotFound(_)) => return Err(no_hold()),
         other => other?,
     };
-    if Engine::hold_interrupt(&run).is_some() { Ok(run) } else { Err(no_hold()) }
+    if Holds::interrupt(&run).is_some() { Ok(run) } else { Err(no_hold()) }
 }
 
 async fn wait_until_settled(app: &App, of: &RunRef, until: Instant) -> Result<Arc<Run>, ApiError> {
-    let mut news = app.engine.subscribe(of);
+    let mut news = app.engine.events().subscribe(of);
     let mut stopping = app.stopping.clone();
     loop {
         let run = load_hold(app, of).await?;
-        let waits = Engine::hold_interrupt(&run).is_some_and(|held| is_waiting(&run, held));
+        let waits = Holds::interrupt(&run).is_some_and(|held| is_waiting(&run, held));
         if !waits || Instant::now() >= until || *stopping.borrow() {
             return Ok(run);
         }
@@ -120,7 +122,7 @@ pub(crate) async fn cancel(
     let cancel = async |once: Option<&Once<_>>| {
         load_hold(&app, &of).await?;
         let reason = Some("the hold was cancelled".to_owned());
-        Ok(app.engine.cancel_once(&of, reason, caller.principal(), once).await?)
+        Ok(app.engine.runs().cancel_once(&of, reason, caller.principal(), once).await?)
     };
     let shown_by = app.clone();
     let respond = move |run: &Run| ApiResponse::json(StatusCode::OK, &describe(&shown_by.links, run));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use holdpoint_engine::Holds;
 use holdpoint_api::holds::{
     APPROVERS_MAX, CHOICES_MAX, CreateHold, Hold, HoldApproval, HoldQuestion, HoldQuestions, HoldTerms,
     TITLE_CHARS_MAX,
@@ -129,7 +130,7 @@ pub(super) fn is_waiting(run: &Run, held: &Interrupt) -> bool {
 
 /// Describes a hold. Returns None if the run is not a hold.
 pub(super) fn describe(links: &Links, run: &Run) -> Option<Hold> {
-    let held = Engine::hold_interrupt(run)?;
+    let held = Holds::interrupt(run)?;
     let answered = match &held.resolution {
         Some(Resolution::Answered { value, by, at, .. }) => Some((value, by, *at)),
         Some(Resolution::TimedOut { .. }) | None => None,
@@ -137,7 +138,7 @@ pub(super) fn describe(links: &Links, run: &Run) -> Option<Hold> {
     Some(Hold {
         hold_id: run.id.clone(),
         title: held.title().to_owned(),
-        status: Engine::hold_status(run, held),
+        status: Holds::status(run, held),
         created_at: held.requested_at.into(),
         expires_at: held.expires_at().map(Into::into),
         answered_at: answered.map(|(_, _, at)| at.into()),

@@ -79,7 +79,7 @@ async fn sign_in_with_key(
 ) -> Result<(String, SessionWithKey), ApiError> {
     let Caller(key, _) = Caller::from_key(app, failures, key).await?;
     let (token, hash, id) = fresh_token("ses_")?;
-    let session = app.engine.add_session(&key, &id, &hash).await?;
+    let session = app.engine.sessions().add(&key, &id, &hash).await?;
     Ok((token, SessionWithKey { session: session.into(), key }))
 }
 
@@ -90,7 +90,7 @@ async fn sign_in_with_link(
 ) -> Result<(String, SessionWithKey), ApiError> {
     failures.check()?;
     let (token, hash, id) = fresh_token("ses_")?;
-    let found = app.engine.sign_in_by_link(&token_hash(once), &id, &hash).await?;
+    let found = app.engine.sessions().sign_in_by_link(&token_hash(once), &id, &hash).await?;
     let (session, key) = found.ok_or_else(|| {
         failures.count();
         let message =
@@ -140,7 +140,7 @@ pub(crate) async fn list(
     CanSignIn(caller): CanSignIn,
 ) -> Result<Json<SessionList>, ApiError> {
     let own = caller.1.as_ref().map(|signed_in| signed_in.session.session_id.clone());
-    let found = app.engine.sessions(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
+    let found = app.engine.sessions().list(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
     Ok(Json(SessionList { sessions: found.iter().map(|one| list_entry(one, own.as_deref())).collect() }))
 }
 
@@ -161,7 +161,7 @@ pub(crate) async fn revoke(
 async fn revoke_session(app: &App, caller: Caller, session_id: String) -> Result<bool, ApiError> {
     let app = app.clone();
     let revoking = tokio::spawn(async move {
-        let revoked = app.engine.revoke_session(caller.tenant(), &caller.0.key_id, &session_id).await;
+        let revoked = app.engine.sessions().revoke(caller.tenant(), &caller.0.key_id, &session_id).await;
         app.keys.clear();
         app.sessions.clear();
         revoked
@@ -186,7 +186,7 @@ pub(crate) async fn link(
 async fn choose_key(app: &App, caller: Caller, named: Option<String>) -> Result<String, ApiError> {
     let Some(other) = named.filter(|id| *id != caller.0.key_id) else { return Ok(caller.0.key_id.clone()) };
     let caller = caller.require(CanManageKeys::ACCESS)?;
-    let found = app.engine.key(caller.tenant(), &other).await?;
+    let found = app.engine.keys().get(caller.tenant(), &other).await?;
     let key = found.ok_or_else(|| ApiError::not_found("key"))?;
     check_scopes(&caller, "keyId", key.scopes)?;
     Ok(key.key_id)
@@ -200,7 +200,7 @@ pub(crate) async fn make_link(
     limits: &CredentialLimits,
 ) -> Result<(String, Timestamp), ApiError> {
     let (token, hash, _) = fresh_token("")?;
-    let stored = engine.add_session_link(key_id, &hash, limits).await?;
+    let stored = engine.sessions().add_link(key_id, &hash, limits).await?;
     let expires_at = stored.ok_or_else(session_ended)?;
     Ok((format!("{public_url}/inbox#once={token}"), expires_at))
 }

@@ -71,7 +71,7 @@ impl Link {
         {
             return Err(revoked());
         }
-        let run = match app.engine.run(&claims.of).await {
+        let run = match app.engine.runs().get(&claims.of).await {
             Err(Error::NotFound(_)) => return Err(Refusal::InterruptNotFound.into()),
             other => other?,
         };

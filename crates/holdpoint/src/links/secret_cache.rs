@@ -43,7 +43,7 @@ impl SecretCache {
             return Ok(signing);
         }
         // If another node was faster, its secret is used.
-        engine.add_secret(&new_secret(engine.now())?).await?;
+        engine.secrets().add(&new_secret(engine.now())?).await?;
         self.clear().await;
         self.load(engine).await?.signing.ok_or_else(|| ApiError::internal("no secret signs links"))
     }
@@ -95,7 +95,7 @@ impl SecretCache {
     /// Reads the secrets. The caller holds the lock `reading`.
     async fn read(&self, engine: &Engine) -> Result<CachedSecrets, ApiError> {
         let read_at = Instant::now();
-        let stored = engine.secrets().await?;
+        let stored = engine.secrets().list().await?;
         let parse = |row: &LinkSecret| SigningSecret::parse(&row.kid, &row.secret);
         let secrets: Option<Vec<SigningSecret>> = stored.iter().map(parse).collect();
         let secrets = secrets.ok_or_else(|| ApiError::internal("a stored secret of links is invalid"))?;

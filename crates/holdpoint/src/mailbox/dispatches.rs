@@ -29,7 +29,7 @@ pub(crate) async fn list(
     let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?;
     let rows = usize::try_from(page.rows()?).unwrap_or(usize::MAX);
     let mailbox = app.engine.mailbox(caller.tenant());
-    let thread = app.engine.dispatch_thread_of(caller.tenant(), &thread).await?;
+    let thread = app.engine.dispatches().thread_of(caller.tenant(), &thread).await?;
     let mut found = mailbox.page(&thread, statuses.as_deref(), after, rows).await?;
     let more = page.truncate(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|(at, _)| translate::cursor(at));
@@ -54,7 +54,7 @@ pub(crate) async fn cancel(
 ) -> Result<ApiResponse, ApiError> {
     let cancel = async |once: Option<&Once<_>>| match app
         .engine
-        .cancel_dispatch(caller.tenant(), &id, caller.principal(), once)
+        .dispatches().cancel(caller.tenant(), &id, caller.principal(), once)
         .await?
     {
         Some(row) => Ok(row),
@@ -71,7 +71,7 @@ pub(crate) async fn requeue(
 ) -> Result<ApiResponse, ApiError> {
     let requeue = async |once: Option<&Once<_>>| {
         translate::check_dead(&find(&app, &caller, &id).await?)?;
-        Ok(app.engine.requeue_dispatch(caller.tenant(), &id, once).await?)
+        Ok(app.engine.dispatches().requeue(caller.tenant(), &id, once).await?)
     };
     key.once(&app, caller.sender(), |row: &_| respond_with_row(StatusCode::CREATED, row), requeue).await
 }
@@ -127,7 +127,7 @@ async fn describe_all(
 /// Returns the run of a dispatch, or None if the run is not in this database. An invalid id has no run, either.
 async fn find_run(app: &App, tenant: &TenantId, id: &str) -> Result<Option<DispatchRun>, ApiError> {
     let Ok(run) = RunId::parse(id) else { return Ok(None) };
-    match app.engine.run(&RunRef { tenant: tenant.clone(), run }).await {
+    match app.engine.runs().get(&RunRef { tenant: tenant.clone(), run }).await {
         Ok(run) => Ok(Some(translate::describe_run(&run))),
         Err(Error::NotFound(_)) => Ok(None),
         Err(error) => Err(error.into()),

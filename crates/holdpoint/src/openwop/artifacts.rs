@@ -19,7 +19,7 @@ pub(crate) async fn show(
     CanReadArtifacts(caller): CanReadArtifacts,
     InPath((run, artifact)): InPath<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let run = app.engine.run(&caller.run(&run)?).await?;
+    let run = app.engine.runs().get(&caller.run(&run)?).await?;
     let found = describe(&run, &artifact).ok_or_else(|| ApiError::not_found("artifact"))?;
     Ok(Json(found).into_response())
 }

@@ -24,7 +24,7 @@ pub(crate) async fn cancel(
     let (of, by) = (caller.run(&run)?, caller.principal());
     check_reason(body.reason.as_deref())?;
     let cancel =
-        async |once: Option<&Once<_>>| Ok(app.engine.cancel_once(&of, body.reason, by, once).await?);
+        async |once: Option<&Once<_>>| Ok(app.engine.runs().cancel_once(&of, body.reason, by, once).await?);
     key.once(&app, caller.sender(), cancel_response, cancel).await
 }
 
@@ -62,7 +62,7 @@ async fn cancel_all(app: &App, caller: &Caller, body: &BulkCancel) -> WorkRespon
 async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> (CancelResult, bool) {
     let cancelling = async {
         let of: RunRef = caller.run(id)?;
-        Ok::<_, ApiError>(app.engine.cancel(&of, reason, caller.principal()).await?)
+        Ok::<_, ApiError>(app.engine.runs().cancel(&of, reason, caller.principal()).await?)
     };
     match cancelling.await {
         Ok(run) => {
@@ -86,7 +86,7 @@ pub(crate) async fn pause(
     let of = caller.run(&run)?;
     check_reason(body.reason.as_deref())?;
     let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
-    let pause = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
+    let pause = async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
     key.once(&app, caller.sender(), pause_response, pause).await
 }
 
@@ -106,7 +106,7 @@ pub(crate) async fn resume(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Resume { by: caller.principal() };
-    let resume = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
+    let resume = async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
     key.once(&app, caller.sender(), resume_response, resume).await
 }
 

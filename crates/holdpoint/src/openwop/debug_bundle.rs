@@ -35,7 +35,7 @@ pub(crate) async fn show(
 ) -> Result<Response, ApiError> {
     let max = parse_limit(&query)?;
     let of = caller.run(&run)?;
-    let run = app.engine.run(&of).await?;
+    let run = app.engine.runs().get(&of).await?;
     let recorded = read_events(&app, &of, max).await?;
     let bundle = describe(&of, &run, recorded, app.engine.now());
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(bundle)).into_response())
@@ -71,7 +71,7 @@ fn describe(of: &RunRef, run: &Run, recorded: Vec<RecordedEvent>, now: Timestamp
 async fn read_events(app: &App, of: &RunRef, max: u64) -> Result<Vec<RecordedEvent>, ApiError> {
     let mut recorded: Vec<RecordedEvent> = Vec::new();
     loop {
-        let more = app.engine.events(of, recorded.len() as u64).await?;
+        let more = app.engine.events().list(of, recorded.len() as u64).await?;
         if more.is_empty() {
             return Ok(recorded);
         }

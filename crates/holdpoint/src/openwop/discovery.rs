@@ -27,7 +27,7 @@ use crate::auth::TEST_KEY_PREFIX;
 pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
     let mut document = describe(&app.fixtures, routes::has_operation);
     if let Some(letters) = &mut document.dead_letter {
-        letters.retention_days = days(app.engine.webhook_settings());
+        letters.retention_days = days(app.engine.webhooks().settings());
     }
     document.conversation_primitive = app.engine.has_conversations();
     document.observability = app.telemetry.is_some().then(|| Observability {

@@ -22,7 +22,7 @@ pub(crate) async fn send(
     event.check()?;
     // The id of an event makes repeated requests safe, also with another idempotency key.
     let receive = async {
-        let received = app.engine.receive(caller.tenant(), &event, &caller.principal()).await?;
+        let received = app.engine.events().receive(caller.tenant(), &event, &caller.principal()).await?;
         Ok(WorkResponse::Final(respond(&event, &received)))
     };
     key.once_in_parts(&app, caller.sender(), receive).await

@@ -23,7 +23,7 @@ pub(crate) async fn fork(
     check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
     let request = fork_request(&caller, body)?;
     let fork = async |once: Option<&Once<_>>| {
-        Ok(app.engine.fork(&of, ForkRequest { once: once.cloned(), ..request }).await?)
+        Ok(app.engine.runs().fork(&of, ForkRequest { once: once.cloned(), ..request }).await?)
     };
     key.once(&app, caller.sender(), fork_response, fork).await
 }

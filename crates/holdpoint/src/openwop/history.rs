@@ -22,7 +22,7 @@ pub(crate) async fn list(
     InPath(run): InPath<String>,
     Params(page): Params<PageParams>,
 ) -> Result<Response, ApiError> {
-    let run = app.engine.run(&caller.run(&run)?).await?;
+    let run = app.engine.runs().get(&caller.run(&run)?).await?;
     let after = page.cursor.as_deref().map_or(Ok(0), parse_cursor)?;
     let behind = run.interrupts.iter().filter(|interrupt| interrupt.id.0 > after);
     let mut found: Vec<&Interrupt> = behind.map(AsRef::as_ref).take(rows(&page)?).collect();

@@ -36,7 +36,7 @@ pub(super) async fn answer_node(
     let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
     let mut answer = caller.answer(body.resume_value.0, body.digest);
     if let Some(name) = answer.other_named_principal().filter(|_| answer.acting_as) {
-        answer.decider_known = app.engine.has_principal(caller.tenant(), name).await?;
+        answer.decider_known = app.engine.keys().has_principal(caller.tenant(), name).await?;
     }
     let interrupt = body.interrupt_id;
     let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
@@ -44,6 +44,6 @@ pub(super) async fn answer_node(
         ApiResponse::json(StatusCode::OK, &translate::describe_node_answer(run, &node, interrupt.as_deref()))
     };
     let resolve =
-        async |once: Option<&Once<_>>| app.engine.execute_once(&of, &[command], once).await.map_err(refused);
+        async |once: Option<&Once<_>>| app.engine.runs().execute_once(&of, &[command], once).await.map_err(refused);
     key.once(app, caller.sender(), respond, resolve).await
 }

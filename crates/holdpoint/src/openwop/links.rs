@@ -52,7 +52,7 @@ async fn mint_link(
     named: Option<&str>,
     wanted: LinkRequest,
 ) -> Result<(TokenMinted, Option<(String, String)>), ApiError> {
-    let run = app.engine.run(of).await?;
+    let run = app.engine.runs().get(of).await?;
     let asked = run.addressed_interrupt(node, named)?;
     let asked = run.answerable(asked.id, app.engine.now())?;
     if wanted.intent == Intent::Resolve && asked.needs_key() {
@@ -77,13 +77,13 @@ fn respond_minted(minted: &TokenMinted, link: Option<(String, String)>) -> ApiRe
 /// Returns false if a name is not a known principal and the interrupt lists it without a prefix: then the entry could
 /// also mean a role or a group.
 async fn is_known(app: &App, tenant: &TenantId, asked: &Interrupt, name: &str) -> Result<bool, ApiError> {
-    Ok(!asked.lists_without_prefix(name) || app.engine.has_principal(tenant, name).await?)
+    Ok(!asked.lists_without_prefix(name) || app.engine.keys().has_principal(tenant, name).await?)
 }
 
 /// Returns the name in which a link answers: a stored principal of the tenant, or a new valid name.
 async fn link_subject(app: &App, caller: &Caller, name: String) -> Result<String, ApiError> {
     let is_stored = name == caller.0.principal
-        || (!name.is_ascii() && app.engine.has_principal(caller.tenant(), &name).await?);
+        || (!name.is_ascii() && app.engine.keys().has_principal(caller.tenant(), &name).await?);
     if is_stored { Ok(name) } else { parse_principal("for", &name) }
 }
 
@@ -234,9 +234,9 @@ async fn execute(
     command: Command,
     once: Option<&Once<Run>>,
 ) -> Result<Arc<Run>, ApiError> {
-    match app.engine.execute_once(of, &[command], once).await {
+    match app.engine.runs().execute_once(of, &[command], once).await {
         Err(Error::Refused(refusal)) => {
-            let run = app.engine.run(of).await?;
+            let run = app.engine.runs().get(of).await?;
             Err(link_refusal(refusal, run.interrupt(interrupt)))
         }
         executed => Ok(executed?),

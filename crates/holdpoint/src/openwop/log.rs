@@ -53,10 +53,10 @@ impl LogCache {
 
     /// Returns the stored run. Concurrent calls share one read.
     pub(crate) async fn latest(&self, of: &RunRef, content: FrameContent) -> Result<Arc<Run>, ApiError> {
-        let last = self.engine.event_count(of).await?.saturating_sub(1);
+        let last = self.engine.events().count(of).await?.saturating_sub(1);
         match self.page(of, content, last, None).await? {
             Some(page) => Ok(page.end.clone()),
-            None => Ok(self.engine.run(of).await?),
+            None => Ok(self.engine.runs().get(of).await?),
         }
     }
 
@@ -113,7 +113,7 @@ impl LogCache {
             Some(base) => Arc::unwrap_or_clone(base),
             None => {
                 // Any state of the run at or before `from` is sufficient.
-                let known = self.engine.cached_run(of).await?;
+                let known = self.engine.runs().get_cached(of).await?;
                 if known.seq <= from {
                     Arc::unwrap_or_clone(known)
                 } else {
@@ -123,7 +123,7 @@ impl LogCache {
         };
         loop {
             self.reads.fetch_add(1, Ordering::Relaxed);
-            let recorded = self.engine.follow(of, run.seq).await?;
+            let recorded = self.engine.events().follow(of, run.seq).await?;
             if recorded.is_empty() {
                 return Ok(None);
             }

@@ -21,7 +21,7 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let now = app.engine.now();
     let filter = translate::filter(&caller, query, page.cursor.as_deref(), now)?;
-    let found = app.engine.pending_page(caller.tenant(), &filter, page.limit()?).await?;
+    let found = app.engine.interrupts().page(caller.tenant(), &filter, page.limit()?).await?;
     let pending = PendingInterrupts {
         interrupts: found.rows.iter().map(|row| translate::row(&app.links, row, now)).collect(),
         next_cursor: found.next.map(|next| translate::cursor(filter.order, &next)),
@@ -35,6 +35,6 @@ pub(crate) async fn counts(
     Params(query): Params<ListPending>,
 ) -> Result<Json<PendingCounts>, ApiError> {
     let filter = translate::filter(&caller, query, None, app.engine.now())?;
-    let counts = app.engine.pending_counts(caller.tenant(), &filter).await?;
+    let counts = app.engine.interrupts().counts(caller.tenant(), &filter).await?;
     Ok(Json(translate::counts(counts)))
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use holdpoint_engine::Holds;
 use holdpoint_api::runs::{
     CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunList,
     RunSummary,
@@ -32,7 +33,7 @@ pub(crate) async fn create(
     let (start, made_secret) = draft_start(&app, &caller, options, body)?;
     let begin = async |once: Option<&Once<_>>| {
         let options = StartOptions { exclusive, once: once.cloned(), ..StartOptions::default() };
-        let started = app.engine.start_with(&workflow, start, options).await;
+        let started = app.engine.runs().create_with(&workflow, start, options).await;
         Ok((started.map_err(explain_failure)?, made_secret))
     };
     key.once_with_secret(&app, caller.sender(), create_response, begin).await
@@ -83,7 +84,7 @@ fn draft_start(
     if start.callback_url.is_none() {
         return Ok((start, None));
     }
-    let (is_given, (sealed, secret)) = (given.is_some(), app.engine.seal_callback_secret(given)?);
+    let (is_given, (sealed, secret)) = (given.is_some(), app.engine.webhooks().seal_callback_secret(given)?);
     start.callback_secret = Some(sealed);
     Ok((start, (!is_given).then_some(secret)))
 }
@@ -119,7 +120,7 @@ pub(crate) async fn show(
     InPath(run): InPath<String>,
 ) -> Result<Response, ApiError> {
     let of = caller.run(&run)?;
-    let run = app.engine.run(&of).await?;
+    let run = app.engine.runs().get(&of).await?;
     let mut shown = snapshot::describe(&run);
     if caller.may("approvals:respond")
         && let Some(link) = mint_link(&app, &caller, &of, &run).await
@@ -156,14 +157,14 @@ fn describe_summary(run: &holdpoint_engine::RunSummary) -> RunSummary {
 
 /// Adds the titles and outcomes of holds. The run of a hold completes even if the hold is rejected or times out.
 async fn describe_holds(app: &App, caller: &Caller, runs: &mut [RunSummary]) -> Result<(), ApiError> {
-    let holds = runs.iter_mut().filter(|run| run.workflow_id.as_str() == Engine::HOLD_WORKFLOW);
+    let holds = runs.iter_mut().filter(|run| run.workflow_id.as_str() == Holds::WORKFLOW);
     let (of, shown): (Vec<RunRef>, Vec<&mut RunSummary>) =
         holds.map(|run| (RunRef { tenant: caller.tenant().clone(), run: run.run_id.clone() }, run)).unzip();
-    for (run, shown) in app.engine.run_each(&of).await?.iter().zip(shown) {
-        let Some(held) = Engine::hold_interrupt(run) else { continue };
+    for (run, shown) in app.engine.runs().get_each(&of).await?.iter().zip(shown) {
+        let Some(held) = Holds::interrupt(run) else { continue };
         shown.title = Some(held.title().to_owned());
         if run.status() == Status::Completed {
-            shown.outcome = Some(Engine::hold_status(run, held));
+            shown.outcome = Some(Holds::status(run, held));
         }
     }
     Ok(())
@@ -175,7 +176,7 @@ pub(crate) async fn list(
     Params(page): Params<PageParams>,
     Params(filter): Params<ListRuns>,
 ) -> Result<Json<RunList>, ApiError> {
-    let mut found = app.engine.runs(caller.tenant(), parse_filter(filter, &page)?).await?;
+    let mut found = app.engine.runs().list(caller.tenant(), parse_filter(filter, &page)?).await?;
     let more = page.truncate(&mut found)?;
     let mut runs: Vec<RunSummary> = found.iter().map(describe_summary).collect();
     describe_holds(&app, &caller, &mut runs).await?;

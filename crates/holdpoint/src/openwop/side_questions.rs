@@ -20,7 +20,7 @@ pub(crate) async fn list(
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
 ) -> Result<Json<AskList>, ApiError> {
-    let run = app.engine.run(&caller.run(&run)?).await?;
+    let run = app.engine.runs().get(&caller.run(&run)?).await?;
     let interrupt = interrupt(&run, &node, addressed.interrupt_id.as_deref())?;
     Ok(Json(AskList {
         run_id: run.id.clone(),
@@ -40,10 +40,10 @@ pub(crate) async fn answer(
     let of = caller.run(&run)?;
     let ask: u32 = ask.parse().map_err(|_| Refusal::SideQuestionNotFound)?;
     let named = translate::named_interrupt(addressed, body.interrupt_id)?;
-    let interrupt = interrupt(&*app.engine.run(&of).await?, &node, named.as_deref())?.id;
+    let interrupt = interrupt(&*app.engine.runs().get(&of).await?, &node, named.as_deref())?.id;
     let command = Command::AnswerSideQuestion { interrupt, ask, answer: body.answer, by: caller.principal() };
     let respond = move |run: &Run| ApiResponse::json(StatusCode::OK, &describe_answer(run, interrupt, ask));
-    let answer = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
+    let answer = async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
     key.once(&app, caller.sender(), respond, answer).await
 }
 

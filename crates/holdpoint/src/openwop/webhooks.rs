@@ -37,7 +37,7 @@ async fn create(
     let new = translate::new_webhook(&caller, body)?;
     let add = async |once: Option<&Once<_>>| {
         let new = NewWebhook { once: once.cloned(), ..new };
-        let (webhook, secret) = app.engine.add_webhook(new).await.map_err(creation_error)?;
+        let (webhook, secret) = app.engine.webhooks().add(new).await.map_err(creation_error)?;
         tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "webhook registered");
         Ok((webhook, Some(secret)))
     };
@@ -64,7 +64,7 @@ async fn rotate(
     let overlap_ms = translate::overlap_ms(body.overlap_seconds)?;
     let rotate = async |once: Option<&Once<_>>| {
         let (webhook, secret) =
-            app.engine.rotate_webhook_secret(caller.tenant(), &id, overlap_ms, once).await?;
+            app.engine.webhooks().rotate_secret(caller.tenant(), &id, overlap_ms, once).await?;
         tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "webhook secret rotated");
         Ok((webhook, Some(secret)))
     };
@@ -96,7 +96,7 @@ async fn list(
     CanManageWebhooks(caller): CanManageWebhooks,
     Params(page): Params<PageParams>,
 ) -> Result<Json<WebhookList>, ApiError> {
-    let mut found = app.engine.webhooks(caller.tenant(), page.cursor.as_deref(), page.rows()?).await?;
+    let mut found = app.engine.webhooks().list(caller.tenant(), page.cursor.as_deref(), page.rows()?).await?;
     let more = page.truncate(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|last| last.id.clone());
     Ok(Json(WebhookList { webhooks: found.iter().map(translate::describe).collect(), next_cursor }))
@@ -107,7 +107,7 @@ async fn show(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
 ) -> Result<Json<api::Webhook>, ApiError> {
-    let webhook = app.engine.webhook(caller.tenant(), &id).await?;
+    let webhook = app.engine.webhooks().get(caller.tenant(), &id).await?;
     Ok(Json(translate::describe(&webhook)))
 }
 
@@ -122,7 +122,7 @@ async fn remove(
     // Continues if the caller disconnects: after the row is deleted, the webhook must also be removed from memory.
     let removing = tokio::spawn(async move {
         let remove = async |once: Option<&Once<()>>| {
-            let removed = app.engine.remove_webhook(caller.tenant(), &id, once).await?;
+            let removed = app.engine.webhooks().remove(caller.tenant(), &id, once).await?;
             removed.then_some(()).ok_or_else(ApiError::no_subscription)
         };
         key.once(&app, caller.sender(), |()| ApiResponse::empty(), remove).await
@@ -137,7 +137,7 @@ async fn pause(
     KeyedBody(key, OptionalBody(_)): KeyedBody<OptionalBody<EmptyBody>>,
 ) -> Result<ApiResponse, ApiError> {
     let pause =
-        async |once: Option<&Once<_>>| Ok(app.engine.pause_webhook(caller.tenant(), &id, once).await?);
+        async |once: Option<&Once<_>>| Ok(app.engine.webhooks().pause(caller.tenant(), &id, once).await?);
     key.once(&app, caller.sender(), |hook: &_| state_response(SubscriptionState::Paused, hook), pause).await
 }
 
@@ -150,7 +150,7 @@ async fn resume(
 ) -> Result<ApiResponse, ApiError> {
     let owner = Some(WebhookOwner::from(&*caller.0));
     let resume = async |once: Option<&Once<_>>| {
-        Ok(app.engine.resume_webhook(caller.tenant(), &id, owner, once).await?)
+        Ok(app.engine.webhooks().resume(caller.tenant(), &id, owner, once).await?)
     };
     key.once(&app, caller.sender(), |hook: &_| state_response(SubscriptionState::Active, hook), resume).await
 }
@@ -181,7 +181,7 @@ async fn events(
     Params(page): Params<PageParams>,
     Params(query): Params<ListWebhookEvents>,
 ) -> Result<Json<WebhookEvents>, ApiError> {
-    app.engine.webhook(caller.tenant(), &id).await?;
+    app.engine.webhooks().get(caller.tenant(), &id).await?;
     let kind = translate::event_type(query.kind.as_deref())?;
     let cursor = translate::parse_number_cursor(page.cursor.as_deref())?;
     Ok(Json(match kind {
@@ -199,7 +199,7 @@ async fn changes(
     after: u64,
     page: &PageParams,
 ) -> Result<WebhookEvents, ApiError> {
-    let mut found = app.engine.webhook_changes(caller.tenant(), id, after, page.rows()?).await?;
+    let mut found = app.engine.webhooks().changes(caller.tenant(), id, after, page.rows()?).await?;
     let more = page.truncate(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|change| change.seq.to_string());
     let events = found.iter().map(|change| translate::describe_change(id, change)).collect();

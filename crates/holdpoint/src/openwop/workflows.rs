@@ -29,9 +29,9 @@ pub(crate) async fn put(
     }
     reserved::check_workflow("id", &id)?;
     let tenant = caller.tenant().clone();
-    let warnings = app.engine.find_people_warnings(&tenant, &definition).await?;
+    let warnings = app.engine.approvers().find_warnings(&tenant, &definition).await?;
     let register = async |once: Option<&Once<_>>| {
-        Ok(app.engine.register_once(&tenant, definition, once.cloned()).await?)
+        Ok(app.engine.workflows().register_once(&tenant, definition, once.cloned()).await?)
     };
     key.once(&app, caller.sender(), move |made: &_| put_response(made, &warnings), register).await
 }
@@ -55,14 +55,14 @@ pub(crate) async fn show(
     // The workflow of an agent is not shown; agents have an endpoint of their own.
     let id = Some(id).filter(|id| reserved::explain_reserved_workflow(id).is_none());
     let id = id.and_then(|id| WorkflowId::parse(&id).ok()).ok_or_else(|| ApiError::not_found("workflow"))?;
-    Ok(Json(app.engine.workflow(caller.tenant(), &id).await?.definition))
+    Ok(Json(app.engine.workflows().get(caller.tenant(), &id).await?.definition))
 }
 
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
 ) -> Result<Json<WorkflowList>, ApiError> {
-    let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
+    let registered = app.engine.workflows().list(caller.tenant(), LIST_MAX).await?;
     // Workflows of agents are not listed; agents have an endpoint of their own.
     let workflows =
         registered.into_iter().filter(|one| reserved::explain_reserved_workflow(one.id.as_str()).is_none());

@@ -102,7 +102,7 @@ impl Engine {
             Some(begun) => begun,
             None => {
                 // Tries a cached run first: many interrupts may wait, and few accept the event.
-                let Some(seen) = find_readable(of, self.run(of).await)? else {
+                let Some(seen) = find_readable(of, self.runs().get(of).await)? else {
                     return Ok(OfferOutcome::Closed);
                 };
                 let outcome =
@@ -110,7 +110,7 @@ impl Engine {
                 if !matches!(outcome, OfferOutcome::Accepted(_)) {
                     return Ok(outcome);
                 }
-                let Some(run) = find_readable(of, self.load(of).await)? else {
+                let Some(run) = find_readable(of, self.runs().get_stored(of).await)? else {
                     return Ok(OfferOutcome::Closed);
                 };
                 RunDraft::new(of.clone(), run, self.now())

@@ -79,7 +79,7 @@ impl Engine {
 
     /// Writes the topics of an interrupt that was opened before the table existed.
     async fn index_old_interrupt(&self, wait: &AwaitedEvent) -> Result<(), Error> {
-        let run = match self.load(&wait.of).await {
+        let run = match self.runs().get_stored(&wait.of).await {
             Ok(run) => Some(run),
             Err(Error::NotFound(_)) => None,
             Err(error) => return Err(error),

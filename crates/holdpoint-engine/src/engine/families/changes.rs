@@ -168,7 +168,7 @@ impl<'e> FamilyChanges<'e> {
             return Ok(true);
         }
         let of = RunRef { tenant: self.tenant.clone(), run: id.clone() };
-        let run = match self.engine.load(&of).await {
+        let run = match self.engine.runs().get_stored(&of).await {
             Ok(run) => run,
             Err(Error::NotFound(_)) => return Ok(false),
             Err(error) => return Err(error),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdpoint_engine::agent::AgentSettings;
-use holdpoint_engine::agent::tool::{
+use holdpoint_agents::AgentSettings;
+use holdpoint_agents::tool::{
     Call, CallFuture, CallOutcome, ListFuture, ReachFuture, ToolError, ToolSpec, Toolbox,
 };
 use holdpoint_engine::core::agent::{Message, Role};

@@ -1,7 +1,7 @@
 //! MCP servers whose addresses the outgoing policy rejects: the run fails without retries.
 
 use holdpoint_engine::Options;
-use holdpoint_engine::agent::AgentSettings;
+use holdpoint_agents::AgentSettings;
 use holdpoint_engine::core::{RunEnd, RunError, RunRef};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy, Resolver, ScriptedResolver};
 use serde_json::json;

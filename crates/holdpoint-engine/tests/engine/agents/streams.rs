@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use holdpoint_engine::agent::{AgentSettings, Connection, Connections};
+use holdpoint_agents::{AgentSettings, Connection, Connections};
 use holdpoint_engine::core::{Event, ForkMode, RunRef};
 use holdpoint_engine::{Engine, ForkRequest, Options, Overlay};
 use serde_json::{Value, json};

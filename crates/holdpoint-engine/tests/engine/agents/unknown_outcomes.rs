@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdpoint_engine::Options;
-use holdpoint_engine::agent::tool::{
+use holdpoint_agents::tool::{
     Call, CallFuture, CallOutcome, ListFuture, ToolError, ToolSpec, Toolbox,
 };
-use holdpoint_engine::agent::{AgentSettings, Connection, Connections};
+use holdpoint_agents::{AgentSettings, Connection, Connections};
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{Principal, TenantId};
 use serde_json::{Value, json};

@@ -43,8 +43,8 @@ impl LogReader {
         next: u64,
     ) -> Result<Self, ApiError> {
         // Subscribes before the query, so that no new event is missed.
-        let changes = LogWait::new(log.engine.subscribe(&of), &log.stopping);
-        let known_length = log.engine.event_count(&of).await?;
+        let changes = LogWait::new(log.engine.events().subscribe(&of), &log.stopping);
+        let known_length = log.engine.events().count(&of).await?;
         // A client may know a longer log, for example from before a restored backup. It must get the next events too.
         let next = next.min(known_length);
         let mut reader = Self {
@@ -78,7 +78,7 @@ impl LogReader {
     pub(crate) async fn next(&mut self) -> Result<Option<UnreadFrames>, ApiError> {
         loop {
             if self.recheck_length {
-                self.known_length = self.known_length.max(self.log.engine.event_count(&self.of).await?);
+                self.known_length = self.known_length.max(self.log.engine.events().count(&self.of).await?);
                 if self.next > self.known_length {
                     self.check_end().await?;
                 }

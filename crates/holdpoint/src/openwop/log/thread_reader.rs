@@ -33,12 +33,12 @@ impl ThreadReader {
         after: Option<ThreadPosition>,
     ) -> Result<Option<Self>, ApiError> {
         // Subscribes before the query, so that no new run is missed.
-        let run_starts = LogWait::new(log.engine.subscribe_thread(tenant, thread), &log.stopping);
-        let first = log.engine.next_thread_run(tenant, thread, None).await?;
+        let run_starts = LogWait::new(log.engine.threads().subscribe(tenant, thread), &log.stopping);
+        let first = log.engine.threads().next_run(tenant, thread, None).await?;
         let first = first.ok_or_else(|| ApiError::not_found("thread"))?;
         let (at, next) = match after {
             None => (first, 0),
-            Some((run, seq)) => match log.engine.thread_run_length(tenant, thread, &run).await? {
+            Some((run, seq)) => match log.engine.threads().run_length(tenant, thread, &run).await? {
                 Some(length) if seq < length => (run, seq + 1),
                 _ => return Ok(None),
             },
@@ -87,7 +87,7 @@ impl ThreadReader {
 
     /// Opens the log of the next run. Returns false if there is none.
     async fn open_next_run(&mut self) -> Result<bool, ApiError> {
-        let next = self.log.engine.next_thread_run(&self.tenant, &self.thread, Some(&self.at)).await?;
+        let next = self.log.engine.threads().next_run(&self.tenant, &self.thread, Some(&self.at)).await?;
         let Some(run) = next else { return Ok(false) };
         let of = RunRef { tenant: self.tenant.clone(), run: run.clone() };
         self.reader = Some(LogReader::open(&self.log, of, FrameContent::Documents, 0).await?);

@@ -125,7 +125,7 @@ async fn count_until_unwatched(
     caller: Caller,
     query: ListPending,
 ) {
-    let mut changes = app.engine.subscribe_pending(caller.tenant());
+    let mut changes = app.engine.interrupts().subscribe(caller.tenant());
     let mut stopping = app.stopping.clone();
     loop {
         let started_at = Instant::now();
@@ -160,7 +160,7 @@ async fn count(app: &App, caller: &Caller, query: &ListPending) -> Result<Bytes,
     let _turn = app.watches.turns.acquire().await;
     app.watches.counted.fetch_add(1, Ordering::Relaxed);
     let filter = translate::filter(caller, query.clone(), None, app.engine.now())?;
-    let counts = app.engine.pending_counts(caller.tenant(), &filter).await?;
+    let counts = app.engine.interrupts().counts(caller.tenant(), &filter).await?;
     let counts = serde_json::to_string(&translate::counts(counts)).map_err(ApiError::internal)?;
     Ok(format!("event: counts\ndata: {counts}\n\n").into())
 }

@@ -51,7 +51,7 @@ pub(super) async fn dead_letters(
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
         let last = attempts_of(&app, delivery, 1).await?.first().map(|attempt| attempt.seq);
-        shown.push(translate::dead_letter(delivery, last, app.engine.dead_letter_kept_until(delivery)));
+        shown.push(translate::dead_letter(delivery, last, app.engine.deliveries().dead_letter_kept_until(delivery)));
     }
     Ok(Json(DeadLetters { deliveries: shown, next_cursor: next }))
 }
@@ -64,13 +64,13 @@ async fn find_deliveries(
     page: &PageParams,
     state: Option<DeliveryState>,
 ) -> Result<(Vec<Delivery>, Option<String>), ApiError> {
-    app.engine.webhook(caller.tenant(), id).await?;
+    app.engine.webhooks().get(caller.tenant(), id).await?;
     let filter = DeliveryFilter {
         state,
         before: translate::parse_number_cursor(page.cursor.as_deref())?,
         limit: page.rows()?,
     };
-    let mut found = app.engine.deliveries(caller.tenant(), id, &filter).await?;
+    let mut found = app.engine.deliveries().list(caller.tenant(), id, &filter).await?;
     let more = page.truncate(&mut found)?;
     let next = found.last().filter(|_| more).map(|delivery| delivery.seq.to_string());
     Ok((found, next))
@@ -78,7 +78,7 @@ async fn find_deliveries(
 
 async fn attempts_of(app: &App, delivery: &Delivery, limit: u64) -> Result<Vec<Attempt>, ApiError> {
     let filter = AttemptFilter { delivery: Some(delivery.id.clone()), before: None, limit };
-    Ok(app.engine.attempts(&delivery.of.tenant, &delivery.webhook, &filter).await?)
+    Ok(app.engine.deliveries().attempts(&delivery.of.tenant, &delivery.webhook, &filter).await?)
 }
 
 /// Returns a page of the attempts of a webhook, newest first, and whether there are more.
@@ -90,7 +90,7 @@ pub(super) async fn attempts(
     page: &PageParams,
 ) -> Result<(Vec<Attempt>, bool), ApiError> {
     let filter = AttemptFilter { delivery: None, before, limit: page.rows()? };
-    let mut found = app.engine.attempts(caller.tenant(), id, &filter).await?;
+    let mut found = app.engine.deliveries().attempts(caller.tenant(), id, &filter).await?;
     let more = page.truncate(&mut found)?;
     Ok((found, more))
 }
@@ -100,8 +100,8 @@ pub(super) async fn show(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath((id, delivery)): InPath<(String, String)>,
 ) -> Result<Json<api::Delivery>, ApiError> {
-    app.engine.webhook(caller.tenant(), &id).await?;
-    let found = app.engine.delivery(caller.tenant(), &id, &delivery).await?;
+    app.engine.webhooks().get(caller.tenant(), &id).await?;
+    let found = app.engine.deliveries().get(caller.tenant(), &id, &delivery).await?;
     let attempts = attempts_of(&app, &found, ATTEMPTS_OF_DELIVERY_MAX).await?;
     Ok(Json(translate::describe_delivery(&found, &attempts)))
 }
@@ -114,8 +114,8 @@ pub(super) async fn replay(
 ) -> Result<ApiResponse, ApiError> {
     let respond = |row: &_| ApiResponse::json(StatusCode::ACCEPTED, &translate::describe_delivery_row(row));
     let replay = async |once: Option<&Once<_>>| {
-        app.engine.webhook(caller.tenant(), &id).await?;
-        Ok(app.engine.replay_delivery(caller.tenant(), &id, &delivery, once).await?)
+        app.engine.webhooks().get(caller.tenant(), &id).await?;
+        Ok(app.engine.deliveries().replay(caller.tenant(), &id, &delivery, once).await?)
     };
     key.once(&app, caller.sender(), respond, replay).await
 }
@@ -133,7 +133,7 @@ pub(super) async fn replay_window(
     };
     let replay = async |once: Option<&Once<_>>| {
         let events = body.events.unwrap_or_default();
-        Ok(app.engine.replay_window(caller.tenant(), &id, window, &events, once).await?)
+        Ok(app.engine.deliveries().replay_window(caller.tenant(), &id, window, &events, once).await?)
     };
     key.once(&app, caller.sender(), respond, replay).await
 }

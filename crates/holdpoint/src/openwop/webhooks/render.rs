@@ -59,7 +59,7 @@ impl AppState {
     /// successor.
     async fn callback(&self, of: &RunRef, seq: u64) -> Result<Option<DeliveryContent>, ApiError> {
         let Some(id) = find_requested_interrupt(self, of, seq).await? else { return Ok(None) };
-        let run: Arc<Run> = self.engine.run(of).await?;
+        let run: Arc<Run> = self.engine.runs().get(of).await?;
         let Ok(asked) = run.answerable(id, self.engine.now()) else { return Ok(None) };
         let Some(started) = &run.started else { return Ok(None) };
         let mut body = InterruptCallback {
@@ -102,7 +102,7 @@ async fn find_requested_interrupt(
     of: &RunRef,
     seq: u64,
 ) -> Result<Option<InterruptId>, ApiError> {
-    let recorded = app.engine.events(of, seq).await?;
+    let recorded = app.engine.events().list(of, seq).await?;
     let asked = recorded.into_iter().find(|one| one.seq == seq);
     Ok(asked.and_then(|one| match one.event {
         Event::InterruptRequested { id, .. } => Some(id),

@@ -1,0 +1,151 @@
+//! The `model` of a definition with `"provider": "openai"`.
+
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::super::BadModel;
+use super::super::key::parse_key;
+use super::super::{KeyRef, SecretText};
+use super::super::members::ModelMembers;
+use super::request::is_reserved;
+use holdpoint_engine::outgoing;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// The settings of an OpenAI-compatible endpoint.
+#[derive(Clone)]
+pub struct OpenAiSettings {
+    /// The name of the model.
+    pub model: String,
+    /// The address without `/chat/completions`.
+    pub base_url: String,
+    /// The location of the API key.
+    pub api_key: Option<KeyRef>,
+    /// Additional request headers.
+    pub headers: Vec<(String, HeaderText)>,
+    /// Members of every request, such as `temperature` and `maxTokens`. Options of a prompt override them.
+    pub options: Map<String, Value>,
+    /// Requests a streamed reply.
+    pub stream: bool,
+    /// The timeout of a reply, including retries and the delays between them.
+    pub timeout_ms: u64,
+    /// The longest time without data in the middle of a reply.
+    pub idle_timeout_ms: u64,
+    /// The number of retries after transient errors.
+    pub retries: u64,
+    /// The delay before the first retry. It doubles for each further retry.
+    pub retry_base_ms: u64,
+    /// The limit of a reply in bytes: text and arguments together.
+    pub reply_bytes_max: usize,
+}
+
+/// The value of a header.
+#[derive(Clone, Debug)]
+pub enum HeaderText {
+    /// A value from the definition.
+    Text(SecretText),
+    /// A value from the environment or a file.
+    Key(KeyRef),
+}
+
+impl fmt::Debug for OpenAiSettings {
+    // The query of the address may contain a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAiSettings").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl OpenAiSettings {
+    /// Returns the default settings for a model at an address.
+    pub fn new(model: impl Into<String>, base_url: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            base_url: base_url.into(),
+            api_key: None,
+            headers: Vec::new(),
+            options: Map::new(),
+            stream: true,
+            timeout_ms: 120_000,
+            idle_timeout_ms: 60_000,
+            retries: 2,
+            retry_base_ms: 500,
+            reply_bytes_max: 1024 * 1024,
+        }
+    }
+
+    /// Parses the settings. See [`super::super::from_definition`].
+    pub fn parse(value: &Value, base: Option<&Path>) -> Result<Self, BadModel> {
+        let mut members = ModelMembers::of(value, "")?;
+        members.value("provider");
+        let mut settings = Self::new(members.needed_text("model")?, members.needed_text("baseUrl")?);
+        if let Some(key) = members.value("apiKey") {
+            settings.api_key = Some(parse_key(key, "apiKey", base)?);
+        }
+        if let Some(headers) = members.value("headers") {
+            settings.headers = parse_headers(headers, base)?;
+        }
+        settings.options = parse_options(&mut members)?;
+        if let Some(stream) = members.take("stream", "true or false")? {
+            settings.stream = stream;
+        }
+        let counts: [(&'static str, (u64, u64), &mut u64); 4] = [
+            ("timeoutMs", (1, HOUR_MS), &mut settings.timeout_ms),
+            ("idleTimeoutMs", (1, HOUR_MS), &mut settings.idle_timeout_ms),
+            ("retries", (0, 10), &mut settings.retries),
+            ("retryBaseMs", (1, 60_000), &mut settings.retry_base_ms),
+        ];
+        for (name, range, setting) in counts {
+            *setting = members.count(name, range)?.unwrap_or(*setting);
+        }
+        if let Some(most) = members.count("maxReplyBytes", (1, 64 * 1024 * 1024))? {
+            settings.reply_bytes_max = usize::try_from(most).unwrap_or(settings.reply_bytes_max);
+        }
+        members.reject_unknown()?;
+        Ok(settings)
+    }
+}
+
+fn parse_options(members: &mut ModelMembers<'_>) -> Result<Map<String, Value>, BadModel> {
+    let options: Option<Map<String, Value>> = members.take("options", "an object")?;
+    let mut options = options.unwrap_or_default();
+    if let Some(name) = options.keys().find(|name| is_reserved(name)) {
+        return Err(members.flaw(&format!("options.{name}"), "cannot be set by a definition"));
+    }
+    let temperature: Option<f64> = members.take("temperature", "a number from 0 to 2")?;
+    if let Some(temperature) = temperature {
+        if !(0.0..=2.0).contains(&temperature) {
+            return Err(members.flaw("temperature", "must be a number from 0 to 2"));
+        }
+        options.insert("temperature".to_owned(), temperature.into());
+    }
+    if let Some(tokens) = members.count("maxTokens", (1, 100_000_000))? {
+        options.insert("maxTokens".to_owned(), tokens.into());
+    }
+    Ok(options)
+}
+
+fn parse_headers(value: &Value, base: Option<&Path>) -> Result<Vec<(String, HeaderText)>, BadModel> {
+    let Value::Object(headers) = value else { return Err(BadModel::new("headers", "must be an object")) };
+    let parse = |(name, value): (&String, &Value)| {
+        let path = format!("headers.{name}");
+        if !outgoing::is_settable_header(name) {
+            return Err(BadModel::new(path, "is a header that cannot be set"));
+        }
+        let text = match value {
+            Value::String(text) if !text.chars().any(char::is_control) => {
+                HeaderText::Text(SecretText::new(text))
+            }
+            Value::Object(_) => HeaderText::Key(parse_key(value, &path, base)?),
+            _ => {
+                return Err(BadModel::new(
+                    path,
+                    "must be a string without control characters, {\"env\": …} or {\"file\": …}",
+                ));
+            }
+        };
+        Ok((name.clone(), text))
+    };
+    headers.iter().map(parse).collect()
+}

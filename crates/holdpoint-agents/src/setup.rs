@@ -1,0 +1,348 @@
+//! Builds the setup of an agent from its definition: the model, the tools and the rules. Caches it for each revision.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdpoint_core::agent::{AgentStep, ApprovalSettings, ToolCall};
+use holdpoint_core::permission::PermissionDecision;
+use holdpoint_core::workflow::{self, AGENT_PREFIX, DefinitionFlaw};
+use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
+use serde_json::{Map, Value, json};
+
+use super::connection::{ConnectionUser, Connections};
+use super::definition::{AgentFlaw, Definition};
+use super::history::ThreadHistory;
+use super::model::{self, Model};
+use super::rules::stricter;
+use super::tool::{
+    self, McpServers, RequiredTools, ToolDependencies, ToolList, ToolOwner, ToolSpec, Toolbox, Tools,
+    WorkflowTool,
+};
+use super::node::AgentNode;
+use super::{edits, workflow_tools};
+use holdpoint_engine::extension::{DecidedChange, Extension, HookFuture, NodeTypes, config_flaw};
+use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
+use holdpoint_engine::{EffectContext, Engine, Stop};
+
+/// The type of agent nodes.
+pub(crate) const NODE_TYPE: &str = "core.agent";
+/// The id of the only node of the workflow that an agent is registered as.
+pub(crate) const NODE: &str = "agent";
+/// The default time that runs wait for a server that cannot be reached.
+const OUTAGE_MS: u64 = 600_000;
+/// The step of a node that records the revision of the agent that it names.
+const PINNED_REVISION: &str = "agent";
+/// The number of setups at which the cache is cleared.
+const SETUPS_MAX: usize = 256;
+
+/// The connections, tools and network policies of the agents of this process.
+#[derive(Clone)]
+pub struct AgentSettings {
+    /// The operator's models, tool servers and tools, by name.
+    pub connections: Connections,
+    /// The tools of type `rust`, by name.
+    pub rust: BTreeMap<String, Arc<dyn Toolbox>>,
+    /// The HTTP client for models, which belong to the operator.
+    pub models: Outgoing,
+    /// The HTTP client for tools, whose addresses can come from definitions.
+    pub tools: Outgoing,
+    /// The folder that paths in connections are relative to.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self {
+            connections: Connections::default(),
+            rust: BTreeMap::new(),
+            models: Outgoing::new(OutgoingPolicy { allow_loopback: true, ..OutgoingPolicy::default() }),
+            tools: Outgoing::new(OutgoingPolicy::default()),
+            folder: None,
+        }
+    }
+}
+
+impl fmt::Debug for AgentSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentSettings")
+            .field("connections", &self.connections)
+            .field("rust", &self.rust.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The extension for agents: their settings, caches and MCP servers. Add it with
+/// [`Options::extension`](holdpoint_engine::Options::extension).
+#[derive(Debug, Default)]
+pub struct AgentRuntime {
+    pub(crate) settings: AgentSettings,
+    pub(crate) history: ThreadHistory,
+    setups: Mutex<HashMap<SetupKey, Arc<Setup>>>,
+    /// The MCP servers that definitions share.
+    mcp_servers: McpServers,
+}
+
+/// The key of a cached setup: a node in a revision of a workflow.
+type SetupKey = (TenantId, WorkflowId, u64, String);
+
+pub(crate) struct Setup {
+    pub definition: Definition,
+    pub model: Arc<dyn Model>,
+    /// See [`Model::is_instant`].
+    pub instant: bool,
+    tools: Tools,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("agent", &self.definition.id).finish_non_exhaustive()
+    }
+}
+
+/// Returns the runtime of an engine that has agent nodes. Only the extension adds their node type.
+pub(crate) fn runtime(engine: &Engine) -> &AgentRuntime {
+    engine.extension().expect("the extension that added the node type")
+}
+
+impl Extension for AgentRuntime {
+    fn add_nodes(&self, types: &mut NodeTypes) {
+        types.effect(NODE_TYPE, AgentNode);
+    }
+
+    fn check_change<'a>(&'a self, change: DecidedChange<'a>) -> Option<HookFuture<'a>> {
+        edits::check(change)
+    }
+}
+
+impl AgentRuntime {
+    /// Returns the extension with these settings.
+    pub fn new(settings: AgentSettings) -> Self {
+        let mcp_servers = McpServers::new(settings.connections.programs_max);
+        Self { settings, history: ThreadHistory::default(), setups: Mutex::default(), mcp_servers }
+    }
+
+    /// Returns the time in milliseconds that runs wait for a model or a tool server that cannot be reached.
+    pub(crate) fn outage_ms(&self) -> u64 {
+        self.settings.connections.outage_ms.unwrap_or(OUTAGE_MS)
+    }
+
+    fn prepare(&self, key: SetupKey, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
+        if let Some(setup) = self.setups.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(setup.clone());
+        }
+        let user = ConnectionUser { tenant: &key.0, workflow: &key.1 };
+        let setup = Arc::new(self.build(&Value::Object(definition.clone()), user)?);
+        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
+        if setups.len() >= SETUPS_MAX {
+            setups.clear();
+        }
+        setups.insert(key, setup.clone());
+        Ok(setup)
+    }
+
+    fn build(&self, definition: &Value, user: ConnectionUser<'_>) -> Result<Setup, AgentFlaw> {
+        let definition = Definition::parse(definition)?;
+        let settings = &self.settings;
+        let model = settings.connections.resolve_model(&definition.model, user)?;
+        let tools = definition.tools.iter().enumerate();
+        let tools = tools.map(|(at, tool)| settings.connections.resolve_tool(at, tool, user));
+        let tools = tools.collect::<Result<Vec<_>, _>>()?;
+        let folder = settings.folder.as_deref();
+        let model = model::from_definition(&model, folder, &settings.models)
+            .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
+        let dependencies = ToolDependencies {
+            base: folder,
+            outgoing: &settings.tools,
+            rust: &settings.rust,
+            mcp_servers: &self.mcp_servers,
+        };
+        let tools = Tools::from_connections(tools, dependencies)
+            .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
+        let instant = model.is_instant();
+        Ok(Setup { definition, model, instant, tools })
+    }
+}
+
+impl Setup {
+    /// Returns a tool by its name. None if it does not exist or its server cannot be reached.
+    pub(super) async fn tool(&self, engine: &Engine, tenant: &TenantId, name: &str) -> Option<Arc<ToolSpec>> {
+        let own = self.workflow(name).map(std::slice::from_ref);
+        let listed = match own {
+            Some(tool) => workflow_tools::specs(engine, tenant, tool).await.ok()?,
+            None => self.tools.list_required(tenant, self.tools.required_for(name)).await.specs,
+        };
+        listed.into_iter().find(|spec| spec.name == name)
+    }
+
+    /// Lists the tools that the next step needs. Returns `listed` if it contains them.
+    pub(super) async fn list_tools(
+        &self,
+        context: &EffectContext,
+        listed: ToolList,
+        next: &AgentStep,
+    ) -> Result<ToolList, Stop> {
+        let needed = match next {
+            AgentStep::Model => RequiredTools::All,
+            AgentStep::Calls(ready) => {
+                ready.iter().map(|call| self.required_for(call)).max().unwrap_or_default()
+            }
+            AgentStep::Overruled | AgentStep::Wait | AgentStep::Finish => RequiredTools::None,
+        };
+        if listed.covers(needed) {
+            return Ok(listed);
+        }
+        let tenant = tenant_of(context);
+        let mut list = self.tools.list_required(&tenant, needed).await;
+        list.specs.extend(workflow_tools::specs(context.engine(), &tenant, self.tools.workflows()).await?);
+        Ok(list)
+    }
+
+    fn required_for(&self, call: &ToolCall) -> RequiredTools {
+        if call.client || call.run.is_some() {
+            RequiredTools::Fixed
+        } else {
+            self.tools.required_for(&call.name)
+        }
+    }
+
+    pub(super) fn workflow(&self, tool: &str) -> Option<&WorkflowTool> {
+        self.tools.workflows().iter().find(|workflow| workflow.name == tool)
+    }
+
+    /// Returns true if neither the model nor the tools use the network or wait.
+    fn is_local(&self) -> bool {
+        self.instant && self.tools.are_local()
+    }
+
+    /// Returns the toolbox that a tool belongs to now.
+    pub(super) fn owner(&self, tool: &str) -> Option<ToolOwner> {
+        self.tools.owner(tool)
+    }
+
+    /// Evaluates the permission rules of the definition and of the tool's connection for a call. The stricter result
+    /// applies.
+    pub(super) fn judge(&self, tool: &str, primary: Option<&str>, arguments: &Value) -> PermissionDecision {
+        let own = self.definition.permissions.evaluate(tool, primary, arguments);
+        stricter(own, self.owner(tool).and_then(|owner| owner.judge(arguments)))
+    }
+
+    /// Returns true if every call of a tool is denied. Prompts omit such a tool.
+    pub(super) fn hides(&self, tool: &str) -> bool {
+        self.definition.permissions.always_denies(tool)
+            || self.owner(tool).is_some_and(|owner| owner.is_hidden())
+    }
+
+    /// Returns the approval settings for calls of a tool: those of the definition combined with those of the tool's
+    /// connection.
+    pub(super) fn approval(&self, owner: Option<&ToolOwner>) -> Cow<'_, ApprovalSettings> {
+        let own = &self.definition.approval;
+        owner.and_then(ToolOwner::rules).map_or(Cow::Borrowed(own), |rules| rules.join(own))
+    }
+}
+
+/// Returns the tenant of the run. A replayed run has no claim, so the tenant comes from its start event.
+fn tenant_of(context: &EffectContext) -> TenantId {
+    context.started().map_or_else(|| context.of().tenant, |started| started.owner.tenant.clone())
+}
+
+/// Returns the flaws of an agent node. Its config either declares an agent or names one.
+pub(super) fn flaws(node: &workflow::Node) -> Vec<DefinitionFlaw> {
+    if node.config.contains_key("model") {
+        let parsed = Definition::parse(&Value::Object(node.config.clone()));
+        let flaw = match parsed {
+            Ok(definition) => tool::schema_flaw(&definition.tools).map(|bad| (bad.field, bad.message)),
+            Err(flaw) => Some((flaw.field, flaw.message)),
+        };
+        return flaw.into_iter().map(|(field, message)| config_flaw(node, &field, message)).collect();
+    }
+    let named = node.config.get("agentId").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
+    let other = node.config.keys().find(|name| *name != "agentId");
+    match (named, other) {
+        (true, None) => Vec::new(),
+        (true, Some(name)) => vec![config_flaw(node, name, "cannot be combined with agentId")],
+        (false, _) => vec![config_flaw(node, "agentId", "must name an agent")],
+    }
+}
+
+/// Returns the id of the workflow that an agent is registered as.
+pub fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
+    WorkflowId::parse(&format!("{AGENT_PREFIX}{agent}"))
+        .map_err(|error| AgentFlaw::new("agentId", error.to_string()))
+}
+
+/// Returns the setup of the current node. A named agent keeps the revision that it had when the node began.
+pub(super) async fn load(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> {
+    let tenant = tenant_of(context);
+    let engine = context.engine().clone();
+    let invalid = |flaw: AgentFlaw| Stop::failed("agent_unusable", flaw.to_string());
+    if let Some(own) = declared_setup(&engine, &tenant, context.run(), context.node()) {
+        return own.map_err(invalid);
+    }
+    let named = context.config().get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let id = workflow_id(&named).map_err(invalid)?;
+    let broken = |error: holdpoint_engine::Error| Stop::Broken(error.to_string());
+    let (agent, of, from) = (id.clone(), tenant.clone(), engine.clone());
+    let pinned = context.step(PINNED_REVISION, || async move {
+        match from.workflows().latest(&of, &agent).await {
+            Ok(Some(latest)) => Ok(json!({ "revision": latest.revision })),
+            Ok(None) => Err(Stop::failed("agent_not_found", format!("there is no agent {named}"))),
+            Err(error) => Err(Stop::Broken(error.to_string())),
+        }
+    });
+    let revision = pinned.await?.get("revision").and_then(Value::as_u64).unwrap_or(1);
+    let workflow = engine.workflows().revision(&tenant, &id, revision).await.map_err(broken)?;
+    let node = workflow
+        .nodes
+        .first()
+        .ok_or_else(|| Stop::failed("agent_unusable", "the workflow of the agent has no node"))?;
+    let key = (tenant, id, revision, NODE.to_owned());
+    runtime(&engine).prepare(key, &node.config).map_err(invalid)
+}
+
+/// Returns the setup of a node as [`load`] does, but from the record only. None if the node has not recorded a revision
+/// or the definition is invalid now.
+pub(super) async fn load_recorded(
+    engine: &Engine,
+    tenant: &TenantId,
+    run: &Run,
+    node: &workflow::Node,
+) -> Result<Option<Arc<Setup>>, holdpoint_engine::Error> {
+    if let Some(own) = declared_setup(engine, tenant, run, node) {
+        return Ok(own.ok());
+    }
+    let named = node.config.get("agentId").and_then(Value::as_str).map(workflow_id);
+    let pinned = run
+        .node_state(&node.id)
+        .and_then(|state| state.steps.get(PINNED_REVISION)?.get("revision")?.as_u64());
+    let (Some(Ok(id)), Some(revision)) = (named, pinned) else { return Ok(None) };
+    let workflow = engine.workflows().revision(tenant, &id, revision).await?;
+    let key = (tenant.clone(), id, revision, NODE.to_owned());
+    let prepared = workflow.nodes.first().map(|node| runtime(engine).prepare(key, &node.config));
+    Ok(prepared.and_then(Result::ok))
+}
+
+/// Returns the setup of the agent that the config of a node declares. None if the config names an agent.
+fn declared_setup(
+    engine: &Engine,
+    tenant: &TenantId,
+    run: &Run,
+    node: &workflow::Node,
+) -> Option<Result<Arc<Setup>, AgentFlaw>> {
+    let Workflow { id, revision, .. } = &*run.workflow;
+    let key = || (tenant.clone(), id.clone(), *revision, node.id.to_string());
+    node.config.contains_key("model").then(|| runtime(engine).prepare(key(), &node.config))
+}
+
+/// Returns true if the agent of a node can continue without effects outside the process. The earlier messages of a
+/// thread are final only after the run has started in it, so they must be in the cache.
+pub(super) fn runs_locally(engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+    let Some(started) = &run.started else { return false };
+    let tenant = &started.owner.tenant;
+    let of = || RunRef { tenant: tenant.clone(), run: run.id.clone() };
+    let is_history_known = started.thread.is_none() || runtime(engine).history.contains(&of());
+    is_history_known
+        && declared_setup(engine, tenant, run, node).is_some_and(|own| own.is_ok_and(|own| own.is_local()))
+}

@@ -1,0 +1,49 @@
+//! The messages for an agent that is started as a graph.
+
+use holdpoint_core::agent::{Message, Role};
+use holdpoint_core::workflow::AGENT_PREFIX;
+use holdpoint_core::{NodeId, Refusal, WorkflowId};
+use serde_json::Value;
+
+
+/// The id of the only node of the workflow that an agent is registered as.
+const AGENT_NODE: &str = "agent";
+
+/// The node of the agent and the messages.
+pub(super) type AgentMessages = Option<Box<(NodeId, Vec<Message>)>>;
+
+/// Returns the messages in `input`: a text, `{message}`, or `{messages: [{role?, content}]}`. Returns `None` if the
+/// graph is not an agent.
+pub(super) fn read_agent_messages(
+    workflow: &WorkflowId,
+    input: &Value,
+    by: &str,
+) -> Result<AgentMessages, Refusal> {
+    if !workflow.as_str().starts_with(AGENT_PREFIX) {
+        return Ok(None);
+    }
+    let node = NodeId::parse(AGENT_NODE).map_err(|error| Refusal::invalid("graph", error.to_string()))?;
+    let text = input.as_str().or_else(|| input.get("message")?.as_str());
+    let messages = match (text, input.get("messages").and_then(Value::as_array)) {
+        (Some(text), _) => vec![user("said-0", Value::from(text))],
+        (None, Some(list)) => list.iter().enumerate().filter_map(|(at, one)| user_message(at, one)).collect(),
+        (None, None) => Vec::new(),
+    };
+    if messages.is_empty() {
+        let message = "an agent needs a user message: set input to {\"message\": \"…\"} or to messages with the role user";
+        return Err(Refusal::invalid("input", message));
+    }
+    let messages = messages.into_iter().map(|one| Message { by: Some(by.to_owned()), ..one }).collect();
+    Ok(Some(Box::new((node, messages))))
+}
+
+fn user(id: impl Into<String>, content: Value) -> Message {
+    Message::new(id, Role::User, content)
+}
+
+/// Returns a listed message of a user. Messages with other roles are ignored, because the caller could forge them.
+fn user_message(at: usize, one: &Value) -> Option<Message> {
+    let role = one.get("role").and_then(Value::as_str).unwrap_or("user");
+    let content = one.get("content").filter(|content| content.is_string() || content.is_array())?;
+    (role == "user").then(|| user(format!("said-{at}"), content.clone()))
+}

@@ -1,0 +1,160 @@
+//! The status of a graph, computed from its run. The status after an earlier answer is computed from the log.
+
+use holdpoint_core::{Interrupt, Run, RunEnd, RunError, RunRef, Status};
+use serde_json::{Value, json};
+
+use super::NODE;
+use super::expiry::EXPIRED_BY;
+use super::Graphs;
+use crate::{NODE_TYPE, conversion};
+use holdpoint_engine::Error;
+
+/// The status of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GraphStatus {
+    /// The graph is executing.
+    Running,
+    /// The graph waits for an answer.
+    Waiting {
+        /// The kind of the interrupt, or `multi` for several.
+        kind: String,
+        /// The payload.
+        data: Value,
+        /// The error of the previous answer. The graph accepts another answer.
+        previous_error: Option<Value>,
+    },
+    /// The graph completed with this output.
+    Completed(Value),
+    /// The graph failed.
+    Failed(RunError),
+    /// The graph was cancelled.
+    Cancelled {
+        /// The reason.
+        reason: Option<String>,
+        /// True if the graph was cancelled because it was not answered in time.
+        expired: bool,
+    },
+}
+
+impl GraphStatus {
+    /// Returns the status of a run.
+    pub fn of(run: &Run) -> Self {
+        match run.status() {
+            Status::Completed => Self::Completed(output(run)),
+            Status::Failed => Self::Failed(failure(run)),
+            Status::Cancelled => cancelled(run),
+            Status::Pending
+            | Status::Running
+            | Status::Paused
+            | Status::WaitingApproval
+            | Status::WaitingInput
+            | Status::WaitingExternal => waiting(run).unwrap_or(Self::Running),
+        }
+    }
+}
+
+fn failure(run: &Run) -> RunError {
+    match &run.end {
+        Some(RunEnd::Failed { error, .. }) => error.clone(),
+        _ => RunError::new("run_failed", "the run failed without an error"),
+    }
+}
+
+fn cancelled(run: &Run) -> GraphStatus {
+    match &run.end {
+        Some(RunEnd::Cancelled { reason, by, .. }) => {
+            GraphStatus::Cancelled { reason: reason.clone(), expired: by == EXPIRED_BY }
+        }
+        _ => GraphStatus::Cancelled { reason: None, expired: false },
+    }
+}
+
+/// Returns the open interrupts as a status, or `None` if the run has other work.
+fn waiting(run: &Run) -> Option<GraphStatus> {
+    if run.next_work().is_some() {
+        return None;
+    }
+    let open: Vec<_> = run.open_interrupts().collect();
+    let first = open.first()?;
+    let previous_error = conversion::previous_error(first).cloned();
+    if let [only] = open.as_slice() {
+        let (kind, data) = conversion::envelope(only);
+        return Some(GraphStatus::Waiting { kind, data, previous_error });
+    }
+    let items = open.iter().map(|asked| {
+        let (kind, data) = conversion::envelope(asked);
+        json!({ "key": key(asked), "kind": kind, "data": data })
+    });
+    let items: Vec<Value> = items.collect();
+    Some(GraphStatus::Waiting { kind: "multi".to_owned(), data: json!({ "items": items }), previous_error })
+}
+
+/// Returns the key of an interrupt among several. It is stable while the interrupt is open.
+pub(super) fn key(asked: &Interrupt) -> String {
+    format!("i{}", asked.id.0.saturating_sub(1))
+}
+
+/// Returns the output of a graph: that of the provider, or the outputs of the last nodes of a workflow.
+fn output(run: &Run) -> Value {
+    let mut outputs = run.outputs();
+    match run.workflow.nodes.as_slice() {
+        [only] if only.type_id == NODE_TYPE && only.id.as_str() == NODE => {
+            outputs.shift_remove("output").unwrap_or_default()
+        }
+        _ => Value::Object(outputs),
+    }
+}
+
+impl Graphs<'_> {
+    /// Returns the first status other than `Running` after a decision, or `Running`.
+    async fn status_after(self, of: &RunRef, decision: &str) -> Result<GraphStatus, Error> {
+        let now = self.engine.runs().get(of).await?;
+        let (log, starts) = self.engine.events().list_with_commits(of).await?;
+        let mut run = Run::new(of.run.clone(), now.workflow.clone());
+        let mut decided = false;
+        // The status is evaluated only where a commit begins, because the state within a commit is incomplete.
+        for recorded in &log {
+            if decided && starts.contains(&recorded.seq) {
+                let status = GraphStatus::of(&run);
+                if status != GraphStatus::Running {
+                    return Ok(status);
+                }
+            }
+            run.apply(&recorded.event, recorded.at);
+            decided = decided || has_decided(&run, decision);
+        }
+        Ok(GraphStatus::of(&run))
+    }
+
+    /// Waits until a graph no longer runs, at most until `until`, and returns its status. With the decision id of a
+    /// resume in `after`, returns the first status after that resume, because other answers may follow.
+    pub async fn wait(
+        self,
+        of: &RunRef,
+        after: Option<&str>,
+        until: tokio::time::Instant,
+    ) -> Result<GraphStatus, Error> {
+        let mut news = self.engine.events().subscribe(of);
+        loop {
+            let status = match after {
+                Some(decision) => self.status_after(of, decision).await?,
+                None => GraphStatus::of(&*self.engine.runs().get(of).await?),
+            };
+            if status != GraphStatus::Running {
+                return Ok(status);
+            }
+            if tokio::time::timeout_at(until, news.changed()).await.is_err() {
+                return Ok(GraphStatus::Running);
+            }
+        }
+    }
+
+    /// Returns the current status of a graph.
+    pub async fn status(self, of: &RunRef) -> Result<GraphStatus, Error> {
+        Ok(GraphStatus::of(&*self.engine.runs().get(of).await?))
+    }
+}
+
+fn has_decided(run: &Run, name: &str) -> bool {
+    run.interrupts.iter().any(|asked| asked.decisions().any(|(decision, _)| decision == name))
+}

@@ -1,0 +1,31 @@
+//! Providers: external runtimes that execute graphs. An interrupt of a graph becomes an interrupt of its run, and the
+//! answer is sent back to the provider.
+//!
+//! Each start and each answer is one attempt with a stable id. Before the node retries an attempt, it reads the state
+//! of the attempt from the provider, so that no attempt takes effect twice.
+//!
+//! Add [`Providers`] to the options of the engine, and import [`EngineGraphs`] for `engine.graphs()`. A provider from
+//! another crate implements [`Provider`].
+
+mod claude;
+mod conversion;
+mod graphs;
+mod langgraph;
+mod locked_handle;
+mod node;
+mod port;
+mod provider_interrupt;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use graphs::{EngineGraphs, GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus, Graphs};
+pub(crate) use locked_handle::GraphAttempt;
+pub use locked_handle::LockedHandle;
+pub(crate) use port::AnyProvider;
+pub use port::{Probe, Provider, ProviderError, ProviderOutcome, code};
+pub use provider_interrupt::{ProviderAnswers, ProviderInterrupt, ProviderInterruptItem};
+pub use settings::{BadProviders, ProviderSettings, Providers};
+
+/// The node type of graphs that run at a provider.
+pub const NODE_TYPE: &str = "core.provider";

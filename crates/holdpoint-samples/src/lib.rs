@@ -1,0 +1,56 @@
+//! Sample extensions of the engine.
+//!
+//! - [`ContentReview`]: the graph `content-review`, which writes a text, shows it to a reviewer and publishes it
+//! - [`demo`]: agents that need no model
+//! - [`Conformance`]: the node types that the public OpenWOP suite needs
+
+use holdpoint_core::{TenantId, WorkflowId};
+use holdpoint_engine::extension::{Extension, NodeTypes};
+use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
+use serde_json::Value;
+
+pub mod content_review;
+pub mod demo;
+mod mock_agent;
+mod requires_missing;
+
+const CONTENT_REVIEW: &str = include_str!("content-review.json");
+
+/// The graph `content-review`. The engine registers it when a tenant uses it and has no workflow with its id.
+#[derive(Clone, Debug, Default)]
+pub struct ContentReview {
+    outgoing: Option<Outgoing>,
+}
+
+impl ContentReview {
+    /// Sets the HTTP client that publishes, with the policy for the addresses that it may call.
+    #[must_use]
+    pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
+        self.outgoing = Some(outgoing);
+        self
+    }
+}
+
+impl Extension for ContentReview {
+    fn add_nodes(&self, types: &mut NodeTypes) {
+        content_review::add_to(types, self.outgoing.clone().unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default())));
+    }
+
+    fn offered_workflow(&self, _tenant: &TenantId, id: &WorkflowId) -> Option<Value> {
+        let is_offered = id.as_str() == "content-review";
+        is_offered.then(|| {
+            serde_json::from_str(CONTENT_REVIEW).expect("the file is part of this crate and a test reads it")
+        })
+    }
+}
+
+/// The node types that the public OpenWOP suite needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Conformance;
+
+impl Extension for Conformance {
+    fn add_nodes(&self, types: &mut NodeTypes) {
+        types.pure("core.conformance.mock-agent", mock_agent::MockAgent);
+        types.pure("conformance.requiresMissing", requires_missing::RequiresMissing);
+    }
+}
