@@ -44,11 +44,7 @@ impl Agents<'_> {
 
     /// Stores the definition of an agent from a file of the operator. It may name the connections that this file
     /// defines ([`Connection::of_agent`](crate::Connection::of_agent)).
-    pub async fn put_of_file(
-        self,
-        tenant: &TenantId,
-        definition: Value,
-    ) -> Result<Registration, Error> {
+    pub async fn put_of_file(self, tenant: &TenantId, definition: Value) -> Result<Registration, Error> {
         let own = definition.get("agentId").and_then(Value::as_str);
         check_reserved_names(&definition, own).map_err(invalid)?;
         let workflow = to_workflow(&definition)?;

@@ -12,11 +12,11 @@ use holdpoint_core::{Interrupt, Kind, Resolution};
 use serde_json::{Value, json};
 
 use super::clearance::{CallTarget, Clearance, check_approved, is_granted_elsewhere, uses_grants};
-use holdpoint_engine::extension::RunEndWatch;
 use super::servers::{self, AvailableTools, wait_for_server};
 use super::setup::Setup;
 use super::tool::{Call, CallOutcome, StateChange, ToolError, ToolOwner};
 use super::workflow_tools;
+use holdpoint_engine::extension::RunEndWatch;
 use holdpoint_engine::extension::check_as_shown;
 use holdpoint_engine::{EffectContext, Stop};
 

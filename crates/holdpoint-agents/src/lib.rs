@@ -29,8 +29,8 @@ pub(crate) use connection::check_reserved_names;
 pub use connection::{Connection, Connections};
 pub use definition::AgentFlaw;
 pub(crate) use definition::variables;
-pub(crate) use setup::{NODE, NODE_TYPE};
 pub use setup::{AgentRuntime, AgentSettings, workflow_id};
+pub(crate) use setup::{NODE, NODE_TYPE};
 pub use thread_input::AgentInput;
 
 /// Checks a definition, except for its connections: the tenant decides which connections it may use.

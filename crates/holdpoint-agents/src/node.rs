@@ -16,8 +16,8 @@ use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply};
 use super::setup::{Setup, runtime};
 use super::tool::{ToolList, ToolSpec};
 use super::{calls, client_metadata, low_confidence, servers, setup};
-use holdpoint_engine::{EffectContext, Stop};
 use holdpoint_engine::Engine;
+use holdpoint_engine::{EffectContext, Stop};
 use holdpoint_engine::{Node, Outputs};
 
 /// The maximum length of a call id, which is part of the key of an interrupt.

@@ -16,12 +16,12 @@ use super::connection::{ConnectionUser, Connections};
 use super::definition::{AgentFlaw, Definition};
 use super::history::ThreadHistory;
 use super::model::{self, Model};
+use super::node::AgentNode;
 use super::rules::stricter;
 use super::tool::{
     self, McpServers, RequiredTools, ToolDependencies, ToolList, ToolOwner, ToolSpec, Toolbox, Tools,
     WorkflowTool,
 };
-use super::node::AgentNode;
 use super::{edits, workflow_tools};
 use holdpoint_engine::extension::{DecidedChange, Extension, HookFuture, NodeTypes, config_flaw};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};

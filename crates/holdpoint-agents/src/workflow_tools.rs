@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::calls::refuse;
 use super::tool::{ToolSpec, WorkflowTool};
-use holdpoint_engine::{EffectContext, Stop};
 use holdpoint_engine::Engine;
+use holdpoint_engine::{EffectContext, Stop};
 
 /// Returns the specs of workflow tools as models see them.
 pub(super) async fn specs(

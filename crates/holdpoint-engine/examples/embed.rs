@@ -35,22 +35,22 @@ async fn main() -> anyhow::Result<()> {
         "settings": {}, "edges": [], "nodes": [{"id": "charge", "typeId": "acme.charge", "name": "Charge",
             "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}]
     });
-    engine.register(&tenant, definition).await?;
+    engine.workflows().register(&tenant, definition).await?;
 
     let owner = Owner { tenant: tenant.clone(), principal: "shop".to_owned() };
-    let run = engine.start(&WorkflowId::parse("checkout")?, StartRequest::new(owner)).await?;
+    let run = engine.runs().create(&WorkflowId::parse("checkout")?, StartRequest::new(owner)).await?;
     let of = RunRef { tenant, run: run.id.clone() };
     let mut worker = engine.worker();
     worker.drain().await?;
-    println!("the run is {}", engine.run(&of).await?.status().as_str());
+    println!("the run is {}", engine.runs().get(&of).await?.status().as_str());
 
-    let waiting = engine.run(&of).await?;
+    let waiting = engine.runs().get(&of).await?;
     let interrupt = waiting.waiting_on().ok_or_else(|| anyhow::anyhow!("the run does not wait"))?.id;
     let by = Principal::named("alice");
     let answers = BTreeMap::from([(interrupt, Answer::new(json!("yes"), by))]);
-    engine.execute(&of, &Command::Resolve { answers }).await?;
+    engine.runs().execute(&of, &Command::Resolve { answers }).await?;
     worker.drain().await?;
-    let done = engine.run(&of).await?;
+    let done = engine.runs().get(&of).await?;
     println!("the run is {} with {}", done.status().as_str(), done.variables);
     anyhow::ensure!(done.variables["receipt"] == json!("receipt-1"));
     Ok(())

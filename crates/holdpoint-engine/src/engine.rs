@@ -18,6 +18,7 @@ use crate::feed::{CommitFeed, CommitReceiver};
 use crate::local_handoff::LocalHandoff;
 use crate::metrics::EngineMetrics;
 use crate::nodes::NodeTypes;
+use crate::outgoing::Outgoing;
 use crate::run_cache::RunCache;
 use crate::seal::Seal;
 use crate::store::events::StoredLog;
@@ -66,8 +67,8 @@ pub(crate) use commit::CommitOutcome;
 pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;
 pub use facets::{
-    Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets, Receipts,
-    Runs, Sessions, Threads, Webhooks, Workflows,
+    Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets,
+    Receipts, Runs, Sessions, Threads, Webhooks, Workflows,
 };
 pub(crate) use families::{ParentLookup, PriorState};
 pub use fork::{ForkRequest, Overlay};
@@ -113,6 +114,7 @@ pub(crate) struct EngineState {
     measures: Arc<EngineMetrics>,
     feed: Arc<CommitFeed>,
     hooks: Arc<WebhookHub>,
+    outgoing: Outgoing,
     pub(crate) extensions: Extensions,
     name: String,
     lease_ms: u64,
@@ -179,6 +181,11 @@ impl Engine {
     /// Returns the number of commits that were dropped for subscribers.
     pub fn dropped_commits(&self) -> u64 {
         self.0.feed.dropped()
+    }
+
+    /// Returns the HTTP client of nodes, with the policy for the addresses that they may call.
+    pub fn outgoing(&self) -> &Outgoing {
+        &self.0.outgoing
     }
 
     /// Returns whether conversation nodes are enabled.

@@ -51,11 +51,11 @@ use crate::engine::Engine;
 use crate::error::Error;
 
 pub use crate::approval_check::{APPROVED_BY, check_as_shown};
+pub use crate::engine::HandleLock;
 pub use crate::nodes::http::{call_failed, call_refused};
 pub use crate::nodes::{NodeTypes, config_count, config_flaw, config_ms, config_text, unknown_config};
 pub use crate::operator::{KeyRef, RequirementSource, SecretText};
 pub use crate::run_end::{RunEndWatch, wait_for_run_end};
-pub use crate::engine::HandleLock;
 pub use crate::store::handles::Handle;
 pub use crate::truncate::{RESULT_BYTES_MAX, excerpt, truncate};
 

@@ -83,8 +83,8 @@ pub use store::workflows::{WorkflowRevision, WorkflowSummary};
 // Runs, threads and external events
 pub use bus::Subscription;
 pub use engine::{
-    EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions, ThreadInterruption,
-    WaitingInterrupt, new_run_id,
+    EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions,
+    ThreadInterruption, WaitingInterrupt, new_run_id,
 };
 pub use store::events::RecordedEvent;
 pub use store::messages::ThreadMessage;
@@ -99,8 +99,8 @@ pub use store::pending::{PendingCursor, PendingRow, Votes};
 
 // The facets of the engine
 pub use engine::{
-    Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets, Receipts,
-    Runs, Sessions, Threads, Webhooks, Workflows,
+    Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets,
+    Receipts, Runs, Sessions, Threads, Webhooks, Workflows,
 };
 
 // Settings of the operator

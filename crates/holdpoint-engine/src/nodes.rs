@@ -9,9 +9,9 @@ use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{Effect, Run};
 use serde_json::{Map, Value};
 
-use crate::{approval_check, permitted_effects};
 use crate::context::{Context, EffectContext, Stop};
 use crate::engine::Engine;
+use crate::{approval_check, permitted_effects};
 
 mod approval_gate;
 mod call_prompt;
@@ -261,9 +261,7 @@ impl NodeTypes {
 
     /// Returns whether a node of the workflow stores a reference to outside state in a handle.
     pub(crate) fn use_handles(&self, workflow: &workflow::Workflow) -> bool {
-        let uses = |node: &workflow::Node| {
-            matches!(self.get(&node.type_id), Some(NodeType::Effect(effect)) if effect.uses_handle())
-        };
+        let uses = |node: &workflow::Node| matches!(self.get(&node.type_id), Some(NodeType::Effect(effect)) if effect.uses_handle());
         workflow.nodes.iter().any(uses)
     }
 
@@ -330,10 +328,7 @@ pub fn config_flaw(node: &workflow::Node, field: &str, message: impl Into<String
 }
 
 /// Reads an optional non-empty string from a node's config.
-pub fn config_text<'a>(
-    node: &'a workflow::Node,
-    field: &str,
-) -> Result<Option<&'a str>, DefinitionFlaw> {
+pub fn config_text<'a>(node: &'a workflow::Node, field: &str) -> Result<Option<&'a str>, DefinitionFlaw> {
     match node.config.get(field) {
         None => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),

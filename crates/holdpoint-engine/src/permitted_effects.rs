@@ -51,7 +51,8 @@ impl NodeTypes {
     /// Returns the effects that a gate permits, and those after it that need no grant, in the order of the
     /// definition.
     pub(crate) fn permitted_effects(&self, workflow: &Workflow, gate: &NodeId) -> Vec<PermittedEffect> {
-        let Some(from) = workflow.position(gate).filter(|from| self.grants_effects(&workflow.nodes[*from])) else {
+        let Some(from) = workflow.position(gate).filter(|from| self.grants_effects(&workflow.nodes[*from]))
+        else {
             return Vec::new();
         };
         let covering = &workflow.nodes[from];
@@ -137,8 +138,9 @@ impl NodeTypes {
             let permits = self.permitted_effects(workflow, &gate.id).into_iter();
             for permit in permits.filter(|permit| permit.payload != PayloadBinding::NoGrant && !permit.repeat)
             {
-                let covering =
-                    |(_, node): &(usize, &Node)| self.grants_effects(node) && covers(node, &permit.node).is_some();
+                let covering = |(_, node): &(usize, &Node)| {
+                    self.grants_effects(node) && covers(node, &permit.node).is_some()
+                };
                 let nodes = workflow.nodes.iter().enumerate();
                 let gates: Vec<usize> = nodes.filter(covering).map(|(position, _)| position).collect();
                 if workflow.position(&permit.node).is_some_and(|to| repeats_without(workflow, &gates, to)) {

@@ -107,11 +107,7 @@ impl Provider for Claude {
         ClaudeReference::new(self.settings.tools_digest()).to_value()
     }
 
-    async fn start(
-        &self,
-        handle: &LockedHandle,
-        input: &Value,
-    ) -> Result<ProviderOutcome, ProviderError> {
+    async fn start(&self, handle: &LockedHandle, input: &Value) -> Result<ProviderOutcome, ProviderError> {
         let prompt = mapping::prompt(input)?;
         self.attempt(handle, &AttemptPurpose::Start, Some(&prompt)).await
     }

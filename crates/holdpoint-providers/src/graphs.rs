@@ -2,9 +2,9 @@
 //! workflow with one graph node.
 
 use holdpoint_core::{Owner, Refusal, RunRef, StartRequest, TenantId, Timestamp, WorkflowId};
-use serde_json::{Map, Value, json};
 use holdpoint_engine::extension::Handle;
 use holdpoint_engine::{Engine, Error, Threads, new_run_id};
+use serde_json::{Map, Value, json};
 
 use crate::{NODE_TYPE, Providers};
 

@@ -182,11 +182,7 @@ impl Provider for LangGraph {
         LangGraphReference::new(handle).json()
     }
 
-    async fn start(
-        &self,
-        handle: &LockedHandle,
-        input: &Value,
-    ) -> Result<ProviderOutcome, ProviderError> {
+    async fn start(&self, handle: &LockedHandle, input: &Value) -> Result<ProviderOutcome, ProviderError> {
         self.server.check_version().await?;
         let reference = LangGraphReference::of(handle)?;
         if !self.server.create_thread(&reference.thread, handle.provider_graph()).await? {

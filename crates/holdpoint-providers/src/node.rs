@@ -158,7 +158,8 @@ impl GraphTurn {
         };
         // Subscribes before the first check, so that the end of the run is not missed.
         let mut news = context.engine().events().subscribe(&context.of());
-        let row = graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await.map_err(to_stop)?;
+        let row =
+            graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await.map_err(to_stop)?;
         let handle = self.open(context, &row, name).await?;
         if handle.row().settled_at.is_some() || has_ended(context).await? {
             handle.close().await;
@@ -194,12 +195,7 @@ impl GraphTurn {
     }
 
     /// Waits for the lock until its holder releases it or it expires.
-    async fn open(
-        &self,
-        context: &EffectContext,
-        row: &Handle,
-        name: String,
-    ) -> Result<LockedHandle, Stop> {
+    async fn open(&self, context: &EffectContext, row: &Handle, name: String) -> Result<LockedHandle, Stop> {
         loop {
             let opened = LockedHandle::open(context.engine(), row, self.attempt(context, name.clone())).await;
             if let Some(handle) = opened.map_err(to_stop)? {
@@ -237,7 +233,9 @@ impl GraphTurn {
         else {
             return;
         };
-        let Ok(row) = graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await else { return };
+        let Ok(row) = graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await else {
+            return;
+        };
         if let Ok(handle) = self.open(context, &row, name).await {
             cancel_graph(&provider, &handle).await;
             handle.close().await;

@@ -5,29 +5,31 @@ use std::time::Duration;
 use holdpoint_core::{RunId, RunRef, TenantId};
 use serde_json::json;
 
+use holdpoint_engine::extension::Handle;
+use holdpoint_engine::{Clock, Engine, Location, Options};
+
+use super::graphs::handle_of_run;
 use super::locked_handle::{GraphAttempt, LockedHandle};
-use super::{ProviderSettings, code};
-use holdpoint_engine::Clock;
-use holdpoint_engine::{Engine, Options};
-use holdpoint_engine::Location;
-use holdpoint_engine::extension::{self, HandleRow};
+use super::{ProviderSettings, Providers, code};
 
 const LOCK_MS: i64 = 30_000;
 
 struct Fixture {
     folder: tempfile::TempDir,
     engine: Engine,
-    row: HandleRow,
+    row: Handle,
 }
 
 async fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
     let settings = ProviderSettings::parse("{}", folder.path(), folder.path().join("p")).unwrap();
-    let options = Options::new(location).clock(Clock::manual(1_800_000_000_000)).providers(settings);
+    let options = Options::new(location)
+        .clock(Clock::manual(1_800_000_000_000))
+        .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };
-    let row = engine.handle_of_run(&of, "langgraph:review").await.unwrap();
+    let row = handle_of_run(&engine, &of, "langgraph:review").await.unwrap();
     Fixture { folder, engine, row }
 }
 
@@ -97,8 +99,7 @@ async fn the_state_of_a_provider_is_encrypted_in_the_database_files() {
     assert_eq!(handle.attachment().await.unwrap().unwrap(), format!("a transcript of {canary}").as_bytes());
     assert!(!format!("{handle:?}").contains("canary"));
     handle.close().await;
-    let row =
-        handles::by_key(fixture.engine.db(), &fixture.row.tenant, &fixture.row.state_key).await.unwrap();
+    let row = fixture.engine.handles().by_key(&fixture.row.tenant, &fixture.row.state_key).await.unwrap();
     assert!(!format!("{row:?}").contains("canary"));
     fixture.engine.close().await;
     let mut bytes_searched = 0;
@@ -115,10 +116,11 @@ async fn a_held_lock_is_renewed() {
     let folder = tempfile::tempdir().unwrap();
     let settings =
         ProviderSettings::parse(r#"{"lockMs": 300}"#, folder.path(), folder.path().join("p")).unwrap();
-    let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db"))).providers(settings);
+    let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db")))
+        .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };
-    let row = engine.handle_of_run(&of, "langgraph:review").await.unwrap();
+    let row = handle_of_run(&engine, &of, "langgraph:review").await.unwrap();
     let fixture = Fixture { folder, engine, row };
     let held = fixture.handle("a").await.unwrap();
     let first = locked_until(&fixture).await;
@@ -136,7 +138,6 @@ async fn a_held_lock_is_renewed() {
 }
 
 async fn locked_until(fixture: &Fixture) -> i64 {
-    let row =
-        handles::by_key(fixture.engine.db(), &fixture.row.tenant, &fixture.row.state_key).await.unwrap();
+    let row = fixture.engine.handles().by_key(&fixture.row.tenant, &fixture.row.state_key).await.unwrap();
     row.unwrap().locked_until.unwrap().0
 }

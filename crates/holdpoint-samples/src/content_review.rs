@@ -6,7 +6,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use holdpoint_engine::extension::NodeTypes;
-use holdpoint_engine::outgoing::Outgoing;
 use holdpoint_engine::{Context, Outputs, Stop};
 
 mod check;
@@ -30,12 +29,12 @@ const REMARK_CHARS_MAX: usize = 2000;
 /// The limit of a draft in bytes of JSON. A draft fits into an answer, so a reviewer can edit the whole draft.
 const DRAFT_BYTES_MAX: usize = 60 * 1024;
 
-pub(super) fn add_to(types: &mut NodeTypes, outgoing: Outgoing) {
+pub(super) fn add_to(types: &mut NodeTypes) {
     types.pure("contentReview.draft", draft::DraftNode);
     types.pure("contentReview.check", check::CheckNode);
     types.pure(REVIEW, review::ReviewNode);
     types.pure("contentReview.revise", draft::ReviseNode);
-    types.effect(PUBLISH, publish::PublishNode::new(outgoing));
+    types.effect(PUBLISH, publish::PublishNode);
 }
 
 fn invalid(message: impl Into<String>) -> Stop {

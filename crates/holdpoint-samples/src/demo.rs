@@ -20,7 +20,8 @@ pub fn agent_ids() -> impl Iterator<Item = &'static str> {
 
 /// Returns the definitions of the demo agents.
 pub fn agents() -> impl Iterator<Item = Value> {
-    let parse = |text| serde_json::from_str(text).expect("the file is part of this crate and a test reads it");
+    let parse =
+        |text| serde_json::from_str(text).expect("the file is part of this crate and a test reads it");
     AGENTS.iter().map(move |(_, text)| parse(text))
 }
 
@@ -28,7 +29,8 @@ pub fn agents() -> impl Iterator<Item = Value> {
 mod tests {
     #[test]
     fn every_file_has_the_definition_of_its_agent() {
-        let ids: Vec<_> = super::agents().map(|agent| agent["agentId"].as_str().unwrap().to_owned()).collect();
+        let ids: Vec<_> =
+            super::agents().map(|agent| agent["agentId"].as_str().unwrap().to_owned()).collect();
         assert_eq!(ids, super::agent_ids().collect::<Vec<_>>());
     }
 }

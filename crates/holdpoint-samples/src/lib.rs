@@ -6,7 +6,6 @@
 
 use holdpoint_core::{TenantId, WorkflowId};
 use holdpoint_engine::extension::{Extension, NodeTypes};
-use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use serde_json::Value;
 
 pub mod content_review;
@@ -17,23 +16,12 @@ mod requires_missing;
 const CONTENT_REVIEW: &str = include_str!("content-review.json");
 
 /// The graph `content-review`. The engine registers it when a tenant uses it and has no workflow with its id.
-#[derive(Clone, Debug, Default)]
-pub struct ContentReview {
-    outgoing: Option<Outgoing>,
-}
-
-impl ContentReview {
-    /// Sets the HTTP client that publishes, with the policy for the addresses that it may call.
-    #[must_use]
-    pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
-        self.outgoing = Some(outgoing);
-        self
-    }
-}
+#[derive(Clone, Copy, Debug)]
+pub struct ContentReview;
 
 impl Extension for ContentReview {
     fn add_nodes(&self, types: &mut NodeTypes) {
-        content_review::add_to(types, self.outgoing.clone().unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default())));
+        content_review::add_to(types);
     }
 
     fn offered_workflow(&self, _tenant: &TenantId, id: &WorkflowId) -> Option<Value> {

@@ -14,7 +14,8 @@ pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Resu
         engine.agents().put_of_file(tenant, definition).await.context("a demo agent")?;
     }
     engine
-        .workflows().register_for_operator(tenant, serde_json::from_str(WORKFLOW)?)
+        .workflows()
+        .register_for_operator(tenant, serde_json::from_str(WORKFLOW)?)
         .await
         .context("the demo workflow")?;
     Ok(())

@@ -9,7 +9,8 @@ pub(crate) mod routes;
 
 /// Returns the effects that the decision of an interrupt permits, or None if it permits none.
 pub(crate) fn permits(engine: &Engine, run: &Run, asked: &Interrupt) -> Option<Vec<Permit>> {
-    let permits = if asked.is_gate() { engine.workflows().permits(&run.workflow, &asked.node) } else { Vec::new() };
+    let permits =
+        if asked.is_gate() { engine.workflows().permits(&run.workflow, &asked.node) } else { Vec::new() };
     (!permits.is_empty()).then(|| permits.into_iter().map(permit).collect())
 }
 

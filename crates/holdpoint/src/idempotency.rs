@@ -268,7 +268,8 @@ impl KeyedExecution<'_> {
     /// Stores a response. If the response to a concurrent request with the same key was stored before, replays that
     /// one.
     async fn keep(&self, response: ApiResponse) -> Result<ApiResponse, ApiError> {
-        let kept = self.engine.receipts().keep(&self.request, response.status.as_u16(), response.body.clone());
+        let kept =
+            self.engine.receipts().keep(&self.request, response.status.as_u16(), response.body.clone());
         match kept.await {
             Ok(()) => Ok(response),
             Err(holdpoint_engine::Error::Duplicate(receipt)) => self.replay(*receipt),

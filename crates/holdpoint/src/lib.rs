@@ -43,6 +43,7 @@ mod chat;
 mod config;
 mod demo;
 mod error;
+mod extensions;
 mod grants;
 mod holds;
 mod idempotency;

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use holdpoint_agents::AgentSettings;
 use holdpoint_core::TenantId;
-use holdpoint_agents::{AgentRuntime, AgentSettings};
 use holdpoint_engine::outgoing::Outgoing;
 use holdpoint_engine::{Engine, Options};
 use holdpoint_providers::{ProviderSettings, Providers};
-use holdpoint_samples::{Conformance, ContentReview};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -27,7 +26,7 @@ use crate::request_log::RequestLog;
 use crate::response_headers::PublicScheme;
 use crate::streams::Streams;
 use crate::transport::{ConnectionLimits, ReloadableTls, Server};
-use crate::{demo, private_files, telemetry, welcome, workflow_folder};
+use crate::{demo, extensions, private_files, telemetry, welcome, workflow_folder};
 
 /// Maximum time that a shutdown waits for open requests, and then for the workers.
 const GRACE: Duration = Duration::from_secs(10);
@@ -175,12 +174,9 @@ fn options(config: &Config, agents: &AgentFolder, webhook_outgoing: Outgoing) ->
         .webhook_outgoing(webhook_outgoing)
         .webhooks(config.webhooks.settings())
         .conversations(config.conversations)
-        .extension(AgentRuntime::new(agents))
-        .extension(ContentReview::default().outgoing(outgoing.clone()))
-        .extension(Conformance)
-        .extension(providers(config)?)
         .keep_events(config.event_retention)
         .quotas(config.quotas.engine);
+    let options = extensions::add(options, agents, providers(config)?);
     let options = config.seal.apply(options);
     match &config.ask_url {
         Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),
@@ -195,9 +191,7 @@ fn providers(config: &Config) -> anyhow::Result<Providers> {
         .with_context(|| format!("cannot read --providers {}", path.display()))?;
     let base = path.parent().unwrap_or(Path::new("."));
     let settings = ProviderSettings::parse(&text, base, config.data.join("providers"));
-    settings
-        .and_then(Providers::new)
-        .with_context(|| format!("--providers {}", path.display()))
+    settings.and_then(Providers::new).with_context(|| format!("--providers {}", path.display()))
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

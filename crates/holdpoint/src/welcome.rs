@@ -314,7 +314,8 @@ mod tests {
     async fn one_of_several_nodes_that_start_together_creates_the_first_key() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location.clone())).await.unwrap();
+        let engine =
+            Engine::open(crate::extensions::add_default(Options::new(location.clone()))).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 8484));
         let node = |name: &str| {
@@ -330,7 +331,7 @@ mod tests {
         let shown: Vec<String> =
             [one.unwrap(), other.unwrap()].into_iter().filter_map(|node| node.shown_key).collect();
         assert_eq!(
-            (shown.len(), engine.key_count().await.unwrap()),
+            (shown.len(), engine.keys().count().await.unwrap()),
             (1, 2),
             "one key for the command line, one for the page"
         );

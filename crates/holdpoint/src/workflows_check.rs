@@ -13,6 +13,7 @@ use holdpoint_engine::{CheckedWorkflow, Location, Options};
 use serde::{Serialize, Serializer};
 
 use crate::config::OutgoingArgs;
+use crate::extensions;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +74,7 @@ pub(crate) fn run(
     // The database is never opened.
     let options = Options::new(Location::Sqlite("unopened".into()));
     let settings = args.outgoing.into_settings().map_err(|error| Failure::usage(format!("{error:#}")))?;
-    let options = customize(options.outgoing(settings.outgoing()));
+    let options = customize(extensions::add_default(options.outgoing(settings.outgoing())));
     let (mut checks, mut unreadable) = (Vec::new(), Vec::new());
     for file in args.files.iter().flat_map(|named| values::definition_files(named)) {
         match file.and_then(|file| Ok((values::read(&file)?, file))) {

@@ -10,15 +10,17 @@ use holdpoint_core::TenantId;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::RECEIVED_BYTES_MAX;
 use super::definition::{BadTools, ToolMembers};
 use super::secret::SecretRef;
-use super::RECEIVED_BYTES_MAX;
-use holdpoint_engine::extension::{excerpt, truncate};
 use super::{
     ArgumentsCheck, Call, CallFuture, CallOutcome, ListFuture, ToolError, ToolSpec, Toolbox, unsent_error,
     was_never_sent,
 };
-use holdpoint_engine::outgoing::{self, Method, Outgoing, OutgoingRequest, OutgoingResponse, is_settable_header};
+use holdpoint_engine::extension::{excerpt, truncate};
+use holdpoint_engine::outgoing::{
+    self, Method, Outgoing, OutgoingRequest, OutgoingResponse, is_settable_header,
+};
 use template::{UrlTemplate, scalar};
 
 const TIMEOUT_MS: u64 = 60_000;

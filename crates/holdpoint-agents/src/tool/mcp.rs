@@ -20,9 +20,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::definition::{BadTools, ToolDependencies, ToolMembers};
-use holdpoint_engine::extension::excerpt;
 use super::{CallOutcome, ToolError};
 use endpoint::{CallFailure, ServerEndpoint, classify_failure};
+use holdpoint_engine::extension::excerpt;
 use programs::ProgramSlots;
 use session::{McpSession, SessionGuard};
 

@@ -24,11 +24,7 @@ impl ApiKey {
 
 impl Approvers<'_> {
     /// Returns the entries that match no holder of an active key of the tenant.
-    pub async fn find_unknown(
-        self,
-        tenant: &TenantId,
-        entries: &[String],
-    ) -> Result<Vec<String>, Error> {
+    pub async fn find_unknown(self, tenant: &TenantId, entries: &[String]) -> Result<Vec<String>, Error> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -45,11 +41,7 @@ impl Approvers<'_> {
 
     /// Returns a warning for each name in a definition that no active key of the tenant has, and for each `audience`
     /// without approvers. Rejects a name that no new principal could have.
-    pub async fn find_warnings(
-        self,
-        tenant: &TenantId,
-        definition: &Value,
-    ) -> Result<Vec<String>, Error> {
+    pub async fn find_warnings(self, tenant: &TenantId, definition: &Value) -> Result<Vec<String>, Error> {
         let named = find_named_assignees(definition);
         let entries: Vec<String> = named.iter().map(|(_, entry)| entry.clone()).collect();
         let unknown = self.engine.approvers().find_unknown(tenant, &entries).await?;
@@ -64,9 +56,8 @@ impl Approvers<'_> {
         if !flaws.is_empty() {
             return Err(Error::InvalidWorkflow(flaws));
         }
-        let unknown = lines
-            .into_iter()
-            .map(|(node, entry)| format!("node {node}: {}", Self::describe_unknown(entry)));
+        let unknown =
+            lines.into_iter().map(|(node, entry)| format!("node {node}: {}", Self::describe_unknown(entry)));
         let open = find_unrestricted_audiences(definition).into_iter().map(|node| {
             format!(
                 "node {node}: audience does not restrict who may approve; name approvers in approversList, \

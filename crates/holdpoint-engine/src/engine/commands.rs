@@ -73,12 +73,7 @@ impl Runs<'_> {
     }
 
     /// Cancels a run. Has no effect on a run that has already ended.
-    pub async fn cancel(
-        self,
-        of: &RunRef,
-        reason: Option<String>,
-        by: Principal,
-    ) -> Result<Arc<Run>, Error> {
+    pub async fn cancel(self, of: &RunRef, reason: Option<String>, by: Principal) -> Result<Arc<Run>, Error> {
         self.engine.runs().cancel_once(of, reason, by, None).await
     }
 

@@ -85,7 +85,8 @@ impl Workflows<'_> {
         let mut filled = Vec::new();
         for (mut summary, named) in workflows::summaries(&self.engine.0.db, tenant, limit).await? {
             if !named {
-                let found = workflows::revision(&self.engine.0.db, tenant, &summary.id, summary.revision).await?;
+                let found =
+                    workflows::revision(&self.engine.0.db, tenant, &summary.id, summary.revision).await?;
                 let definition = found.map(|found| found.definition).unwrap_or_default();
                 (summary.name, summary.version) = workflows::names(&definition);
                 filled.push(workflows::name(tenant, &summary));
@@ -108,11 +109,7 @@ impl Workflows<'_> {
     }
 
     /// Returns the newest revision of a workflow.
-    pub async fn latest(
-        self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-    ) -> Result<Option<Arc<Workflow>>, Error> {
+    pub async fn latest(self, tenant: &TenantId, id: &WorkflowId) -> Result<Option<Arc<Workflow>>, Error> {
         self.engine.0.registry.latest(&self.engine.0.db, tenant, id).await
     }
 
@@ -151,8 +148,9 @@ impl Engine {
     ) -> Result<Registration, Error> {
         let (engine, once) = (self.clone(), once.as_ref());
         // Compiling patterns is slow; it must not block other requests.
-        let checking =
-            tokio::task::spawn_blocking(move || engine.workflows().check(&definition, 1).map(|flow| (flow, definition)));
+        let checking = tokio::task::spawn_blocking(move || {
+            engine.workflows().check(&definition, 1).map(|flow| (flow, definition))
+        });
         let (workflow, definition) =
             checking.await.map_err(|error| store::Error::Failed(error.to_string()))??;
         let mut registration = Registration { workflow: Arc::new(workflow), stored: true };

@@ -42,7 +42,9 @@ impl Dispatches<'_> {
             let Some(cancelled) = row.cancelled(draft.now) else { return Ok(None) };
             draft.mail = MailboxAction::Cancel(dispatch_id.to_owned());
             match self.engine.commit(draft, self.engine.new_receipt(once, &cancelled)).await? {
-                CommitOutcome::Written => return Ok(Some(self.engine.dispatch(tenant, dispatch_id).await?.row)),
+                CommitOutcome::Written => {
+                    return Ok(Some(self.engine.dispatch(tenant, dispatch_id).await?.row));
+                }
                 CommitOutcome::Conflict(Precondition::Claim) => return Ok(None),
                 CommitOutcome::Conflict(
                     Precondition::Sequence

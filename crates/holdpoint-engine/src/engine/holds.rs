@@ -23,8 +23,10 @@ impl Holds<'_> {
     /// Registers the workflow of holds for a tenant. Must be called before [`Engine::create_hold`], because it can be a
     /// separate commit.
     pub async fn prepare(self, tenant: &TenantId) -> Result<(), Error> {
-        if self.engine
-            .workflows().latest(tenant, &hold_workflow()?)
+        if self
+            .engine
+            .workflows()
+            .latest(tenant, &hold_workflow()?)
             .await?
             .is_none_or(|known| !is_hold_workflow(&known))
         {
@@ -42,7 +44,10 @@ impl Holds<'_> {
     ) -> Result<Arc<Run>, Error> {
         asked.check().map_err(|bad| Refusal::invalid(bad.field, bad.message))?;
         start.inputs = [(REQUEST_INPUT.to_owned(), Value::Object(as_json(asked)))].into_iter().collect();
-        self.engine.runs().create_with(&hold_workflow()?, start, StartOptions { once, ..StartOptions::default() }).await
+        self.engine
+            .runs()
+            .create_with(&hold_workflow()?, start, StartOptions { once, ..StartOptions::default() })
+            .await
     }
 
     /// Returns the interrupt of a hold, or `None` if the run is not a hold.
@@ -68,8 +73,7 @@ impl Holds<'_> {
 }
 
 fn hold_workflow() -> Result<WorkflowId, Error> {
-    Ok(WorkflowId::parse(Holds::WORKFLOW)
-        .map_err(|error| crate::store::unreadable("workflow", error))?)
+    Ok(WorkflowId::parse(Holds::WORKFLOW).map_err(|error| crate::store::unreadable("workflow", error))?)
 }
 
 fn is_hold_workflow(workflow: &holdpoint_core::Workflow) -> bool {

@@ -91,12 +91,7 @@ impl Receipts<'_> {
     }
 
     /// Stores the response to a request without a change, such as a final refusal.
-    pub async fn keep(
-        self,
-        request: &RequestKey,
-        status: u16,
-        response: String,
-    ) -> Result<(), Error> {
+    pub async fn keep(self, request: &RequestKey, status: u16, response: String) -> Result<(), Error> {
         let receipt = request.receipt(status, response, self.engine.now());
         self.engine.0.committer.submit(Work::Plain(Vec::new()), Some(receipt)).await.map(|_| ())
     }

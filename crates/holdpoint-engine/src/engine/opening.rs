@@ -47,8 +47,8 @@ impl Engine {
             webhooks,
             extensions,
         } = options;
-        let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
-        let hooks = Arc::new(WebhookHub::new(webhooks, calls));
+        let outgoing = outgoing.unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
+        let hooks = Arc::new(WebhookHub::new(webhooks, webhook_outgoing.unwrap_or_else(|| outgoing.clone())));
         let seal = SealSource::choose(seal, &location).await?;
         let observers = new_observers(hooks, &nodes);
         let (stop, stopping) = watch::channel(false);
@@ -73,6 +73,7 @@ impl Engine {
             measures: observers.measures,
             feed: observers.feed,
             hooks: observers.hooks,
+            outgoing,
             extensions,
             lease_ms: millis(lease),
             backstop,

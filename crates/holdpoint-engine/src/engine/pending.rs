@@ -124,11 +124,7 @@ impl Interrupts<'_> {
     }
 
     /// Counts pending interrupts. Reads at most 10,000 rows; `complete` is false if there are more.
-    pub async fn counts(
-        self,
-        tenant: &TenantId,
-        filter: &PendingFilter,
-    ) -> Result<PendingCounts, Error> {
+    pub async fn counts(self, tenant: &TenantId, filter: &PendingFilter) -> Result<PendingCounts, Error> {
         let (now, mut counts) = (self.engine.now(), PendingCounts::default());
         let mut search = PendingSearch::new(filter, BATCH);
         loop {
@@ -146,11 +142,7 @@ impl Interrupts<'_> {
 
     /// Returns the query plans of the first page. For tests.
     #[doc(hidden)]
-    pub async fn plans(
-        self,
-        tenant: &TenantId,
-        filter: &PendingFilter,
-    ) -> Result<Vec<String>, Error> {
+    pub async fn plans(self, tenant: &TenantId, filter: &PendingFilter) -> Result<Vec<String>, Error> {
         let search = PendingSearch::new(filter, 51);
         let mut plans = Vec::new();
         for scan in &search.scans {

@@ -83,12 +83,7 @@ impl Sessions<'_> {
 
     /// Revokes a session and the keys, sessions and sign-in links that were created with it. Returns false if the key
     /// has no such session.
-    pub async fn revoke(
-        self,
-        tenant: &TenantId,
-        key_id: &str,
-        session_id: &str,
-    ) -> Result<bool, Error> {
+    pub async fn revoke(self, tenant: &TenantId, key_id: &str, session_id: &str) -> Result<bool, Error> {
         // A session never changes its key, so that the result stays valid.
         if !sessions::is_owned(self.engine.db(), tenant, key_id, session_id).await? {
             return Ok(false);

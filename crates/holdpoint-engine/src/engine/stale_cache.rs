@@ -29,15 +29,15 @@ async fn answer_with_stale_cache(engine: &Engine, last: Value) -> RunRef {
         "edges": [{"id": "e", "sourceNodeId": "gate", "targetNodeId": "last"}],
     });
     let tenant = TenantId::parse("default").unwrap();
-    engine.register(&tenant, definition).await.unwrap();
+    engine.workflows().register(&tenant, definition).await.unwrap();
     let owner = Owner { tenant: tenant.clone(), principal: "tester".to_owned() };
     let start = StartRequest::new(owner);
-    let old = engine.start(&WorkflowId::parse("flow").unwrap(), start).await.unwrap();
+    let old = engine.runs().create(&WorkflowId::parse("flow").unwrap(), start).await.unwrap();
     let of = RunRef { tenant, run: old.id.clone() };
     let by = Principal::named("alice");
     let answer = Answer::new(json!({"action": "accept"}), by);
     let answers = BTreeMap::from([(old.waiting_on().unwrap().id, answer)]);
-    engine.execute(&of, &Command::Resolve { answers }).await.unwrap();
+    engine.runs().execute(&of, &Command::Resolve { answers }).await.unwrap();
     engine.0.cache.forget(&of);
     engine.0.cache.put(&of, old, 1);
     of
@@ -56,7 +56,7 @@ async fn a_timer_fires_if_the_cached_run_does_not_have_it() {
     let of = answer_with_stale_cache(&engine, json!({"typeId": "core.delay", "config": {"ms": 5}})).await;
     engine.clock().advance(5);
     assert_eq!(engine.worker().drain().await.unwrap(), 1);
-    assert_eq!(engine.load(&of).await.unwrap().status().as_str(), "completed");
+    assert_eq!(engine.runs().get_stored(&of).await.unwrap().status().as_str(), "completed");
 }
 
 #[tokio::test]
@@ -65,5 +65,5 @@ async fn a_dispatch_is_executed_if_the_cached_run_does_not_have_it() {
     let engine = engine(&folder).await;
     let of = answer_with_stale_cache(&engine, json!({"typeId": "test.quick", "config": {}})).await;
     assert_eq!(engine.worker().drain().await.unwrap(), 1);
-    assert_eq!(engine.load(&of).await.unwrap().status().as_str(), "completed");
+    assert_eq!(engine.runs().get_stored(&of).await.unwrap().status().as_str(), "completed");
 }

@@ -37,11 +37,7 @@ impl Error {
 
 impl Threads<'_> {
     /// Returns the newest run of a thread.
-    pub async fn latest_run(
-        self,
-        tenant: &TenantId,
-        thread: &str,
-    ) -> Result<Option<RunSummary>, Error> {
+    pub async fn latest_run(self, tenant: &TenantId, thread: &str) -> Result<Option<RunSummary>, Error> {
         Ok(self.engine.threads().runs(tenant, thread, None, 1).await?.into_iter().next())
     }
 
@@ -182,7 +178,12 @@ impl Threads<'_> {
     }
 
     /// Returns the last messages of a thread before the messages of a run, oldest first.
-    pub async fn messages_before(self, of: &RunRef, thread: &str, limit: u64) -> Result<Vec<ThreadMessage>, Error> {
+    pub async fn messages_before(
+        self,
+        of: &RunRef,
+        thread: &str,
+        limit: u64,
+    ) -> Result<Vec<ThreadMessage>, Error> {
         Ok(messages::before(self.engine.db(), &of.tenant, thread, &of.run, limit).await?)
     }
 

@@ -102,7 +102,8 @@ impl Webhooks<'_> {
         after: Option<&str>,
         limit: u64,
     ) -> Result<Vec<Webhook>, Error> {
-        Ok(webhooks::page(self.engine.db(), tenant, after.unwrap_or_default(), self.engine.now(), limit).await?)
+        Ok(webhooks::page(self.engine.db(), tenant, after.unwrap_or_default(), self.engine.now(), limit)
+            .await?)
     }
 
     /// Returns a webhook.
@@ -112,12 +113,7 @@ impl Webhooks<'_> {
 
     /// Deletes a webhook. Returns false if the tenant has no such webhook. After it returns, this node sends no
     /// deliveries to the webhook; attempts of other nodes end within the timeout of an attempt.
-    pub async fn remove(
-        self,
-        tenant: &TenantId,
-        id: &str,
-        once: Option<&Once<()>>,
-    ) -> Result<bool, Error> {
+    pub async fn remove(self, tenant: &TenantId, id: &str, once: Option<&Once<()>>) -> Result<bool, Error> {
         let Some(hook) = self.engine.find_webhook(tenant, id).await? else { return Ok(false) };
         let removal = Work::Plain(webhooks::remove(tenant, id));
         let removed = self.engine.submit(removal, once, &()).await?;

@@ -93,7 +93,12 @@ pub struct Handle {
 
 impl Handle {
     /// Returns a new handle of a run.
-    pub fn new(of: &RunRef, state_key: impl Into<String>, created_at: Timestamp, expires_at: Timestamp) -> Self {
+    pub fn new(
+        of: &RunRef,
+        state_key: impl Into<String>,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Self {
         Self {
             tenant: of.tenant.clone(),
             state_key: state_key.into(),

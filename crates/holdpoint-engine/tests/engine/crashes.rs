@@ -55,9 +55,10 @@ impl Scenario {
     /// Performs the scenario. Steps that already happened are skipped.
     async fn perform(&self, engine: &Engine, clock: &Clock) -> Result<(), Error> {
         let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-        let workflow = engine.register(&tenant(), self.definition.clone()).await?.workflow;
+        let workflow = engine.workflows().register(&tenant(), self.definition.clone()).await?.workflow;
         match engine
-            .start_as(&of.run, &WorkflowId::parse(workflow.id.as_str()).unwrap(), start(json!({})))
+            .runs()
+            .create_as(&of.run, &WorkflowId::parse(workflow.id.as_str()).unwrap(), start(json!({})))
             .await
         {
             Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
@@ -66,13 +67,18 @@ impl Scenario {
         let mut worker = engine.worker();
         worker.drain().await?;
         for (node, text) in self.answers {
-            if let Some(until) = engine.run(&of).await?.sleeping_until(&NodeId::parse("nap").unwrap()) {
+            if let Some(until) = engine.runs().get(&of).await?.sleeping_until(&NodeId::parse("nap").unwrap())
+            {
                 clock.advance((until.0 - clock.now().0).max(0));
                 worker.drain().await?;
             }
-            let run = engine.run(&of).await?;
+            let run = engine.runs().get(&of).await?;
             let Some(interrupt) = run.interrupt_of_node(&NodeId::parse(node).unwrap()) else { continue };
-            match engine.execute(&of, &resolve(interrupt.id, serde_json::from_str(text).unwrap())).await {
+            match engine
+                .runs()
+                .execute(&of, &resolve(interrupt.id, serde_json::from_str(text).unwrap()))
+                .await
+            {
                 Ok(_) | Err(Error::Refused(Refusal::AlreadyResolved)) => {}
                 Err(error) => return Err(error),
             }
@@ -131,16 +137,16 @@ async fn a_crash_around_any_commit_leaves_the_same_log(database: TestDatabase) {
 async fn an_unacknowledged_commit_is_found_after_a_restart(database: TestDatabase) {
     let options = || Options::new(database.location()).clock(Clock::manual(NOON));
     let engine = Engine::open(options().fault(CommitFault::StopAfter(2))).await.unwrap();
-    engine.register(&tenant(), gated("gated")).await.unwrap();
+    engine.workflows().register(&tenant(), gated("gated")).await.unwrap();
     let (id, workflow) = (run_id("r"), WorkflowId::parse("gated").unwrap());
-    assert!(engine.start_as(&id, &workflow, start(json!({}))).await.is_err());
+    assert!(engine.runs().create_as(&id, &workflow, start(json!({}))).await.is_err());
     engine.close().await;
     let engine = Engine::open(options()).await.unwrap();
     let of = RunRef { tenant: tenant(), run: id };
-    let run = engine.run(&of).await.unwrap();
+    let run = engine.runs().get(&of).await.unwrap();
     let interrupt = run.waiting_on().unwrap().id;
-    engine.execute(&of, &resolve(interrupt, accept())).await.unwrap();
-    assert_eq!(engine.run(&of).await.unwrap().status().as_str(), "completed");
+    engine.runs().execute(&of, &resolve(interrupt, accept())).await.unwrap();
+    assert_eq!(engine.runs().get(&of).await.unwrap().status().as_str(), "completed");
 }
 
 async fn a_commit_that_fails_once_repeats_no_effect_and_blocks_no_run(database: TestDatabase) {

@@ -66,7 +66,7 @@ impl TestEnv {
         let events = r#"[{"type":"from.the.future"}]"#;
         let sql = format!("UPDATE events SET events = '{events}' WHERE run_id = '{}'", of.run);
         self.database.execute(&sql).await.unwrap();
-        assert!(self.engine.events(of, 0).await.is_err());
+        assert!(self.engine.events().list(of, 0).await.is_err());
     }
 
     /// Checks that the run has ended with this status and text, and that no work is left.
@@ -131,7 +131,7 @@ async fn a_requeued_run_is_not_failed_by_its_dead_letter(database: TestDatabase)
     let token = env.claim(&row).await;
     let now = env.clock.now();
     mail.dead_letter(&row.dispatch_id, &token, "hopeless", now).await.unwrap();
-    let again = env.engine.requeue_dispatch(&tenant(), &row.dispatch_id, None).await.unwrap();
+    let again = env.engine.dispatches().requeue(&tenant(), &row.dispatch_id, None).await.unwrap();
     assert_eq!(again.run_id, row.run_id);
     let token = env.claim(&again).await;
     env.drain().await;
@@ -176,7 +176,7 @@ async fn race_to_cancel(env: &TestEnv, claimer: &Mailbox) {
             }
             claimer.claim_ready("client", LEASE_MS, now, 10).await.unwrap()
         };
-        let cancel = env.engine.cancel_dispatch(&tenant, &row.dispatch_id, alice(), None);
+        let cancel = env.engine.dispatches().cancel(&tenant, &row.dispatch_id, alice(), None);
         let (claimed, cancelled) = tokio::join!(claim, cancel);
         let found = env.dispatches(&of).await;
         if let Some(cancelled) = cancelled.unwrap() {

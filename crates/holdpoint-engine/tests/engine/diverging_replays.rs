@@ -7,8 +7,8 @@ use holdpoint_engine::core::{Answer, Command, ForkMode, NodeId, Principal, RunRe
 use holdpoint_engine::{Context, Options, Outputs, PureNode, Stop};
 use serde_json::{Value, json};
 
-use crate::forks::fork;
 use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::fork;
 use crate::test_env::{TestEnv, accept, graph, node};
 
 on_both! {
@@ -80,7 +80,7 @@ async fn the_acting_principal_is_preserved_after_a_divergence(database: TestData
     let value = json!({"action": "accept", "decidedBy": "ann"});
     let answer = Answer { acting_as: true, ..Answer::new(value, Principal::named("clerk")) };
     let command = Command::ResolveNode { node: NodeId::parse("plain").unwrap(), interrupt: None, answer };
-    env.engine.execute(&of, &command).await.unwrap();
+    env.engine.runs().execute(&of, &command).await.unwrap();
     let copy = fork(&env, &of, ForkMode::Replay, 0).await;
     let log = env.log(&copy).await;
     assert!(log.iter().any(|line| line.contains("replay.diverged")), "{log:#?}");

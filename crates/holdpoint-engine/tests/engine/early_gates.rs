@@ -5,8 +5,8 @@ use holdpoint_engine::{Context, EffectContext, Node, Options, Outputs, PureNode,
 use serde_json::{Value, json};
 
 use crate::effects::{Shop, with_shop};
-use crate::forks::fork;
 use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::fork;
 use crate::test_env::{TestEnv, accept, graph, node};
 
 on_both! {

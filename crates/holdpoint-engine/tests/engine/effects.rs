@@ -146,7 +146,7 @@ async fn a_worker_does_not_execute_a_cancelled_run(database: TestDatabase) {
     let env = TestEnv::with(database, with_shop(&shop)).await;
     env.register(shopping()).await;
     let of = env.start("shopping").await;
-    env.engine.cancel(&of, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&of, None, alice()).await.unwrap();
     env.drain().await;
     assert_eq!(env.status(&of).await, "cancelled");
     assert_eq!(shop.quotes.load(Ordering::SeqCst), 0);
@@ -234,7 +234,7 @@ async fn a_run_cancelled_during_a_step_writes_nothing_more(database: TestDatabas
     let mut worker = env.engine.worker();
     let cancel = async {
         has_started.await.unwrap();
-        let cancelled = env.engine.cancel(&of, None, alice()).await.unwrap();
+        let cancelled = env.engine.runs().cancel(&of, None, alice()).await.unwrap();
         open.send(()).unwrap();
         cancelled
     };

@@ -33,13 +33,13 @@ async fn another_node(env: &TestEnv) -> Engine {
 }
 
 async fn begin(engine: &Engine, flow: &str) -> RunRef {
-    let run = engine.start(&WorkflowId::parse(flow).unwrap(), start(json!({}))).await.unwrap();
+    let run = engine.runs().create(&WorkflowId::parse(flow).unwrap(), start(json!({}))).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
 /// Counts the events that resolved an interrupt of the run.
 async fn deliveries(engine: &Engine, of: &RunRef) -> usize {
-    let log = engine.events(of, 0).await.unwrap();
+    let log = engine.events().list(of, 0).await.unwrap();
     log.iter().filter(|one| matches!(one.event, Event::InterruptResolved { .. })).count()
 }
 
@@ -130,7 +130,8 @@ async fn an_event_and_a_concurrent_cancellation_leave_one_outcome(env: TestEnv) 
         env.register(waiting(&flow, json!({"order": round}))).await;
         let of = begin(&env.engine, &flow).await;
         let event = paid(&format!("e{round}"), json!({"order": round}));
-        let (received, cancelled) = tokio::join!(send(&other, &event), env.engine.cancel(&of, None, alice()));
+        let (received, cancelled) =
+            tokio::join!(send(&other, &event), env.engine.runs().cancel(&of, None, alice()));
         cancelled.unwrap();
         let (received, end) = (received.unwrap(), env.status(&of).await);
         let expected = if received.reception == EventReception::Matched { "completed" } else { "cancelled" };
@@ -194,12 +195,16 @@ async fn concurrent_events_are_each_used_by_one_run(env: TestEnv) {
 
 /// Sends an event before or after the start of the run that waits for it. Steps that already happened are skipped.
 async fn perform(engine: &Engine, event_first: bool) -> Result<(), Error> {
-    engine.register(&tenant(), waiting("flow", json!({"order": 7, "shop": "north"}))).await?;
+    engine.workflows().register(&tenant(), waiting("flow", json!({"order": 7, "shop": "north"}))).await?;
     let event = paid("e1", json!({"order": 7, "shop": "north"}));
     if event_first {
         send(engine, &event).await?;
     }
-    match engine.start_as(&run_id("the-run"), &WorkflowId::parse("flow").unwrap(), start(json!({}))).await {
+    match engine
+        .runs()
+        .create_as(&run_id("the-run"), &WorkflowId::parse("flow").unwrap(), start(json!({})))
+        .await
+    {
         Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
         Err(error) => return Err(error),
     }

@@ -43,7 +43,7 @@ pub(crate) fn paid(id: &str, correlation: Value) -> ExternalEvent {
 }
 
 pub(crate) async fn send(engine: &Engine, event: &ExternalEvent) -> Result<EventOutcome, Error> {
-    engine.receive(&tenant(), event, &Principal::named("shop")).await
+    engine.events().receive(&tenant(), event, &Principal::named("shop")).await
 }
 
 pub(crate) fn runs(received: &EventOutcome) -> Vec<String> {
@@ -57,7 +57,7 @@ pub(crate) async fn count(env: &TestEnv, table: &str) -> usize {
 pub(crate) async fn resolution(env: &TestEnv, of: &RunRef, node: &str) -> Value {
     let run = env.run(of).await;
     let id = run.interrupt_of_node(&NodeId::parse(node).unwrap()).unwrap().id;
-    let log = env.engine.events(of, 0).await.unwrap();
+    let log = env.engine.events().list(of, 0).await.unwrap();
     let found = log.iter().find_map(|one| match &one.event {
         Event::InterruptResolved { id: resolved, value, by, .. } if *resolved == id => {
             Some(json!({"value": value, "by": by}))
@@ -218,7 +218,7 @@ async fn the_rows_of_an_interrupt_are_deleted_when_it_closes(env: TestEnv) {
     let (cancelled, answered, late) =
         (env.start("flow").await, env.start("flow").await, env.start("flow").await);
     assert_eq!(count(&env, "awaited").await, 6);
-    env.engine.cancel(&cancelled, None, crate::test_env::alice()).await.unwrap();
+    env.engine.runs().cancel(&cancelled, None, crate::test_env::alice()).await.unwrap();
     assert_eq!(count(&env, "awaited").await, 4);
     env.answer(&answered, "wait", json!({"order": 7, "more": true})).await.unwrap();
     assert_eq!(env.status(&answered).await, "completed", "the interrupt can be answered directly");
@@ -243,14 +243,14 @@ async fn a_branch_waits_for_its_own_event(env: TestEnv) {
         overlay: Overlay::default(),
         once: None,
     };
-    let copy = env.engine.fork(&of, branch()).await.unwrap();
+    let copy = env.engine.runs().fork(&of, branch()).await.unwrap();
     assert_eq!(count(&env, "awaited").await, 2);
     let received = send(&env.engine, &paid("e1", json!({"order": 7}))).await.unwrap();
     let mut expected = [of.run.to_string(), copy.id.to_string()];
     expected.sort_unstable();
     assert_eq!(runs(&received), expected);
     send(&env.engine, &paid("e2", json!({"order": 7}))).await.unwrap();
-    let copy = env.engine.fork(&of, branch()).await.unwrap();
+    let copy = env.engine.runs().fork(&of, branch()).await.unwrap();
     env.drain().await;
     let copy = RunRef { tenant: tenant(), run: copy.id.clone() };
     assert_eq!(env.status(&copy).await, "completed", "a copy finds a kept event");
@@ -265,7 +265,7 @@ async fn interrupts_of_an_older_version_are_found(env: TestEnv) {
         "DELETE FROM awaited; INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
         SELECT tenant_id, '', run_id, interrupt_id, '', 0 FROM pending WHERE kind = 'external-event'";
     env.database.execute(older).await.unwrap();
-    env.engine.cancel(&other, None, crate::test_env::alice()).await.unwrap();
+    env.engine.runs().cancel(&other, None, crate::test_env::alice()).await.unwrap();
     let event = paid("e1", json!({"shop": "north"}));
     assert_eq!(send(&env.engine, &event).await.unwrap().reception, EventReception::Kept);
     env.drain().await;
@@ -278,7 +278,7 @@ async fn a_tenant_gets_only_its_own_events(env: TestEnv) {
     let of = env.start("flow").await;
     let other = holdpoint_engine::core::TenantId::parse("other").unwrap();
     let event = paid("e1", json!({"order": 7}));
-    let received = env.engine.receive(&other, &event, &Principal::named("shop")).await.unwrap();
+    let received = env.engine.events().receive(&other, &event, &Principal::named("shop")).await.unwrap();
     assert_eq!(received.reception, EventReception::Kept);
     env.drain().await;
     assert_eq!(env.status(&of).await, "waiting-external");

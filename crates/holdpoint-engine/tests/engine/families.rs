@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::effects::{Shop, with_shop};
 use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::{
-    TestEnv, accept, alice, gated, graph, line, node, resolve, run_id, start, tenant, with_fault,
+    TestEnv, accept, alice, child_of, gated, graph, line, node, resolve, run_id, start, tenant, with_fault,
 };
 
 on_both! {
@@ -41,15 +41,11 @@ pub(crate) fn calls(id: &str, workflow: &str, more: Value) -> Value {
     )
 }
 
-pub(crate) fn child_of(of: &RunRef, n: usize) -> RunRef {
-    RunRef { tenant: of.tenant.clone(), run: run_id(&format!("{}.{n}", of.run)) }
-}
-
 /// Checks that a parent has the status of its children.
 async fn assert_consistent(engine: &Engine, of: &RunRef) {
-    let parent = engine.run(of).await.unwrap();
+    let parent = engine.runs().get(of).await.unwrap();
     for known in &parent.children {
-        let child = engine.run(&RunRef { tenant: tenant(), run: known.run.clone() }).await.unwrap();
+        let child = engine.runs().get(&RunRef { tenant: tenant(), run: known.run.clone() }).await.unwrap();
         let status = child.status();
         if parent.finished() {
             assert!(child.finished() || !known.cascade, "the child run is still {status:?}");
@@ -147,16 +143,16 @@ async fn a_cancelled_parent_cancels_all_runs_below_it(database: TestDatabase) {
         for definition in
             [gated("leaf"), calls("middle", "leaf", json!({})), calls("top", "middle", json!({}))]
         {
-            env.engine.register(&tenant(), definition).await?;
+            env.engine.workflows().register(&tenant(), definition).await?;
         }
         let (id, top) = (run_id("the-run"), WorkflowId::parse("top").unwrap());
         let of = RunRef { tenant: tenant(), run: id.clone() };
-        match env.engine.start_as(&id, &top, start(json!({}))).await {
+        match env.engine.runs().create_as(&id, &top, start(json!({}))).await {
             Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
             Err(error) => return Err(error),
         }
         env.engine.worker().drain().await?;
-        env.engine.cancel(&of, Some("enough".to_owned()), alice()).await?;
+        env.engine.runs().cancel(&of, Some("enough".to_owned()), alice()).await?;
         Ok(of)
     };
     let env = TestEnv::with(database.another().await, |options| options).await;
@@ -168,7 +164,7 @@ async fn a_cancelled_parent_cancels_all_runs_below_it(database: TestDatabase) {
             assert!(cancel_family(&env).await.is_err(), "{stop:?} was reached");
             let env = env.reopen(|options| options).await;
             let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-            if let Ok(run) = env.engine.run(&of).await
+            if let Ok(run) = env.engine.runs().get(&of).await
                 && run.finished()
             {
                 assert_consistent(&env.engine, &of).await;
@@ -192,7 +188,7 @@ async fn a_cancelled_child_fails_its_parent(env: TestEnv) {
     env.register(calls("parent", "child", json!({}))).await;
     let of = env.start("parent").await;
     env.drain().await;
-    env.engine.cancel(&child_of(&of, 1), None, alice()).await.unwrap();
+    env.engine.runs().cancel(&child_of(&of, 1), None, alice()).await.unwrap();
     assert_consistent(&env.engine, &of).await;
     env.drain().await;
     assert_eq!(env.status(&of).await, "failed");
@@ -217,8 +213,8 @@ async fn sixteen_children_that_end_concurrently_are_all_recorded(env: TestEnv) {
     for n in 1..=16 {
         let (engine, child) = (if n % 2 == 0 { other.clone() } else { env.engine.clone() }, child_of(&of, n));
         answers.spawn(async move {
-            let id = engine.run(&child).await.unwrap().waiting_on().unwrap().id;
-            engine.execute(&child, &resolve(id, accept())).await.unwrap();
+            let id = engine.runs().get(&child).await.unwrap().waiting_on().unwrap().id;
+            engine.runs().execute(&child, &resolve(id, accept())).await.unwrap();
         });
     }
     answers.join_all().await;
@@ -232,13 +228,14 @@ async fn sixteen_children_that_end_concurrently_are_all_recorded(env: TestEnv) {
 async fn perform(engine: &Engine, clock: &Clock) -> Result<(), Error> {
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };
     engine
+        .workflows()
         .register(
             &tenant(),
             line("buying", &[("nap", "core.delay", json!({"ms": 50})), ("buy", "test.shop", json!({}))]),
         )
         .await?;
-    engine.register(&tenant(), calls("parent", "buying", json!({}))).await?;
-    match engine.start_as(&of.run, &WorkflowId::parse("parent").unwrap(), start(json!({}))).await {
+    engine.workflows().register(&tenant(), calls("parent", "buying", json!({}))).await?;
+    match engine.runs().create_as(&of.run, &WorkflowId::parse("parent").unwrap(), start(json!({}))).await {
         Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
         Err(error) => return Err(error),
     }
@@ -249,8 +246,8 @@ async fn perform(engine: &Engine, clock: &Clock) -> Result<(), Error> {
     worker.drain().await?;
     assert_consistent(engine, &of).await;
     let child = child_of(&of, 1);
-    if let Some(interrupt) = engine.run(&child).await?.waiting_on() {
-        engine.execute(&child, &resolve(interrupt.id, json!("r1"))).await?;
+    if let Some(interrupt) = engine.runs().get(&child).await?.waiting_on() {
+        engine.runs().execute(&child, &resolve(interrupt.id, json!("r1"))).await?;
     }
     assert_consistent(engine, &of).await;
     worker.drain().await?;
@@ -264,7 +261,7 @@ async fn assert_performed(env: &TestEnv, shop: &Shop, what: &str) -> Vec<String>
     assert_eq!(env.run(&of).await.variables["got"], "r1", "{what}");
     assert_eq!(env.run(&of).await.children.len(), 1, "{what}");
     let filter = RunFilter { limit: 10, ..RunFilter::default() };
-    assert_eq!(env.engine.runs(&tenant(), filter).await.unwrap().len(), 2, "one child: {what}");
+    assert_eq!(env.engine.runs().list(&tenant(), filter).await.unwrap().len(), 2, "one child: {what}");
     assert!(shop.payments.load(Ordering::SeqCst) <= 2, "{what}");
     assert_eq!(env.drain().await, 0, "{what}");
     assert!(env.pending().await.is_empty(), "{what}");
@@ -315,7 +312,7 @@ async fn children_are_listed_by_their_parent(env: TestEnv) {
     env.register(calls("parent", "child", json!({}))).await;
     let (of, other) = (env.start("parent").await, env.start("parent").await);
     let filter = RunFilter { parent: Some(of.run.to_string()), limit: 10, ..RunFilter::default() };
-    let found = env.engine.runs(&tenant(), filter).await.unwrap();
+    let found = env.engine.runs().list(&tenant(), filter).await.unwrap();
     let found: Vec<_> = found.into_iter().map(|run| (run.run, run.parent)).collect();
     assert_eq!(found, [(child_of(&of, 1).run, Some(of.run.clone()))]);
     assert_consistent(&env.engine, &other).await;
@@ -325,7 +322,7 @@ async fn children_are_listed_by_their_parent(env: TestEnv) {
 async fn start_with_options(env: &TestEnv, workflow: &str, options: &Value) -> RunRef {
     let (configurable, tags) = (options.as_object().cloned().unwrap(), vec!["nightly".to_owned()]);
     let start = StartRequest { configurable, tags, ..start(json!({})) };
-    let run = env.engine.start(&WorkflowId::parse(workflow).unwrap(), start).await.unwrap();
+    let run = env.engine.runs().create(&WorkflowId::parse(workflow).unwrap(), start).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
@@ -344,7 +341,7 @@ async fn a_child_has_the_options_and_tags_of_its_parent_at_any_depth(env: TestEn
         assert_eq!(started.tags, ["nightly"]);
     }
     let filter = RunFilter { tag: Some("nightly".to_owned()), limit: 10, ..RunFilter::default() };
-    assert_eq!(env.engine.runs(&tenant(), filter).await.unwrap().len(), 3, "each run has the tag");
+    assert_eq!(env.engine.runs().list(&tenant(), filter).await.unwrap().len(), 3, "each run has the tag");
 }
 
 async fn a_child_that_rejects_the_options_of_its_parent_fails_its_node(env: TestEnv) {

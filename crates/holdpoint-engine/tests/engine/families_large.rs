@@ -7,8 +7,9 @@ use holdpoint_engine::core::{Command, Refusal, RunError, RunRef, WorkflowId};
 use holdpoint_engine::{CommitFault, EffectContext, Engine, Error, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
 
-use crate::families::{calls, child_of};
+use crate::families::calls;
 use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::child_of;
 use crate::test_env::{TestEnv, alice, gated, graph, line, node, run_id, start, tenant, with_fault};
 
 on_both! {
@@ -85,14 +86,14 @@ async fn assert_family_ends(env: &TestEnv, of: &RunRef, status: &str) {
 
 async fn a_cancellation_ends_more_runs_than_one_commit_holds(env: TestEnv) {
     let of = start_large_family(&env).await;
-    env.engine.cancel(&of, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&of, None, alice()).await.unwrap();
     assert_family_ends(&env, &of, "cancelled").await;
 }
 
 async fn a_timeout_ends_more_runs_than_one_commit_holds(env: TestEnv) {
     let of = start_large_family(&env).await;
     env.clock.advance(60_000);
-    env.engine.execute(&of, &Command::TimeOut).await.unwrap();
+    env.engine.runs().execute(&of, &Command::TimeOut).await.unwrap();
     assert_family_ends(&env, &of, "failed").await;
     assert!(env.log(&of).await.last().unwrap().contains("run_timeout"));
 }
@@ -100,7 +101,7 @@ async fn a_timeout_ends_more_runs_than_one_commit_holds(env: TestEnv) {
 async fn an_abandoned_run_ends_more_runs_than_one_commit_holds(env: TestEnv) {
     let of = start_large_family(&env).await;
     let error = RunError::new("dispatch_failed", "tried too often");
-    env.engine.execute(&of, &Command::Abandon { error }).await.unwrap();
+    env.engine.runs().execute(&of, &Command::Abandon { error }).await.unwrap();
     assert_family_ends(&env, &of, "failed").await;
 }
 
@@ -108,7 +109,7 @@ async fn more_children_than_one_commit_holds_are_cancelled_before_they_start(env
     env.register(gated("leaf")).await;
     env.register(calls_often("top", "leaf", 300)).await;
     let of = env.start("top").await;
-    env.engine.cancel(&of, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&of, None, alice()).await.unwrap();
     assert_eq!(unfinished(&env).await, "44", "256 child runs end in the same commit");
     env.drain().await;
     assert_eq!(unfinished(&env).await, "0");
@@ -121,16 +122,16 @@ async fn perform(engine: &Engine) -> Result<(), Error> {
     for definition in
         [gate_with_timeout("leaf"), calls_often("middle", "leaf", 2), calls_often("top", "middle", 3)]
     {
-        engine.register(&tenant(), definition).await?;
+        engine.workflows().register(&tenant(), definition).await?;
     }
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-    match engine.start_as(&of.run, &WorkflowId::parse("top").unwrap(), start(json!({}))).await {
+    match engine.runs().create_as(&of.run, &WorkflowId::parse("top").unwrap(), start(json!({}))).await {
         Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
         Err(error) => return Err(error),
     }
     let mut worker = engine.worker();
     worker.drain().await?;
-    engine.cancel(&of, None, alice()).await?;
+    engine.runs().cancel(&of, None, alice()).await?;
     worker.drain().await?;
     Ok(())
 }
@@ -179,7 +180,7 @@ struct CancelParent {
 impl Node for CancelParent {
     async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
         let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-        self.engine.get().unwrap().cancel(&of, None, alice()).await.unwrap();
+        self.engine.get().unwrap().runs().cancel(&of, None, alice()).await.unwrap();
         Ok(Outputs::new())
     }
 }
@@ -205,7 +206,11 @@ async fn a_child_executes_no_further_node_after_its_parent_is_cancelled(database
         .await;
     env.register(calls("parent", "child", json!({}))).await;
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-    env.engine.start_as(&of.run, &WorkflowId::parse("parent").unwrap(), start(json!({}))).await.unwrap();
+    env.engine
+        .runs()
+        .create_as(&of.run, &WorkflowId::parse("parent").unwrap(), start(json!({})))
+        .await
+        .unwrap();
     env.drain().await;
     assert_eq!(env.status(&child_of(&of, 1)).await, "cancelled");
     assert_eq!(cancelling.executed.load(Ordering::SeqCst), 0);
@@ -218,7 +223,7 @@ async fn a_child_continues_if_its_parent_is_open_or_does_not_propagate_cancellat
     env.register(calls("lax", "child", json!({"propagateCancellation": false}))).await;
     let (of, lax) = (env.start("parent").await, env.start("lax").await);
     env.drain().await;
-    env.engine.cancel(&lax, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&lax, None, alice()).await.unwrap();
     env.drain().await;
     for parent in [&of, &lax] {
         env.answer(&child_of(parent, 1), "gate", json!({"action": "accept"})).await.unwrap();

@@ -4,8 +4,8 @@ use holdpoint_engine::core::{Event, ForkMode, NodeId, Refusal, RunRef, Timestamp
 use holdpoint_engine::{Error, PendingCursor, RunFilter};
 use serde_json::{Value, json};
 
-use crate::forks::fork;
 use crate::test_database::on_both;
+use crate::test_env::fork;
 use crate::test_env::{NOON, TestEnv, accept, line, node, tenant};
 
 on_both! {
@@ -62,7 +62,7 @@ async fn a_branch_of_an_old_run_gets_the_full_timeout_of_its_gate(env: TestEnv) 
         assert_eq!(env.status(&unanswered).await, "waiting-approval", "from {from_seq}");
         let gate = NodeId::parse("gate").unwrap();
         assert_eq!(env.run(&unanswered).await.interrupt_of_node(&gate).unwrap().expires_at(), Some(due));
-        let pending = env.engine.pending(&tenant(), PendingCursor::default(), 10).await.unwrap();
+        let pending = env.engine.interrupts().open(&tenant(), PendingCursor::default(), 10).await.unwrap();
         assert_eq!(pending.iter().map(|row| row.expires_at).collect::<Vec<_>>(), [Some(due); 3]);
         env.clock.advance(1999);
         assert_eq!(env.drain().await, 0, "the timeout has not passed");
@@ -145,7 +145,7 @@ async fn a_fork_is_listed_by_its_creation_time(env: TestEnv) {
     let branch = fork(&env, &of, ForkMode::Branch, answer).await;
     let replay = fork(&env, &of, ForkMode::Replay, 0).await;
     let since = RunFilter { created_from: Some(made), limit: 10, ..RunFilter::default() };
-    let found = env.engine.runs(&tenant(), since).await.unwrap();
+    let found = env.engine.runs().list(&tenant(), since).await.unwrap();
     let mut names: Vec<_> = found.iter().map(|one| &one.run).collect();
     names.sort();
     let mut expected = [&branch.run, &replay.run];
@@ -153,7 +153,7 @@ async fn a_fork_is_listed_by_its_creation_time(env: TestEnv) {
     assert_eq!(names, expected);
     assert!(found.iter().all(|one| one.created_at == made && one.updated_at >= made));
     let before = RunFilter { created_to: Some(made), limit: 10, ..RunFilter::default() };
-    let found = env.engine.runs(&tenant(), before).await.unwrap();
+    let found = env.engine.runs().list(&tenant(), before).await.unwrap();
     assert_eq!(found.iter().map(|one| &one.run).collect::<Vec<_>>(), [&of.run]);
     assert_eq!(env.run(&branch).await.begun_at(), made);
     assert_eq!(env.run(&replay).await.begun_at(), Timestamp(NOON));
@@ -161,7 +161,7 @@ async fn a_fork_is_listed_by_its_creation_time(env: TestEnv) {
 
 /// The ids of artifacts in all events.
 async fn artifacts(env: &TestEnv, of: &RunRef) -> Vec<String> {
-    let events = env.engine.events(of, 0).await.unwrap();
+    let events = env.engine.events().list(of, 0).await.unwrap();
     let name = |event: &Event| match event {
         Event::ArtifactCreated { artifact, .. } => Some(artifact.clone()),
         Event::InterruptRequested { data, .. } => data["artifactId"].as_str().map(str::to_owned),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::effects::{Shop, with_shop};
 use crate::test_database::{TestDatabase, on_both};
-use crate::test_env::{TestEnv, accept, alice, gated, graph, line, node, resolve, tenant, text};
+use crate::test_env::{TestEnv, accept, alice, fork, gated, graph, line, node, resolve, tenant, text};
 
 on_both! {
     a_replay_from_any_event_has_the_same_events_and_no_effects,
@@ -79,22 +79,9 @@ pub(crate) async fn perform_all_features(env: &TestEnv, to_the_end: bool) -> Run
     of
 }
 
-pub(crate) async fn fork(env: &TestEnv, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest {
-        by: "forker".to_owned(),
-        credential: None,
-        mode,
-        from_seq,
-        overlay: Overlay::default(),
-        once: None,
-    };
-    let run = env.engine.fork(of, request).await.unwrap();
-    RunRef { tenant: tenant(), run: run.id.clone() }
-}
-
 /// Times and events without the id of the run and the members of a fork.
 async fn list(env: &TestEnv, of: &RunRef) -> Vec<(i64, String)> {
-    let mut found = env.engine.events(of, 0).await.unwrap();
+    let mut found = env.engine.events().list(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
         started.forked_by.clear();
@@ -186,7 +173,7 @@ async fn a_branch_from_any_event_continues(database: TestDatabase) {
             let run = env.run(&copy).await;
             let interrupt = run.interrupt_of_node(&NodeId::parse(node).unwrap());
             if let Some(open) = interrupt.filter(|interrupt| interrupt.is_open()) {
-                env.engine.execute(&copy, &resolve(open.id, value)).await.unwrap();
+                env.engine.runs().execute(&copy, &resolve(open.id, value)).await.unwrap();
             }
             env.drain().await;
         }
@@ -281,7 +268,7 @@ async fn a_copy_waits_for_its_own_child_run(env: TestEnv) {
     }
     assert_eq!(env.status(&of).await, "waiting-approval");
     let copy = fork(&env, &of, ForkMode::Branch, env.run(&of).await.seq).await;
-    env.engine.cancel(&copy, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&copy, None, alice()).await.unwrap();
     let child_of_source = RunRef { tenant: tenant(), run: env.run(&of).await.children[0].run.clone() };
     assert_eq!(env.status(&child_of_source).await, "waiting-approval", "the source keeps its child");
 }
@@ -301,7 +288,7 @@ async fn a_branch_can_start_with_other_options(env: TestEnv) {
             overlay: overlay.clone(),
             once: None,
         };
-        let run = env.engine.fork(&of, request).await.unwrap();
+        let run = env.engine.runs().fork(&of, request).await.unwrap();
         let started = run.started.clone().unwrap();
         assert_eq!(
             (&started.configurable, started.tags.as_slice()),
@@ -325,13 +312,13 @@ async fn an_invalid_fork_is_rejected(env: TestEnv) {
         overlay,
         once: None,
     };
-    let beyond = env.engine.fork(&of, request(ForkMode::Branch, events + 1, Overlay::default())).await;
+    let beyond = env.engine.runs().fork(&of, request(ForkMode::Branch, events + 1, Overlay::default())).await;
     assert!(matches!(beyond, Err(Error::BeyondLog { events: found }) if found == events));
     let overlay = Overlay { tags: Some(Vec::new()), ..Overlay::default() };
-    let refused = env.engine.fork(&of, request(ForkMode::Replay, 0, overlay)).await;
+    let refused = env.engine.runs().fork(&of, request(ForkMode::Replay, 0, overlay)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::InvalidRequest { .. }))));
     let unknown = RunRef { tenant: tenant(), run: crate::test_env::run_id("unknown") };
-    let missing = env.engine.fork(&unknown, request(ForkMode::Replay, 0, Overlay::default())).await;
+    let missing = env.engine.runs().fork(&unknown, request(ForkMode::Replay, 0, Overlay::default())).await;
     assert!(matches!(missing, Err(Error::NotFound("run"))));
 }
 
@@ -345,7 +332,7 @@ async fn a_copy_has_the_credentials_of_its_source_and_of_its_forker_or_none(env:
         (&[], Some("key_b"), &[]),
     ] {
         let request = StartRequest { credentials: names(source), ..crate::test_env::start(json!({})) };
-        let run = env.engine.start(&WorkflowId::parse("flow").unwrap(), request).await.unwrap();
+        let run = env.engine.runs().create(&WorkflowId::parse("flow").unwrap(), request).await.unwrap();
         let of = RunRef { tenant: tenant(), run: run.id.clone() };
         let request = ForkRequest {
             by: "forker".to_owned(),
@@ -355,7 +342,7 @@ async fn a_copy_has_the_credentials_of_its_source_and_of_its_forker_or_none(env:
             overlay: Overlay::default(),
             once: None,
         };
-        let copy = env.engine.fork(&of, request).await.unwrap();
+        let copy = env.engine.runs().fork(&of, request).await.unwrap();
         assert_eq!(copy.started.as_ref().unwrap().credentials, names(expected), "{source:?} {forker:?}");
     }
 }

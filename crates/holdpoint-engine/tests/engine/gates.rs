@@ -22,7 +22,7 @@ on_both! {
 async fn answer_as(env: &TestEnv, of: &RunRef, by: &str, value: Value) -> Result<&'static str, Error> {
     let answer = Answer::new(value, Principal::named(by));
     let command = Command::ResolveNode { node: NodeId::parse("gate").unwrap(), interrupt: None, answer };
-    Ok(env.engine.execute(of, &command).await?.status().as_str())
+    Ok(env.engine.runs().execute(of, &command).await?.status().as_str())
 }
 
 /// The types of all events except those of nodes and runs.
@@ -78,7 +78,11 @@ async fn a_side_question_and_its_answer_are_recorded_before_the_decision(env: Te
     assert_eq!(answer_as(&env, &of, "ann", question).await.unwrap(), "waiting-approval");
     let interrupt = env.run(&of).await.interrupts[0].id;
     let (answer, by) = ("So.".to_owned(), Principal::named("bot"));
-    env.engine.execute(&of, &Command::AnswerSideQuestion { interrupt, ask: 1, answer, by }).await.unwrap();
+    env.engine
+        .runs()
+        .execute(&of, &Command::AnswerSideQuestion { interrupt, ask: 1, answer, by })
+        .await
+        .unwrap();
     let exchange = &env.run(&of).await.variables["_askExchanges:gate"][0];
     assert_eq!((&exchange["question"], &exchange["answer"]), (&json!("Why?"), &json!("So.")));
     assert_eq!(answer_as(&env, &of, "ann", accept()).await.unwrap(), "completed");
@@ -160,7 +164,7 @@ async fn decide(env: &TestEnv, decision: Value, options: Value) -> RunRef {
     env.register(line("agent", &[("gate", "core.conformance.mock-agent", config)])).await;
     let configurable = options.as_object().cloned().unwrap();
     let id = WorkflowId::parse("agent").unwrap();
-    let run = env.engine.start(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
+    let run = env.engine.runs().create(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
@@ -200,7 +204,7 @@ async fn invalid_gates_are_rejected(env: TestEnv) {
         ("core.interrupt", json!({"kind": "custom", "rehearsed": 1}), "config.rehearsed"),
     ] {
         let definition = line("flawed", &[("gate", type_id, config)]);
-        match env.engine.register(&tenant(), definition).await {
+        match env.engine.workflows().register(&tenant(), definition).await {
             Err(Error::InvalidWorkflow(flaws)) => {
                 assert!(flaws.iter().any(|flaw| flaw.field == field), "{field}: {flaws:?}");
             }

@@ -41,11 +41,11 @@ fn grants(name: &str, role: &str) -> Command {
 }
 
 async fn status(env: &TestEnv, of: &RunRef, command: Command) -> &'static str {
-    env.engine.execute(of, &command).await.unwrap().status().as_str()
+    env.engine.runs().execute(of, &command).await.unwrap().status().as_str()
 }
 
 async fn refusal(env: &TestEnv, of: &RunRef, command: Command) -> Refusal {
-    match env.engine.execute(of, &command).await {
+    match env.engine.runs().execute(of, &command).await {
         Err(Error::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
@@ -97,13 +97,13 @@ async fn a_recorded_denial_leaves_no_receipt(env: TestEnv) {
     let of = waiting(&env, json!({"requiredRole": "release"})).await;
     let once = once("k", run_response);
     for attempt in 1..=2 {
-        let denied = env.engine.execute_once(&of, &[grants("eve", "intern")], Some(&once)).await;
+        let denied = env.engine.runs().execute_once(&of, &[grants("eve", "intern")], Some(&once)).await;
         assert!(matches!(denied, Err(Error::Refused(Refusal::NotAuthorized(_)))), "{denied:?}");
-        assert!(env.engine.receipt(&once.request).await.unwrap().is_none());
+        assert!(env.engine.receipts().get(&once.request).await.unwrap().is_none());
         assert_eq!(env.run(&of).await.interrupts[0].denied, attempt);
     }
-    env.engine.execute_once(&of, &[grants("ann", "release")], Some(&once)).await.unwrap();
-    assert!(env.engine.receipt(&once.request).await.unwrap().is_some());
+    env.engine.runs().execute_once(&of, &[grants("ann", "release")], Some(&once)).await.unwrap();
+    assert!(env.engine.receipts().get(&once.request).await.unwrap().is_some());
 }
 
 async fn an_override_decides_alone_if_it_bypasses_the_quorum(env: TestEnv) {
@@ -117,7 +117,7 @@ async fn an_override_decides_alone_if_it_bypasses_the_quorum(env: TestEnv) {
         || answer_of(holder("olga", "owner"), json!({"decision": "overridden", "reason": "it burns"}));
     let of = waiting(&env, gate(false)).await;
     assert_eq!(status(&env, &of, overrides()).await, "waiting-approval");
-    let rows = env.engine.pending(&tenant(), PendingCursor::default(), 10).await.unwrap();
+    let rows = env.engine.interrupts().open(&tenant(), PendingCursor::default(), 10).await.unwrap();
     let votes = rows[0].votes.as_ref().unwrap();
     assert_eq!((votes.approvals, votes.rejections), (1, 0), "the override is shown as an approval");
     assert_eq!(status(&env, &of, grants("ann", "release")).await, "completed");
@@ -190,7 +190,9 @@ async fn concurrent_grants_and_denied_attempts_each_count_once(env: TestEnv) {
         let (engine, of) = (env.engine.clone(), of.clone());
         let role = if n % 2 == 0 { "release" } else { "intern" };
         let command = grants(&format!("p{}", n / 4), role);
-        all.spawn(async move { (role, engine.execute(&of, &command).await.map(|run| run.finished())) });
+        all.spawn(
+            async move { (role, engine.runs().execute(&of, &command).await.map(|run| run.finished())) },
+        );
     }
     let mut denied = 0;
     while let Some(ended) = all.join_next().await {
@@ -215,10 +217,10 @@ async fn a_governed_gate_is_replayed(env: TestEnv) {
     let of = waiting(&env, json!({"requiredRole": "release", "quorum": 2})).await;
     refusal(&env, &of, grants("eve", "intern")).await;
     for name in ["ann", "bob"] {
-        env.engine.execute(&of, &grants(name, "release")).await.unwrap();
+        env.engine.runs().execute(&of, &grants(name, "release")).await.unwrap();
     }
     let names = event_types(&env, &of).await;
-    let length = env.engine.event_count(&of).await.unwrap();
+    let length = env.engine.events().count(&of).await.unwrap();
     for from_seq in 0..=length {
         let request = ForkRequest {
             by: "forker".to_owned(),
@@ -228,7 +230,7 @@ async fn a_governed_gate_is_replayed(env: TestEnv) {
             overlay: Overlay::default(),
             once: None,
         };
-        let copy = env.engine.fork(&of, request).await.unwrap();
+        let copy = env.engine.runs().fork(&of, request).await.unwrap();
         let copy = RunRef { tenant: tenant(), run: copy.id.clone() };
         assert_eq!((event_types(&env, &copy).await, env.status(&copy).await), (names.clone(), "completed"));
     }
@@ -242,7 +244,7 @@ async fn a_governed_gate_is_replayed(env: TestEnv) {
         overlay: Overlay::default(),
         once: None,
     };
-    let branch = env.engine.fork(&of, request).await.unwrap();
+    let branch = env.engine.runs().fork(&of, request).await.unwrap();
     let branch = RunRef { tenant: tenant(), run: branch.id.clone() };
     assert!(matches!(refusal(&env, &branch, grants("bob", "intern")).await, Refusal::NotAuthorized(_)));
     assert_eq!(status(&env, &branch, grants("carol", "release")).await, "waiting-approval");
@@ -271,7 +273,7 @@ async fn invalid_governed_gates_are_rejected(env: TestEnv) {
         (with(json!({"resumeSchema": 5})), "config.resumeSchema"),
         (with(json!({"actions": ["accept"]})), "config.actions"),
     ] {
-        match env.engine.register(&tenant(), line("flawed", &[("gate", TYPE, config)])).await {
+        match env.engine.workflows().register(&tenant(), line("flawed", &[("gate", TYPE, config)])).await {
             Err(Error::InvalidWorkflow(flaws)) => {
                 assert!(flaws.iter().any(|flaw| flaw.field == field), "{field}: {flaws:?}");
             }

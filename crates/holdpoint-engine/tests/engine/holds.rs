@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use holdpoint_engine::Holds;
 use holdpoint_engine::core::{InterruptRequest, Kind, Resolution, RunId, RunRef};
 use holdpoint_engine::{Engine, Error};
 use serde_json::json;
@@ -21,11 +22,11 @@ fn approval() -> InterruptRequest {
 }
 
 async fn a_hold_completes_after_any_outcome(env: TestEnv) {
-    env.engine.prepare_holds(&tenant()).await.unwrap();
+    env.engine.holds().prepare(&tenant()).await.unwrap();
     let mut holds = Vec::new();
     for _ in 0..3 {
-        let run = env.engine.create_hold(&approval(), start(json!({})), None).await.unwrap();
-        assert_eq!(Engine::hold_interrupt(&run).unwrap().title(), "Go?");
+        let run = env.engine.holds().create(&approval(), start(json!({})), None).await.unwrap();
+        assert_eq!(Holds::interrupt(&run).unwrap().title(), "Go?");
         holds.push(holdpoint_engine::core::RunRef { tenant: tenant(), run: run.id.clone() });
     }
     for (of, action) in holds.iter().zip(["accept", "reject"]) {
@@ -37,20 +38,20 @@ async fn a_hold_completes_after_any_outcome(env: TestEnv) {
         assert_eq!(env.status(of).await, "completed");
     }
     let expired = env.run(&holds[2]).await;
-    assert!(matches!(
-        Engine::hold_interrupt(&expired).unwrap().resolution,
-        Some(Resolution::TimedOut { .. })
-    ));
+    assert!(matches!(Holds::interrupt(&expired).unwrap().resolution, Some(Resolution::TimedOut { .. })));
     let invalid = InterruptRequest::new(Kind::Approval, json!({}));
-    assert!(matches!(env.engine.create_hold(&invalid, start(json!({})), None).await, Err(Error::Refused(_))));
+    assert!(matches!(
+        env.engine.holds().create(&invalid, start(json!({})), None).await,
+        Err(Error::Refused(_))
+    ));
 }
 
 async fn the_workflow_of_holds_is_registered_once(env: TestEnv) {
     env.register(gated("flow")).await;
     let other = env.start("flow").await;
-    assert_eq!(Engine::hold_interrupt(&*env.run(&other).await), None, "a gate is not a hold");
+    assert_eq!(Holds::interrupt(&*env.run(&other).await), None, "a gate is not a hold");
     for _ in 0..2 {
-        env.engine.prepare_holds(&tenant()).await.unwrap();
+        env.engine.holds().prepare(&tenant()).await.unwrap();
     }
     let rows = env.database.read("SELECT revision FROM workflows WHERE workflow_id = 'holdpoint-hold'").await;
     assert_eq!(rows, [[("revision".to_owned(), Some("1".to_owned()))]], "the workflow is registered once");
@@ -60,22 +61,22 @@ async fn the_workflow_of_holds_is_registered_once(env: TestEnv) {
 #[tokio::test]
 async fn many_holds_are_read_in_a_few_round_trips() {
     let env = TestEnv::at(TestDatabase::postgres().await).await;
-    env.engine.prepare_holds(&tenant()).await.unwrap();
+    env.engine.holds().prepare(&tenant()).await.unwrap();
     let mut holds = Vec::new();
     for _ in 0..60 {
-        let run = env.engine.create_hold(&approval(), start(json!({})), None).await.unwrap();
+        let run = env.engine.holds().create(&approval(), start(json!({})), None).await.unwrap();
         holds.push(RunRef { tenant: tenant(), run: run.id.clone() });
     }
     let env = env.reopen(|options| options).await;
     let trips = || env.engine.counters().round_trips.load(Ordering::SeqCst);
     for (cache, most) in [("empty", 5), ("full", 2)] {
         let before = trips();
-        let runs = env.engine.run_each(&holds).await.unwrap();
+        let runs = env.engine.runs().get_each(&holds).await.unwrap();
         assert!(trips() - before <= most, "{} round trips with the cache {cache}", trips() - before);
         let found: Vec<&RunId> = runs.iter().map(|run| &run.id).collect();
         assert_eq!(found, holds.iter().map(|of| &of.run).collect::<Vec<_>>());
     }
     let unknown = RunRef { tenant: tenant(), run: run_id("unknown") };
-    let missing = env.engine.run_each(&[holds[0].clone(), unknown]).await;
+    let missing = env.engine.runs().get_each(&[holds[0].clone(), unknown]).await;
     assert!(matches!(missing, Err(Error::NotFound("run"))), "{missing:?}");
 }

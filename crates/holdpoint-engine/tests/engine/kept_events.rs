@@ -201,7 +201,10 @@ async fn the_kept_events_of_a_tenant_are_limited(database: TestDatabase) {
     assert_eq!(count(&env, "arrivals").await, 5, "a rejected event leaves no row");
     let other = holdpoint_engine::core::TenantId::parse("other").unwrap();
     let by = holdpoint_engine::core::Principal::named("shop");
-    assert_eq!(env.engine.receive(&other, &event, &by).await.unwrap().reception, EventReception::Kept);
+    assert_eq!(
+        env.engine.events().receive(&other, &event, &by).await.unwrap().reception,
+        EventReception::Kept
+    );
     env.register(waiting("eight", json!({"order": 8}))).await;
     env.start("eight").await;
     let matched = send(&env.engine, &paid("e6", json!({"order": 8}))).await.unwrap();

@@ -106,7 +106,7 @@ async fn a_worker_whose_claim_was_taken_over_does_nothing_more(database: TestDat
     assert_eq!(control.ended.recv().await, Some(Some(Stop::Lost)));
     assert_eq!(effects.counts(), (1, 1));
     assert_eq!(env.rows_of_runs().await, before, "the first worker writes nothing");
-    assert_eq!(second.run(&of).await.unwrap().status().as_str(), "completed");
+    assert_eq!(second.runs().get(&of).await.unwrap().status().as_str(), "completed");
     second.close().await;
 }
 

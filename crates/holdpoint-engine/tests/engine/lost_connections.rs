@@ -39,13 +39,13 @@ async fn perform(
         None => TestEnv::with(database, with_shop(&shop)).await,
     };
     let mut unknown = 0;
-    if let Err(error) = env.engine.register(&tenant(), definition.clone()).await {
+    if let Err(error) = env.engine.workflows().register(&tenant(), definition.clone()).await {
         unknown += is_unknown(&error);
         env.register(definition.clone()).await;
     }
     let workflow = WorkflowId::parse(definition["id"].as_str().unwrap()).unwrap();
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-    env.engine.start_as(&of.run, &workflow, start(json!({}))).await.unwrap();
+    env.engine.runs().create_as(&of.run, &workflow, start(json!({}))).await.unwrap();
     unknown += env.drain_after_loss().await;
     env.answer(&of, node, answer.clone()).await.unwrap();
     unknown += env.drain_after_loss().await;

@@ -3,15 +3,13 @@
 // A test may panic if its preparation fails.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../outgoing/peer.rs"]
-#[allow(dead_code)]
-mod peer;
-#[path = "../test_database/mod.rs"]
-mod test_database;
+// The names of the fixtures in the tests.
+#[path = "../fixtures/mod.rs"]
+mod fixtures;
+use fixtures::{certificates, database as test_database, env as test_env, peer, slow_node};
 
-mod agents;
-mod content_review;
 mod crashes;
+mod differential;
 mod dispatches;
 mod diverging_replays;
 mod documented;
@@ -25,18 +23,20 @@ mod fork_times;
 mod forks;
 mod gates;
 mod governed_gates;
-mod graphs;
 mod holds;
 mod kept_events;
 mod keys;
 mod leases;
 mod loops;
 mod lost_connections;
+mod mailbox;
 mod measures;
 mod node_types;
 mod opening;
+mod outgoing;
 mod pauses;
 mod pending;
+mod postgres;
 mod quotas;
 mod receipts;
 mod replays;
@@ -47,11 +47,8 @@ mod secrets;
 mod sessions;
 mod sessions_races;
 mod side_questions;
-mod slow_node;
 mod stale_nodes;
 mod stored_before_audiences;
-mod stored_before_grants;
-mod test_env;
 mod time;
 mod wakeups;
 mod webhooks;

@@ -9,9 +9,10 @@ use holdpoint_engine::{Distribution, Engine, RunCommit, SpanContext, causing_spa
 use serde_json::{Value, json};
 
 use crate::effects::{Shop, with_shop};
-use crate::forks::{fork, perform_all_features};
+use crate::forks::perform_all_features;
 use crate::loops::reviewed;
 use crate::test_database::{TestDatabase, on_both};
+use crate::test_env::fork;
 use crate::test_env::{TestEnv, accept, alice, gated, line, start, tenant};
 
 on_both! {
@@ -69,7 +70,7 @@ async fn every_end_of_a_run_is_counted_once(env: TestEnv) {
     env.drain().await;
     for _ in 0..2 {
         // The second cancellation has no effect.
-        let _ = env.engine.cancel(&parent, None, alice()).await;
+        let _ = env.engine.runs().cancel(&parent, None, alice()).await;
     }
     assert_eq!((created(&env.engine), ended(&env.engine)), (5, vec![1, 2, 2]), "with its child run");
 
@@ -117,7 +118,7 @@ async fn an_interrupt_ends_with_its_answer_its_deadline_or_its_run(env: TestEnv)
     let cancelled = env.start("asked").await;
     env.clock.advance(30_000);
     env.answer(&answered, "gate", accept()).await.unwrap();
-    env.engine.cancel(&cancelled, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&cancelled, None, alice()).await.unwrap();
     env.clock.advance(60_000);
     env.drain().await;
     assert_eq!(env.status(&expired).await, "failed");
@@ -206,7 +207,7 @@ async fn the_span_of_a_child_run_belongs_to_the_node_that_starts_it(env: TestEnv
             trace_state: trace_state.clone(),
             ..start(json!({}))
         };
-        let parent = env.engine.start(&WorkflowId::parse("parent").unwrap(), request).await.unwrap();
+        let parent = env.engine.runs().create(&WorkflowId::parse("parent").unwrap(), request).await.unwrap();
         assert_eq!(causing_span(&parent), parent_trace.as_deref().and_then(SpanContext::parse));
         let of = RunRef { tenant: tenant(), run: parent.id.clone() };
         for (node, n) in [("one", 1), ("two", 2)] {

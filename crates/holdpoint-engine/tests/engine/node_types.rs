@@ -27,7 +27,7 @@ on_both! {
 async fn start_configured(env: &TestEnv, workflow: &str, options: Value) -> RunRef {
     let id = WorkflowId::parse(workflow).unwrap();
     let configurable = options.as_object().cloned().unwrap();
-    let run = env.engine.start(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
+    let run = env.engine.runs().create(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
@@ -285,7 +285,11 @@ async fn invalid_node_configs_are_rejected(env: TestEnv) {
         ("core.subWorkflow", json!({"workflowId": "w", "outputMapping": {"a": 1}}), "config.outputMapping"),
         ("core.fail", json!({"retryable": "yes"}), "config.retryable"),
     ] {
-        let flaws = env.engine.register(&tenant(), line("flawed", &[("n", type_id, config.clone())])).await;
+        let flaws = env
+            .engine
+            .workflows()
+            .register(&tenant(), line("flawed", &[("n", type_id, config.clone())]))
+            .await;
         let Err(Error::InvalidWorkflow(flaws)) = flaws else { panic!("{type_id} {config} was accepted") };
         let fields: Vec<&str> = flaws.iter().map(|flaw| flaw.field.as_str()).collect();
         assert_eq!(fields, [field], "{type_id} {config}");

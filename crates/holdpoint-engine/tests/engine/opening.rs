@@ -85,7 +85,7 @@ async fn a_closed_engine_returns_an_error(env: TestEnv) {
     env.register(gated("flow")).await;
     env.engine.close().await;
     let id = holdpoint_engine::core::WorkflowId::parse("flow").unwrap();
-    let error = env.engine.start(&id, crate::test_env::start(json!({}))).await.unwrap_err();
+    let error = env.engine.runs().create(&id, crate::test_env::start(json!({}))).await.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::Closed)), "{error}");
 }
 

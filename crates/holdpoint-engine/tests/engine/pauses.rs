@@ -29,14 +29,14 @@ fn resume() -> Command {
 async fn a_paused_run_accepts_an_answer_and_continues_after_its_resume(env: TestEnv) {
     env.register(gated("gated")).await;
     let of = env.start("gated").await;
-    env.engine.execute(&of, &pause(Drain::DrainCurrentNode)).await.unwrap();
+    env.engine.runs().execute(&of, &pause(Drain::DrainCurrentNode)).await.unwrap();
     env.answer(&of, "gate", accept()).await.unwrap();
     env.drain().await;
     assert_eq!(env.status(&of).await, "paused");
     assert!(env.pending().await.is_empty(), "the interrupt is answered");
     let env = env.reopen(|options| options).await;
     assert_eq!(env.status(&of).await, "paused");
-    env.engine.execute(&of, &resume()).await.unwrap();
+    env.engine.runs().execute(&of, &resume()).await.unwrap();
     env.drain().await;
     assert_eq!(env.status(&of).await, "completed");
 }
@@ -71,7 +71,7 @@ async fn execute_during_node(database: TestDatabase, commands: &[Command]) -> (T
     let execute = async {
         slow.started.acquire().await.unwrap().forget();
         for command in commands {
-            env.engine.execute(&of, command).await.unwrap();
+            env.engine.runs().execute(&of, command).await.unwrap();
         }
         slow.open.add_permits(1);
     };
@@ -88,7 +88,7 @@ async fn a_running_node_finishes_when_its_run_is_drained(database: TestDatabase)
     let [.., completed, paused] = log.as_slice() else { panic!("{log:?}") };
     assert_eq!(completed, r#"{"type":"node.completed","node":"s"}"#);
     assert!(paused.contains("run.paused"), "the pause follows the node: {paused}");
-    env.engine.execute(&of, &resume()).await.unwrap();
+    env.engine.runs().execute(&of, &resume()).await.unwrap();
     env.drain().await;
     assert_eq!(env.status(&of).await, "completed");
     assert_eq!(slow.entries.load(Ordering::SeqCst), 1);
@@ -98,7 +98,7 @@ async fn a_running_node_is_entered_again_after_an_immediate_pause(database: Test
     let (env, of, slow) = execute_during_node(database, &[pause(Drain::Immediate)]).await;
     assert_eq!(env.status(&of).await, "paused");
     assert!(env.log(&of).await.last().unwrap().contains("run.paused"), "the result of the node is discarded");
-    env.engine.execute(&of, &resume()).await.unwrap();
+    env.engine.runs().execute(&of, &resume()).await.unwrap();
     slow.open.add_permits(1);
     env.drain().await;
     assert_eq!(env.status(&of).await, "completed");

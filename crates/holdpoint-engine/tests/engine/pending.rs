@@ -38,18 +38,18 @@ async fn begin(env: &TestEnv, workflow: &str, tags: &[&str], owner: &str) -> Run
     let owner = Owner { tenant: tenant(), principal: owner.to_owned() };
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     let start = StartRequest { tags, ..StartRequest::new(owner) };
-    let run = env.engine.start(&WorkflowId::parse(workflow).unwrap(), start).await.unwrap();
+    let run = env.engine.runs().create(&WorkflowId::parse(workflow).unwrap(), start).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
 async fn answer_as(env: &TestEnv, of: &RunRef, by: &str, value: Value) {
     let node = NodeId::parse("gate").unwrap();
     let answer = Answer::new(value, Principal::named(by));
-    env.engine.execute(of, &Command::ResolveNode { node, interrupt: None, answer }).await.unwrap();
+    env.engine.runs().execute(of, &Command::ResolveNode { node, interrupt: None, answer }).await.unwrap();
 }
 
 async fn rows(env: &TestEnv, filter: &PendingFilter) -> Vec<PendingRow> {
-    let page = env.engine.pending_page(&tenant(), filter, 100).await.unwrap();
+    let page = env.engine.interrupts().page(&tenant(), filter, 100).await.unwrap();
     assert_eq!(page.next, None, "there is one page");
     page.rows
 }
@@ -161,7 +161,7 @@ async fn votes_and_side_questions_are_updated_in_the_row(env: TestEnv) {
         answer: "So.".to_owned(),
         by: Principal::named("tester"),
     };
-    env.engine.execute(&of, &command).await.unwrap();
+    env.engine.runs().execute(&of, &command).await.unwrap();
     assert_eq!(row().await.open_asks, 1);
     gate(&env, "one", json!({})).await;
     begin(&env, "one", &[], "tester").await;
@@ -177,20 +177,20 @@ async fn pages_continue_where_they_ended_despite_changes(env: TestEnv) {
     let ids = |rows: &[PendingRow]| rows.iter().map(|row| row.run.clone()).collect::<Vec<_>>();
     let blue = PendingFilter { tag: Some("blue".to_owned()), ..PendingFilter::default() };
     for filter in [PendingFilter::default(), blue, for_me(principal("eve", &[], &[]))] {
-        let first = env.engine.pending_page(&tenant(), &filter, 2).await.unwrap();
+        let first = env.engine.interrupts().page(&tenant(), &filter, 2).await.unwrap();
         assert_eq!(ids(&first.rows), [runs[0].run.clone(), runs[1].run.clone()]);
         let next = PendingFilter { after: first.next, ..filter };
-        let second = env.engine.pending_page(&tenant(), &next, 2).await.unwrap();
+        let second = env.engine.interrupts().page(&tenant(), &next, 2).await.unwrap();
         assert_eq!(ids(&second.rows), [runs[2].run.clone(), runs[3].run.clone()]);
     }
-    let first = env.engine.pending_page(&tenant(), &PendingFilter::default(), 2).await.unwrap();
+    let first = env.engine.interrupts().page(&tenant(), &PendingFilter::default(), 2).await.unwrap();
     // The last row of the page is decided, the next row gets a vote, and a new row is added.
     answer_as(&env, &runs[1], "ann", accept()).await;
     answer_as(&env, &runs[1], "bob", accept()).await;
     answer_as(&env, &runs[2], "ann", accept()).await;
     let new = begin(&env, "two", &[], "tester").await;
     let rest = PendingFilter { after: first.next, ..PendingFilter::default() };
-    let rest = env.engine.pending_page(&tenant(), &rest, 4).await.unwrap();
+    let rest = env.engine.interrupts().page(&tenant(), &rest, 4).await.unwrap();
     let expected = [&runs[2], &runs[3], &runs[4], &new].map(|of| of.run.clone());
     assert_eq!((ids(&rest.rows), rest.next), (expected.to_vec(), None));
 }
@@ -208,7 +208,7 @@ async fn interrupts_can_be_ordered_by_deadline(env: TestEnv) {
     assert_eq!(found(&env, &soon).await, ["short"]);
     let soon = PendingFilter { order: PendingOrder::Oldest, ..soon };
     assert_eq!(found(&env, &soon).await, ["short"]);
-    let first = env.engine.pending_page(&tenant(), &deadlines, 1).await.unwrap();
+    let first = env.engine.interrupts().page(&tenant(), &deadlines, 1).await.unwrap();
     let rest = PendingFilter { after: first.next, ..deadlines };
     assert_eq!(found(&env, &rest).await, ["long"]);
 }
@@ -221,7 +221,7 @@ async fn decided_and_cancelled_interrupts_leave_no_rows(env: TestEnv) {
     assert_eq!(facets().await, 4);
     answer_as(&env, &of, "ann", accept()).await;
     assert_eq!(facets().await, 2);
-    env.engine.cancel(&other, None, Principal::named("tester")).await.unwrap();
+    env.engine.runs().cancel(&other, None, Principal::named("tester")).await.unwrap();
     assert_eq!(facets().await, 0);
     assert!(env.pending().await.is_empty());
 }
@@ -235,7 +235,8 @@ async fn counts_include_overdue_and_due_soon_interrupts(env: TestEnv) {
     for workflow in ["open", "soon", "late", "asking"] {
         begin(&env, workflow, &[], "tester").await;
     }
-    let count = async |filter: &PendingFilter| env.engine.pending_counts(&tenant(), filter).await.unwrap();
+    let count =
+        async |filter: &PendingFilter| env.engine.interrupts().counts(&tenant(), filter).await.unwrap();
     let all = count(&PendingFilter::default()).await;
     assert_eq!((all.total, all.overdue, all.due_soon, all.complete), (4, 0, 1, true));
     assert_eq!((all.by_kind["approval"], all.by_kind["clarification"]), (3, 1));
@@ -308,7 +309,7 @@ async fn assert_every_list_uses_an_index(env: &TestEnv) {
         let backwards = newest(filter.clone());
         let backwards = if filter.order == PendingOrder::Deadline { filter.clone() } else { backwards };
         for filter in [filter, backwards] {
-            for plan in env.engine.pending_plans(&tenant(), &filter).await.unwrap() {
+            for plan in env.engine.interrupts().plans(&tenant(), &filter).await.unwrap() {
                 // `few` is the limited result of an index, not a table.
                 let plan = plan.replace("SCAN few", "");
                 let scans = ["SCAN", "Seq Scan", "TEMP B-TREE", "Sort", "Hash Join", "Merge Join", "Bitmap"];
@@ -328,12 +329,12 @@ async fn a_search_through_many_rows_continues_on_the_next_page(env: TestEnv) {
         expires_before: Some(Timestamp(NOON)),
         ..PendingFilter::default()
     };
-    let first = env.engine.pending_page(&tenant(), &filter, 5).await.unwrap();
+    let first = env.engine.interrupts().page(&tenant(), &filter, 5).await.unwrap();
     assert!(first.rows.is_empty() && first.next.is_some(), "the search limit is reached");
     let next = PendingFilter { after: first.next, ..filter.clone() };
-    let second = env.engine.pending_page(&tenant(), &next, 5).await.unwrap();
+    let second = env.engine.interrupts().page(&tenant(), &next, 5).await.unwrap();
     assert_eq!(second.rows.len(), 5);
-    let counts = env.engine.pending_counts(&tenant(), &filter).await.unwrap();
+    let counts = env.engine.interrupts().counts(&tenant(), &filter).await.unwrap();
     assert!(!counts.complete);
     let indexed = of_kinds(&[Kind::Clarification]);
     assert_eq!(rows(&env, &indexed).await.len(), 10);
@@ -358,13 +359,13 @@ async fn reads_for_a_principal_with_many_roles_are_limited(env: TestEnv) {
     }
     // Each interrupt has an index row for each role.
     let me = Principal { roles, ..Principal::named("ann") };
-    let counts = env.engine.pending_counts(&tenant(), &for_me(me.clone())).await.unwrap();
+    let counts = env.engine.interrupts().counts(&tenant(), &for_me(me.clone())).await.unwrap();
     assert!(!counts.complete && counts.total >= 50, "{counts:?}");
     for filter in [for_me(me.clone()), newest(for_me(me))] {
         let mut found: Vec<Timestamp> = Vec::new();
         let mut next = PendingFilter { after: None, ..filter.clone() };
         loop {
-            let page = env.engine.pending_page(&tenant(), &next, 200).await.unwrap();
+            let page = env.engine.interrupts().page(&tenant(), &next, 200).await.unwrap();
             found.extend(page.rows.iter().map(|row| row.requested_at));
             let Some(after) = page.next else { break };
             next = PendingFilter { after: Some(after), ..filter.clone() };

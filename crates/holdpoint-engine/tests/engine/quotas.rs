@@ -37,12 +37,12 @@ async fn env_with_quotas(database: TestDatabase, quotas: Quotas) -> TestEnv {
 
 async fn try_start(env: &TestEnv, workflow: &str) -> Result<RunRef, Error> {
     let id = WorkflowId::parse(workflow).unwrap();
-    let run = env.engine.start(&id, start(json!({}))).await?;
+    let run = env.engine.runs().create(&id, start(json!({}))).await?;
     Ok(RunRef { tenant: tenant(), run: run.id.clone() })
 }
 
 async fn usage(env: &TestEnv) -> Usage {
-    env.engine.usage(&tenant()).await.unwrap()
+    env.engine.limits().usage(&tenant()).await.unwrap()
 }
 
 async fn open_runs_are_limited_and_a_run_that_ends_makes_room(database: TestDatabase) {
@@ -82,11 +82,11 @@ async fn a_tenant_over_its_quota_does_not_affect_another(database: TestDatabase)
     try_start(&env, "gated").await.unwrap();
     assert_eq!(quota(try_start(&env, "gated").await), "openRuns");
     let other = TenantId::parse("other").unwrap();
-    env.engine.register(&other, gated("gated")).await.unwrap();
+    env.engine.workflows().register(&other, gated("gated")).await.unwrap();
     let owner = Owner { tenant: other.clone(), principal: "tester".to_owned() };
     let id = WorkflowId::parse("gated").unwrap();
-    assert_eq!(quota(env.engine.start(&id, StartRequest::new(owner)).await), "ok");
-    assert_eq!(env.engine.usage(&other).await.unwrap().open_runs, 1);
+    assert_eq!(quota(env.engine.runs().create(&id, StartRequest::new(owner)).await), "ok");
+    assert_eq!(env.engine.limits().usage(&other).await.unwrap().open_runs, 1);
 }
 
 /// Each run starts two more and does not wait for them: 2^16 runs without a limit.
@@ -139,14 +139,14 @@ fn fork(mode: ForkMode, from_seq: u64) -> ForkRequest {
 async fn a_fork_of_a_large_run_is_rejected_before_it_is_read(database: TestDatabase) {
     let env = env_with_quotas(database, Quotas { fork_bytes: 8000, open_runs: 2, ..Quotas::default() }).await;
     let large = env.start_with("gated", json!({"text": "x".repeat(8000)})).await;
-    let replay = env.engine.fork(&large, fork(ForkMode::Replay, 0)).await;
+    let replay = env.engine.runs().fork(&large, fork(ForkMode::Replay, 0)).await;
     assert_eq!(quota(replay), "forkBytes");
     // The whole log is read for a branch.
-    assert_eq!(quota(env.engine.fork(&large, fork(ForkMode::Branch, 0)).await), "forkBytes");
+    assert_eq!(quota(env.engine.runs().fork(&large, fork(ForkMode::Branch, 0)).await), "forkBytes");
     let small = env.start("gated").await;
-    assert_eq!(quota(env.engine.fork(&small, fork(ForkMode::Branch, 1)).await), "openRuns");
+    assert_eq!(quota(env.engine.runs().fork(&small, fork(ForkMode::Branch, 1)).await), "openRuns");
     env.answer(&small, "gate", accept()).await.unwrap();
-    assert_eq!(quota(env.engine.fork(&small, fork(ForkMode::Branch, 1)).await), "ok");
+    assert_eq!(quota(env.engine.runs().fork(&small, fork(ForkMode::Branch, 1)).await), "ok");
 }
 
 async fn stored_bytes_stop_new_runs_and_not_answers(database: TestDatabase) {
@@ -161,9 +161,9 @@ async fn stored_bytes_stop_new_runs_and_not_answers(database: TestDatabase) {
 
 async fn definitions_of_the_operator_and_of_the_host_are_stored_over_the_quota(database: TestDatabase) {
     let env = env_with_quotas(database, Quotas { definitions: 1, ..Quotas::default() }).await;
-    assert_eq!(quota(env.engine.register(&tenant(), gated("another")).await), "definitions");
-    assert_eq!(quota(env.engine.register_for_operator(&tenant(), gated("another")).await), "ok");
-    assert_eq!(quota(env.engine.prepare_holds(&tenant()).await), "ok");
+    assert_eq!(quota(env.engine.workflows().register(&tenant(), gated("another")).await), "definitions");
+    assert_eq!(quota(env.engine.workflows().register_for_operator(&tenant(), gated("another")).await), "ok");
+    assert_eq!(quota(env.engine.holds().prepare(&tenant()).await), "ok");
 }
 
 async fn waiting_deliveries_stop_new_runs(database: TestDatabase) {
@@ -194,7 +194,7 @@ async fn definitions_are_limited_and_repeated_definitions_are_accepted(database:
         definition["name"] = json!(name);
         definition
     };
-    let register = async |definition: Value| env.engine.register(&tenant(), definition).await;
+    let register = async |definition: Value| env.engine.workflows().register(&tenant(), definition).await;
     assert_eq!(quota(register(named("second revision")).await), "ok");
     assert_eq!(quota(register(named("second revision")).await), "ok");
     assert_eq!(quota(register(named("third revision")).await), "definitions");
@@ -209,11 +209,11 @@ async fn lists_do_not_read_definitions_twice(database: TestDatabase) {
     env.register(other).await;
     // The rows of definitions stored before summaries existed.
     env.database.execute("UPDATE workflow_summaries SET name = NULL, version = NULL").await.unwrap();
-    let listed = env.engine.workflows(&tenant(), 10).await.unwrap();
+    let listed = env.engine.workflows().list(&tenant(), 10).await.unwrap();
     let ids: Vec<&str> = listed.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, ["gated", "other"]);
     assert_eq!((listed[1].name.len(), listed[1].version.as_str(), listed[1].revision), (256, "7", 1));
     env.database.execute("UPDATE workflows SET definition = 'unreadable'").await.unwrap();
-    assert_eq!(env.engine.workflows(&tenant(), 10).await.unwrap(), listed);
-    assert_eq!(env.engine.workflows(&tenant(), 1).await.unwrap(), listed[..1]);
+    assert_eq!(env.engine.workflows().list(&tenant(), 10).await.unwrap(), listed);
+    assert_eq!(env.engine.workflows().list(&tenant(), 1).await.unwrap(), listed[..1]);
 }

@@ -53,7 +53,7 @@ fn workflow_response(Registration { workflow, stored }: &Registration) -> String
 
 async fn begin(engine: &Engine, key: &str) -> Result<Arc<Run>, Error> {
     let options = StartOptions { once: Some(once(key, run_response)), ..StartOptions::default() };
-    engine.start_with(&WorkflowId::parse("flow").unwrap(), start(json!({})), options).await
+    engine.runs().create_with(&WorkflowId::parse("flow").unwrap(), start(json!({})), options).await
 }
 
 fn response(error: Error) -> String {
@@ -65,7 +65,7 @@ fn response(error: Error) -> String {
 
 async fn runs(env: &TestEnv) -> usize {
     let filter = RunFilter { limit: 1000, ..RunFilter::default() };
-    env.engine.runs(&tenant(), filter).await.unwrap().len()
+    env.engine.runs().list(&tenant(), filter).await.unwrap().len()
 }
 
 async fn a_repeated_key_starts_one_run(env: TestEnv) {
@@ -73,11 +73,11 @@ async fn a_repeated_key_starts_one_run(env: TestEnv) {
     let run = begin(&env.engine, "k").await.unwrap();
     let expected = format!("{}: waiting-approval", run.id);
     assert_eq!(response(begin(&env.engine, "k").await.unwrap_err()), expected);
-    let receipt = env.engine.receipt(&request("k")).await.unwrap().unwrap();
+    let receipt = env.engine.receipts().get(&request("k")).await.unwrap().unwrap();
     assert_eq!((receipt.status, receipt.response.as_str()), (201, expected.as_str()));
     assert_eq!(receipt.body_hash, "body");
     let other = RequestKey { operation: "runs.cancel".to_owned(), ..request("k") };
-    assert_eq!(env.engine.receipt(&other).await.unwrap(), None);
+    assert_eq!(env.engine.receipts().get(&other).await.unwrap(), None);
     begin(&env.engine, "other").await.unwrap();
     assert_eq!(runs(&env).await, 2);
 }
@@ -86,8 +86,8 @@ async fn a_repeated_key_starts_one_run(env: TestEnv) {
 async fn the_receipt_of_a_run_is_not_written_with_the_registration_of_its_workflow(env: TestEnv) {
     let options = StartOptions { once: Some(once("k", run_response)), ..StartOptions::default() };
     let workflow = WorkflowId::parse("content-review").unwrap();
-    let run = env.engine.start_with(&workflow, start(json!({})), options).await.unwrap();
-    let receipt = env.engine.receipt(&request("k")).await.unwrap().unwrap();
+    let run = env.engine.runs().create_with(&workflow, start(json!({})), options).await.unwrap();
+    let receipt = env.engine.receipts().get(&request("k")).await.unwrap().unwrap();
     assert_eq!((receipt.response, runs(&env).await), (run_response(&run), 1));
 }
 
@@ -116,12 +116,14 @@ async fn a_refusal_leaves_no_receipt_and_can_be_stored_as_one(env: TestEnv) {
     let of = env.start("flow").await;
     let id = env.run(&of).await.waiting_on().unwrap().id;
     let (engine, once) = (&env.engine, once("k", run_response));
-    let wrong = engine.execute_once(&of, &[resolve(id, json!({"action": "dance"}))], Some(&once)).await;
+    let wrong =
+        engine.runs().execute_once(&of, &[resolve(id, json!({"action": "dance"}))], Some(&once)).await;
     assert!(matches!(wrong, Err(Error::Refused(Refusal::InvalidRequest { .. }))));
-    assert_eq!(engine.receipt(&once.request).await.unwrap(), None);
-    let keep = async |status, body: &str| engine.keep_receipt(&once.request, status, body.to_owned()).await;
+    assert_eq!(engine.receipts().get(&once.request).await.unwrap(), None);
+    let keep =
+        async |status, body: &str| engine.receipts().keep(&once.request, status, body.to_owned()).await;
     keep(409, "no").await.unwrap();
-    let repeated = engine.execute_once(&of, &[resolve(id, accept())], Some(&once)).await.unwrap_err();
+    let repeated = engine.runs().execute_once(&of, &[resolve(id, accept())], Some(&once)).await.unwrap_err();
     assert_eq!(response(repeated), "no");
     assert_eq!(env.status(&of).await, "waiting-approval", "the answer is not recorded");
     assert_eq!(response(keep(410, "again").await.unwrap_err()), "no");
@@ -130,21 +132,21 @@ async fn a_refusal_leaves_no_receipt_and_can_be_stored_as_one(env: TestEnv) {
 async fn a_request_that_changes_nothing_can_leave_a_receipt(env: TestEnv) {
     for (key, stored) in [("r1", true), ("r2", false)] {
         let once = Some(once(key, workflow_response));
-        let registered = env.engine.register_once(&tenant(), gated("flow"), once).await.unwrap();
+        let registered = env.engine.workflows().register_once(&tenant(), gated("flow"), once).await.unwrap();
         assert_eq!(registered.stored, stored);
     }
     let receipt = async |key: &str| {
-        let found = env.engine.receipt(&request(key)).await.unwrap();
+        let found = env.engine.receipts().get(&request(key)).await.unwrap();
         found.map(|receipt| receipt.response)
     };
     assert_eq!(receipt("r1").await.as_deref(), Some("flow 1 true"));
     assert_eq!(receipt("r2").await.as_deref(), Some("flow 1 false"));
     let of = env.start("flow").await;
-    env.engine.cancel(&of, None, alice()).await.unwrap();
-    env.engine.cancel_once(&of, None, alice(), Some(&once("c", run_response))).await.unwrap();
+    env.engine.runs().cancel(&of, None, alice()).await.unwrap();
+    env.engine.runs().cancel_once(&of, None, alice(), Some(&once("c", run_response))).await.unwrap();
     assert_eq!(receipt("c").await, Some(format!("{}: cancelled", of.run)));
     let once = once("x", |()| "revoked".to_owned());
-    assert!(!env.engine.revoke_key(&tenant(), "unknown", Some(&once)).await.unwrap());
+    assert!(!env.engine.keys().revoke(&tenant(), "unknown", Some(&once)).await.unwrap());
     assert_eq!(receipt("x").await, None, "no key was revoked");
 }
 
@@ -153,7 +155,7 @@ async fn an_expired_receipt_is_replaced_and_purged(env: TestEnv) {
     let first = begin(&env.engine, "k").await.unwrap();
     begin(&env.engine, "old").await.unwrap();
     env.clock.advance(i64::try_from(DAY_MS).unwrap());
-    assert_eq!(env.engine.receipt(&request("k")).await.unwrap(), None);
+    assert_eq!(env.engine.receipts().get(&request("k")).await.unwrap(), None);
     let second = begin(&env.engine, "k").await.unwrap();
     assert_ne!(first.id, second.id);
     env.engine.worker().tidy().await;
@@ -167,7 +169,7 @@ async fn a_crash_leaves_run_and_receipt_together_or_neither(database: TestDataba
         env.register(gated("flow")).await;
         assert!(begin(&env.engine, "k").await.is_err());
         let env = env.reopen(|options| options).await;
-        let receipt = env.engine.receipt(&request("k")).await.unwrap();
+        let receipt = env.engine.receipts().get(&request("k")).await.unwrap();
         assert_eq!((runs(&env).await, usize::from(receipt.is_some())), (expected, expected), "{stop:?}");
         assert_eq!(begin(&env.engine, "k").await.is_ok(), expected == 0);
         assert_eq!(runs(&env).await, 1);
@@ -193,9 +195,9 @@ async fn a_change_with_a_conflict_leaves_no_receipt(env: TestEnv) {
     let mut calls = tokio::task::JoinSet::new();
     for n in 0..20 {
         let (engine, of, once) = (env.engine.clone(), of.clone(), once(&format!("k{n}"), run_response));
-        calls.spawn(
-            async move { engine.execute_once(&of, &[resolve(id, accept())], Some(&once)).await.is_ok() },
-        );
+        calls.spawn(async move {
+            engine.runs().execute_once(&of, &[resolve(id, accept())], Some(&once)).await.is_ok()
+        });
     }
     let done = calls.join_all().await.into_iter().filter(|done| *done).count();
     let rows = env.database.read("SELECT key_hash FROM receipts").await;
@@ -210,8 +212,8 @@ async fn a_cancelled_dispatch_leaves_a_receipt(database: TestDatabase) {
     let rows = env.database.read("SELECT dispatch_id FROM dispatches WHERE status = 'queued'").await;
     let dispatch = rows[0][0].1.clone().unwrap();
     let once = once("d", |row: &RunDispatch| format!("{} {}", row.dispatch_id, row.status.as_str()));
-    env.engine.cancel_dispatch(&tenant(), &dispatch, alice(), Some(&once)).await.unwrap().unwrap();
-    let receipt = env.engine.receipt(&request("d")).await.unwrap().unwrap();
+    env.engine.dispatches().cancel(&tenant(), &dispatch, alice(), Some(&once)).await.unwrap().unwrap();
+    let receipt = env.engine.receipts().get(&request("d")).await.unwrap().unwrap();
     assert_eq!(receipt.response, format!("{dispatch} cancelled"));
 }
 
@@ -226,7 +228,7 @@ async fn a_fork_leaves_a_receipt(env: TestEnv) {
         overlay: Overlay::default(),
         once: Some(once("f", run_response)),
     };
-    let copy = env.engine.fork(&of, request.clone()).await.unwrap();
-    let repeated = response(env.engine.fork(&of, request).await.unwrap_err());
+    let copy = env.engine.runs().fork(&of, request.clone()).await.unwrap();
+    let repeated = response(env.engine.runs().fork(&of, request).await.unwrap_err());
     assert_eq!((repeated, runs(&env).await), (format!("{}: waiting-approval", copy.id), 2));
 }

@@ -25,7 +25,7 @@ on_both! {
 }
 
 async fn list(env: &TestEnv, of: &RunRef, source: &RunRef) -> Vec<(i64, String)> {
-    let mut found = env.engine.events(of, 0).await.unwrap();
+    let mut found = env.engine.events().list(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
         started.forked_by.clear();
@@ -51,7 +51,7 @@ async fn assert_replays(env: &TestEnv, of: &RunRef, status: &str) {
     env.clock.advance(1_000_000);
     let expected = list(env, of, of).await;
     for from_seq in 0..=expected.len() as u64 {
-        let run = env.engine.fork(of, replay(from_seq)).await.unwrap();
+        let run = env.engine.runs().fork(of, replay(from_seq)).await.unwrap();
         let copy = RunRef { tenant: tenant(), run: run.id.clone() };
         assert_eq!(list(env, &copy, of).await, expected, "from {from_seq}");
         assert_eq!(run.status(), env.run(of).await.status());
@@ -85,12 +85,16 @@ async fn votes_side_questions_and_conversations_are_replayed(env: TestEnv) {
         env.clock.advance(5);
         let answer = Answer::new(value, Principal::named(by));
         let command = Command::ResolveNode { node: NodeId::parse(node).unwrap(), interrupt: None, answer };
-        env.engine.execute(&of, &command).await.unwrap();
+        env.engine.runs().execute(&of, &command).await.unwrap();
     };
     answer_as("ann", "gate", json!({"action": "ask", "question": "Why?"})).await;
     let interrupt = env.run(&of).await.interrupts[0].id;
     let (answer, by) = ("So.".to_owned(), alice());
-    env.engine.execute(&of, &Command::AnswerSideQuestion { interrupt, ask: 1, answer, by }).await.unwrap();
+    env.engine
+        .runs()
+        .execute(&of, &Command::AnswerSideQuestion { interrupt, ask: 1, answer, by })
+        .await
+        .unwrap();
     for name in ["ann", "ann", "bob"] {
         answer_as(name, "gate", accept()).await;
     }
@@ -104,7 +108,7 @@ async fn a_cancellation_is_replayed(env: TestEnv) {
     env.register(gated("flow")).await;
     let of = env.start("flow").await;
     env.clock.advance(5);
-    env.engine.cancel(&of, Some("enough".to_owned()), alice()).await.unwrap();
+    env.engine.runs().cancel(&of, Some("enough".to_owned()), alice()).await.unwrap();
     assert_replays(&env, &of, "cancelled").await;
 }
 
@@ -112,11 +116,11 @@ async fn a_pause_is_replayed(env: TestEnv) {
     env.register(gated("flow")).await;
     let of = env.start("flow").await;
     let pause = Command::Pause { reason: None, drain: Drain::Immediate, by: alice() };
-    env.engine.execute(&of, &pause).await.unwrap();
+    env.engine.runs().execute(&of, &pause).await.unwrap();
     env.clock.advance(5);
     env.answer(&of, "gate", accept()).await.unwrap();
     env.clock.advance(5);
-    env.engine.execute(&of, &Command::Resume { by: alice() }).await.unwrap();
+    env.engine.runs().execute(&of, &Command::Resume { by: alice() }).await.unwrap();
     env.drain().await;
     assert_replays(&env, &of, "completed").await;
 }
@@ -193,7 +197,7 @@ async fn a_child_that_failed_is_replayed(env: TestEnv) {
     let of = env.start("parent").await;
     env.drain().await;
     let child = RunRef { tenant: tenant(), run: env.run(&of).await.children[0].run.clone() };
-    env.engine.cancel(&child, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&child, None, alice()).await.unwrap();
     env.drain().await;
     assert_replays(&env, &of, "failed").await;
 }
@@ -204,11 +208,11 @@ async fn a_crash_around_a_fork_leaves_all_of_it_or_none(database: TestDatabase) 
         env.register(gated("flow")).await;
         let of = env.start("flow").await;
         env.answer(&of, "gate", accept()).await.unwrap();
-        let forked = env.engine.fork(&of, replay(0)).await;
+        let forked = env.engine.runs().fork(&of, replay(0)).await;
         assert!(matches!(forked, Err(Error::Store(_))), "{stop:?}");
         let env = env.reopen(|options| options).await;
         let filter = RunFilter { limit: 10, ..RunFilter::default() };
-        let found = env.engine.runs(&tenant(), filter).await.unwrap();
+        let found = env.engine.runs().list(&tenant(), filter).await.unwrap();
         assert_eq!(found.len(), expected, "{stop:?}");
         for one in found {
             let copy = RunRef { tenant: tenant(), run: one.run };

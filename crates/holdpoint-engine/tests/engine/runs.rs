@@ -51,7 +51,9 @@ async fn of_many_concurrent_answers_exactly_one_counts(env: TestEnv) {
         let mut answers = tokio::task::JoinSet::new();
         for _ in 0..16 {
             let (engine, of) = (env.engine.clone(), of.clone());
-            answers.spawn(async move { engine.execute(&of, &crate::test_env::resolve(id, accept())).await });
+            answers.spawn(async move {
+                engine.runs().execute(&of, &crate::test_env::resolve(id, accept())).await
+            });
         }
         let results = answers.join_all().await;
         assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
@@ -71,8 +73,8 @@ async fn of_a_concurrent_answer_and_cancel_one_wins(env: TestEnv) {
         let of = env.start("flow").await;
         let id = env.run(&of).await.waiting_on().unwrap().id;
         let command = crate::test_env::resolve(id, accept());
-        let answer = env.engine.execute(&of, &command);
-        let cancel = env.engine.cancel(&of, None, alice());
+        let answer = env.engine.runs().execute(&of, &command);
+        let cancel = env.engine.runs().cancel(&of, None, alice());
         let (answer, cancel) = tokio::join!(answer, cancel);
         let (status, cancelled) = (env.status(&of).await, cancel.unwrap());
         match answer {
@@ -106,12 +108,12 @@ async fn parallel_gates_are_answered_in_any_order(env: TestEnv) {
 async fn a_cancelled_run_has_no_open_interrupts(env: TestEnv) {
     env.register(gated("flow")).await;
     let of = env.start("flow").await;
-    let run = env.engine.cancel(&of, Some("changed our minds".to_owned()), alice()).await.unwrap();
+    let run = env.engine.runs().cancel(&of, Some("changed our minds".to_owned()), alice()).await.unwrap();
     assert_eq!(run.status().as_str(), "cancelled");
     assert!(env.pending().await.is_empty());
     let late = env.answer(&of, "gate", accept()).await.unwrap_err();
     assert!(matches!(late, Error::Refused(Refusal::InterruptCancelled)), "{late}");
-    let again = env.engine.cancel(&of, None, alice()).await.unwrap();
+    let again = env.engine.runs().cancel(&of, None, alice()).await.unwrap();
     assert_eq!(again.seq, run.seq, "a second cancellation has no effect");
 }
 
@@ -131,15 +133,15 @@ async fn a_run_keeps_the_revision_it_was_started_with(env: TestEnv) {
 
 async fn registering_the_same_definition_creates_no_revision(env: TestEnv) {
     env.register(gated("flow")).await;
-    let again = env.engine.register(&tenant(), gated("flow")).await.unwrap();
+    let again = env.engine.workflows().register(&tenant(), gated("flow")).await.unwrap();
     assert_eq!((again.workflow.revision, again.stored), (1, false));
 }
 
 async fn a_run_id_can_be_used_once(env: TestEnv) {
     env.register(gated("flow")).await;
     let (id, workflow) = (run_id("mine"), WorkflowId::parse("flow").unwrap());
-    env.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap();
-    let twice = env.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap_err();
+    env.engine.runs().create_as(&id, &workflow, start(json!({}))).await.unwrap();
+    let twice = env.engine.runs().create_as(&id, &workflow, start(json!({}))).await.unwrap_err();
     assert!(matches!(twice, Error::Refused(Refusal::AlreadyStarted)), "{twice}");
 }
 
@@ -147,8 +149,8 @@ async fn another_tenant_does_not_find_the_run(env: TestEnv) {
     env.register(gated("flow")).await;
     let of = env.start("flow").await;
     let foreign = RunRef { tenant: holdpoint_engine::core::TenantId::parse("other").unwrap(), run: of.run };
-    assert!(matches!(env.engine.run(&foreign).await, Err(Error::NotFound("run"))));
-    let cancelled = env.engine.cancel(&foreign, None, alice()).await;
+    assert!(matches!(env.engine.runs().get(&foreign).await, Err(Error::NotFound("run"))));
+    let cancelled = env.engine.runs().cancel(&foreign, None, alice()).await;
     assert!(matches!(cancelled, Err(Error::NotFound("run"))));
 }
 
@@ -158,8 +160,8 @@ async fn of_two_nodes_that_start_one_run_concurrently_one_succeeds(env: TestEnv)
     let workflow = WorkflowId::parse("flow").unwrap();
     for round in 0..50 {
         let id = run_id(&format!("run-{round}"));
-        let first = env.engine.start_as(&id, &workflow, start(json!({})));
-        let answers = tokio::join!(first, second.start_as(&id, &workflow, start(json!({}))));
+        let first = env.engine.runs().create_as(&id, &workflow, start(json!({})));
+        let answers = tokio::join!(first, second.runs().create_as(&id, &workflow, start(json!({}))));
         let (Ok(run), Err(refused)) = (match answers {
             (Err(error), Ok(run)) => (Ok(run), Err(error)),
             other => other,
@@ -169,7 +171,7 @@ async fn of_two_nodes_that_start_one_run_concurrently_one_succeeds(env: TestEnv)
         assert!(matches!(refused, Error::Refused(Refusal::AlreadyStarted)), "round {round}: {refused}");
         let of = RunRef { tenant: tenant(), run: id };
         assert_eq!(env.run(&of).await.seq, run.seq);
-        assert_eq!(second.run(&of).await.unwrap().status().as_str(), "waiting-approval");
+        assert_eq!(second.runs().get(&of).await.unwrap().status().as_str(), "waiting-approval");
     }
     second.close().await;
 }
@@ -179,6 +181,6 @@ async fn an_error_code_cannot_imitate_a_timeout(env: TestEnv) {
     let of = env.start("odd").await;
     assert_eq!(env.status(&of).await, "failed");
     let filter = RunFilter { limit: 10, ..RunFilter::default() };
-    let listed = env.engine.runs(&tenant(), filter).await.unwrap();
+    let listed = env.engine.runs().list(&tenant(), filter).await.unwrap();
     assert_eq!((listed[0].error_code.as_deref(), listed[0].timed_out), (Some("mine timeout"), false));
 }

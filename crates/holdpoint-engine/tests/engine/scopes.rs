@@ -21,7 +21,7 @@ fn in_scope(scope: &str) -> StartRequest {
 async fn begin(engine: &Engine, scope: &str, exclusive: bool) -> Result<RunRef, Error> {
     let flow = WorkflowId::parse("flow").unwrap();
     let options = StartOptions { exclusive, ..StartOptions::default() };
-    let run = engine.start_with(&flow, in_scope(scope), options).await?;
+    let run = engine.runs().create_with(&flow, in_scope(scope), options).await?;
     Ok(RunRef { tenant: tenant(), run: run.id.clone() })
 }
 
@@ -32,7 +32,7 @@ async fn an_exclusive_scope_has_one_run_at_a_time(env: TestEnv) {
     assert!(matches!(refused, Error::ScopeBusy { active_run } if active_run == first.run));
     begin(&env.engine, "order-2", true).await.unwrap();
     let beside = begin(&env.engine, "order-1", false).await.unwrap();
-    env.engine.cancel(&first, None, alice()).await.unwrap();
+    env.engine.runs().cancel(&first, None, alice()).await.unwrap();
     let refused = begin(&env.engine, "order-1", true).await.unwrap_err();
     assert!(matches!(refused, Error::ScopeBusy { active_run } if active_run == beside.run));
     env.answer(&beside, "gate", crate::test_env::accept()).await.unwrap();
@@ -76,9 +76,9 @@ async fn runs_are_listed_by_scope_tag_and_time(env: TestEnv) {
     env.clock.advance(1000);
     let tags = vec!["red".to_owned(), "blue".to_owned(), "red".to_owned()];
     let tagged = StartRequest { tags, ..in_scope("order") };
-    let tagged = env.engine.start(&flow, tagged).await.unwrap().id.clone();
+    let tagged = env.engine.runs().create(&flow, tagged).await.unwrap().id.clone();
     let list = async |filter: RunFilter| {
-        let found = env.engine.runs(&tenant(), RunFilter { limit: 10, ..filter }).await.unwrap();
+        let found = env.engine.runs().list(&tenant(), RunFilter { limit: 10, ..filter }).await.unwrap();
         found.into_iter().map(|run| run.run).collect::<Vec<_>>()
     };
     let text = |text: &str| Some(text.to_owned());
@@ -96,6 +96,6 @@ async fn runs_are_listed_by_scope_tag_and_time(env: TestEnv) {
     assert_eq!(list(RunFilter { created_from: from, created_to: to, ..all() }).await, [scoped]);
     assert_eq!(list(RunFilter { created_to: from, ..all() }).await, [plain]);
     let filter = RunFilter { limit: 1, ..all() };
-    let newest = env.engine.runs(&tenant(), filter).await.unwrap().remove(0);
+    let newest = env.engine.runs().list(&tenant(), filter).await.unwrap().remove(0);
     assert_eq!((newest.scope.as_deref(), newest.parent), (Some("order"), None));
 }

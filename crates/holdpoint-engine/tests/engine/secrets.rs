@@ -1,5 +1,6 @@
 //! Secrets of signed links: one secret signs, and retired secrets verify until the last link has expired.
 
+use holdpoint_engine::LinkSecrets;
 use holdpoint_engine::core::Timestamp;
 use holdpoint_engine::{Engine, Error, LinkSecret};
 
@@ -28,7 +29,7 @@ fn secret(kid: &str, at: i64) -> LinkSecret {
 /// The ids of the signing secrets and of the retired secrets.
 async fn kids(engine: &Engine) -> (Vec<String>, Vec<String>) {
     let (sign, rest): (Vec<_>, Vec<_>) =
-        engine.secrets().await.unwrap().into_iter().partition(|one| one.retired_at.is_none());
+        engine.secrets().list().await.unwrap().into_iter().partition(|one| one.retired_at.is_none());
     let names = |list: Vec<LinkSecret>| list.into_iter().map(|one| one.kid).collect();
     (names(sign), names(rest))
 }
@@ -40,31 +41,31 @@ fn names(of: &[&str]) -> Vec<String> {
 async fn of_concurrent_first_secrets_on_two_nodes_one_is_stored(env: TestEnv) {
     let other = env.second_engine(|options| options).await;
     let (a, b) = (secret("a", NOON), secret("b", NOON));
-    let (one, two) = tokio::join!(env.engine.add_secret(&a), other.add_secret(&b));
+    let (one, two) = tokio::join!(env.engine.secrets().add(&a), other.secrets().add(&b));
     assert_ne!(one.unwrap(), two.unwrap(), "exactly one is stored");
-    let stored = env.engine.secrets().await.unwrap();
-    assert_eq!(stored, other.secrets().await.unwrap());
+    let stored = env.engine.secrets().list().await.unwrap();
+    assert_eq!(stored, other.secrets().list().await.unwrap());
     assert!(stored == [a.clone()] || stored == [b.clone()]);
     assert!(!format!("{stored:?}").contains("of "), "a secret is not printed");
     other.close().await;
 }
 
 async fn one_secret_signs_and_the_others_are_retired(env: TestEnv) {
-    assert!(env.engine.add_secret(&secret("a", NOON)).await.unwrap());
-    assert!(!env.engine.add_secret(&secret("b", NOON)).await.unwrap());
-    env.engine.rotate_secrets(&secret("c", NOON + 5), false, None).await.unwrap();
+    assert!(env.engine.secrets().add(&secret("a", NOON)).await.unwrap());
+    assert!(!env.engine.secrets().add(&secret("b", NOON)).await.unwrap());
+    env.engine.secrets().rotate(&secret("c", NOON + 5), false, None).await.unwrap();
     let retired = LinkSecret { retired_at: Some(Timestamp(NOON + 5)), ..secret("a", NOON) };
-    assert_eq!(env.engine.secrets().await.unwrap(), [retired, secret("c", NOON + 5)]);
-    env.engine.rotate_secrets(&secret("d", NOON + 9), false, None).await.unwrap();
-    let first = &env.engine.secrets().await.unwrap()[0];
+    assert_eq!(env.engine.secrets().list().await.unwrap(), [retired, secret("c", NOON + 5)]);
+    env.engine.secrets().rotate(&secret("d", NOON + 9), false, None).await.unwrap();
+    let first = &env.engine.secrets().list().await.unwrap()[0];
     assert_eq!(first.retired_at, Some(Timestamp(NOON + 5)), "the retirement time does not change");
     assert_eq!(kids(&env.engine).await, (names(&["d"]), names(&["a", "c"])));
 }
 
 async fn revoking_deletes_all_secrets_but_the_new_one(env: TestEnv) {
-    env.engine.rotate_secrets(&secret("a", NOON), true, None).await.unwrap();
-    env.engine.rotate_secrets(&secret("b", NOON + 1), false, None).await.unwrap();
-    env.engine.rotate_secrets(&secret("c", NOON + 2), true, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("a", NOON), true, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("b", NOON + 1), false, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("c", NOON + 2), true, None).await.unwrap();
     assert_eq!(kids(&env.engine).await, (names(&["c"]), names(&[])));
 }
 
@@ -73,8 +74,9 @@ async fn concurrent_rotations_on_two_nodes_leave_one_signing_secret(env: TestEnv
     let mut rotations = tokio::task::JoinSet::new();
     for n in 0..6 {
         let engine = if n % 2 == 0 { env.engine.clone() } else { other.clone() };
-        rotations
-            .spawn(async move { engine.rotate_secrets(&secret(&format!("s{n}"), NOON), false, None).await });
+        rotations.spawn(async move {
+            engine.secrets().rotate(&secret(&format!("s{n}"), NOON), false, None).await
+        });
     }
     rotations.join_all().await.into_iter().for_each(|rotated| rotated.unwrap());
     let (sign, rest) = kids(&env.engine).await;
@@ -83,8 +85,8 @@ async fn concurrent_rotations_on_two_nodes_leave_one_signing_secret(env: TestEnv
 }
 
 async fn a_retired_secret_is_kept_a_day_longer_than_the_longest_link(env: TestEnv) {
-    env.engine.rotate_secrets(&secret("a", NOON), false, None).await.unwrap();
-    env.engine.rotate_secrets(&secret("b", NOON), false, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("a", NOON), false, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("b", NOON), false, None).await.unwrap();
     let kept = i64::try_from(LinkSecrets::LIFE_MS_MAX).unwrap() + 24 * 3_600_000;
     env.clock.advance(kept - 1);
     env.engine.worker().tidy().await;
@@ -96,8 +98,8 @@ async fn a_retired_secret_is_kept_a_day_longer_than_the_longest_link(env: TestEn
 
 async fn a_rotation_with_an_idempotency_key_happens_once(env: TestEnv) {
     let once = once("k", |secret: &LinkSecret| secret.kid.clone());
-    env.engine.rotate_secrets(&secret("a", NOON), false, Some(&once)).await.unwrap();
-    match env.engine.rotate_secrets(&secret("b", NOON), false, Some(&once)).await {
+    env.engine.secrets().rotate(&secret("a", NOON), false, Some(&once)).await.unwrap();
+    match env.engine.secrets().rotate(&secret("b", NOON), false, Some(&once)).await {
         Err(Error::Duplicate(receipt)) => assert_eq!(receipt.response, "a"),
         other => panic!("{other:?}"),
     }

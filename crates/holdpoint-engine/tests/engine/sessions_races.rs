@@ -31,10 +31,10 @@ impl Race {
         let env = TestEnv::with(database, |options| options).await;
         let other = env.second_engine(|options| options).await;
         let ann = key(&env, "ann").await;
-        let out = env.engine.add_session(&ann, "ses_out", "t1").await.unwrap();
-        let caller = env.engine.add_session(&ann, "ses_caller", "t2").await.unwrap();
+        let out = env.engine.sessions().add(&ann, "ses_out", "t1").await.unwrap();
+        let caller = env.engine.sessions().add(&ann, "ses_caller", "t2").await.unwrap();
         let made = made_over(&out, "made");
-        assert!(env.engine.add_key(&made, None).await.unwrap());
+        assert!(env.engine.keys().add(&made, None).await.unwrap());
         let depends_on = made.depends_on.clone().joined(&caller.dependents());
         let successor =
             ApiKey { lineage: made.lineage.clone(), depends_on, ..made_over(&caller, "successor") };
@@ -43,7 +43,7 @@ impl Race {
 
     fn sign_out(&self) -> JoinHandle<bool> {
         let (engine, key_id) = (self.env.engine.clone(), self.ann.key_id.clone());
-        tokio::spawn(async move { engine.revoke_session(&tenant(), &key_id, "ses_out").await.unwrap() })
+        tokio::spawn(async move { engine.sessions().revoke(&tenant(), &key_id, "ses_out").await.unwrap() })
     }
 
     fn rotate(&self) -> JoinHandle<bool> {
@@ -69,7 +69,7 @@ impl Race {
     }
 
     async fn assert_no_active_successor(&self) {
-        let stored = self.env.engine.key_by_hash(&self.successor.key_hash).await.unwrap();
+        let stored = self.env.engine.keys().get_by_hash(&self.successor.key_hash).await.unwrap();
         assert!(
             stored.is_none_or(|key| key.revoked_at.is_some()),
             "the successor is active after the sign-out"
@@ -80,7 +80,7 @@ impl Race {
 /// Replaces a key at once.
 fn rotate(engine: &Engine, old: &ApiKey, successor: &ApiKey) -> JoinHandle<bool> {
     let (engine, old, successor) = (engine.clone(), old.key_id.clone(), successor.clone());
-    tokio::spawn(async move { engine.rotate_key(&successor, &old, Timestamp(NOON), None).await.unwrap() })
+    tokio::spawn(async move { engine.keys().rotate(&successor, &old, Timestamp(NOON), None).await.unwrap() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +89,7 @@ async fn a_rotation_that_meets_a_sign_out_stores_no_successor() {
     // The sign-out revokes `made` and then waits for this later key.
     let late = ApiKey { depends_on: race.made.depends_on.clone(), ..race.made.clone() };
     let late = ApiKey { key_id: "key_late".to_owned(), key_hash: "hash of late".to_owned(), ..late };
-    assert!(race.env.engine.add_key(&late, None).await.unwrap());
+    assert!(race.env.engine.keys().add(&late, None).await.unwrap());
     race.client
         .batch_execute("BEGIN; SELECT 1 FROM keys WHERE key_id = 'key_late' FOR UPDATE")
         .await

@@ -72,7 +72,7 @@ async fn ask(env: &TestEnv, of: &RunRef, question: &str) {
 async fn answer(env: &TestEnv, of: &RunRef, value: serde_json::Value) -> Result<(), Error> {
     let answer = Answer::new(value, Principal::named("ann"));
     let command = Command::ResolveNode { node: NodeId::parse("gate").unwrap(), interrupt: None, answer };
-    env.engine.execute(of, &command).await.map(|_| ())
+    env.engine.runs().execute(of, &command).await.map(|_| ())
 }
 
 /// The principals and texts of the answers, None for an open question.
@@ -89,7 +89,7 @@ fn by_answerer(text: &str) -> Option<(String, String)> {
 }
 
 async fn open_questions(env: &TestEnv) -> u64 {
-    let page = env.engine.pending_page(&tenant(), &PendingFilter::default(), 10).await.unwrap();
+    let page = env.engine.interrupts().page(&tenant(), &PendingFilter::default(), 10).await.unwrap();
     page.rows[0].open_asks
 }
 
@@ -162,11 +162,13 @@ async fn a_crash_around_any_commit_leaves_one_answer(database: TestDatabase) {
             TestEnv::with(database.another().await, |options| options.answerer(answering).fault(stop)).await;
         let config = json!({"title": "Go on?", "actions": ["accept", "ask"]});
         let definition = line("asking", &[("gate", "core.approvalGate", config)]);
-        if env.engine.register(&tenant(), definition).await.is_err() {
+        if env.engine.workflows().register(&tenant(), definition).await.is_err() {
             continue;
         }
         let workflow = holdpoint_engine::core::WorkflowId::parse("asking").unwrap();
-        let Ok(run) = env.engine.start(&workflow, crate::test_env::start(json!({}))).await else { continue };
+        let Ok(run) = env.engine.runs().create(&workflow, crate::test_env::start(json!({}))).await else {
+            continue;
+        };
         let of = RunRef { tenant: tenant(), run: run.id.clone() };
         // A question without acknowledgement can be recorded.
         let _ = answer(&env, &of, json!({"action": "ask", "question": "Why?"})).await;

@@ -4,9 +4,9 @@ use holdpoint_engine::core::{ForkMode, Refusal, RunRef};
 use holdpoint_engine::{Engine, Error};
 use serde_json::json;
 
-use crate::families::child_of;
-use crate::forks::fork;
 use crate::test_database::on_both;
+use crate::test_env::child_of;
+use crate::test_env::fork;
 use crate::test_env::{TestEnv, accept, line};
 
 on_both! {

@@ -86,7 +86,7 @@ async fn a_sleeping_run_is_running_and_wakes_after_a_restart(env: TestEnv) {
 async fn a_cancelled_sleeping_run_is_not_woken(env: TestEnv) {
     env.register(sleepy()).await;
     let of = env.start("sleepy").await;
-    env.engine.cancel(&of, None, crate::test_env::alice()).await.unwrap();
+    env.engine.runs().cancel(&of, None, crate::test_env::alice()).await.unwrap();
     env.clock.advance(60_000);
     assert_eq!(env.drain().await, 0);
     assert_eq!(env.status(&of).await, "cancelled");
@@ -110,7 +110,7 @@ async fn the_id_of_a_delay_node_can_be_very_long(env: TestEnv) {
     }
     assert_eq!(env.status(&of).await, "completed");
     let gone = env.start("nap").await;
-    env.engine.cancel(&gone, None, crate::test_env::alice()).await.unwrap();
+    env.engine.runs().cancel(&gone, None, crate::test_env::alice()).await.unwrap();
     env.clock.advance(1000);
     assert_eq!(env.drain().await, 0, "a cancelled run leaves no timer");
 }
@@ -139,7 +139,10 @@ async fn a_timer_that_cannot_fire_does_not_block_others(env: TestEnv) {
     env.clock.advance(1000);
     assert!(env.engine.worker().drain().await.is_err(), "the failed timer is reported");
     assert_eq!(env.status(&fine).await, "failed", "the deadline of the other run has fired");
-    assert!(env.engine.run(&broken).await.is_err(), "the run with the invalid definition cannot be read");
+    assert!(
+        env.engine.runs().get(&broken).await.is_err(),
+        "the run with the invalid definition cannot be read"
+    );
 }
 
 async fn many_deadlines_fire_together_and_each_once(env: TestEnv) {

@@ -41,7 +41,7 @@ struct PlainRender(Engine);
 impl Render for PlainRender {
     fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
         Box::pin(async move {
-            let recorded = self.0.events(of, seq).await?.into_iter().next().unwrap();
+            let recorded = self.0.events().list(of, seq).await?.into_iter().next().unwrap();
             let event_type = recorded.event.name().to_owned();
             let body = json!({"runId": of.run.as_str(), "sequence": seq, "type": event_type});
             Ok(Some(DeliveryContent { event_type, body: body.to_string().into_bytes(), trace: Vec::new() }))
@@ -84,7 +84,7 @@ impl WebhookEnv {
         let events = events.iter().map(|event| (*event).to_owned());
         let mut new = NewWebhook::new(tenant(), peer.url("/hook"), events);
         shape(&mut new);
-        self.env.engine.add_webhook(new).await.unwrap().0
+        self.env.engine.webhooks().add(new).await.unwrap().0
     }
 
     async fn deliver(&mut self) -> usize {
@@ -94,14 +94,14 @@ impl WebhookEnv {
     async fn start_tagged(&self, tags: &[&str]) -> RunRef {
         let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
         let start = StartRequest { tags, ..start(json!({})) };
-        let run = self.env.engine.start(&WorkflowId::parse("gated").unwrap(), start).await.unwrap();
+        let run = self.env.engine.runs().create(&WorkflowId::parse("gated").unwrap(), start).await.unwrap();
         RunRef { tenant: tenant(), run: run.id.clone() }
     }
 
     /// The deliveries of a webhook, newest last.
     async fn deliveries(&self, hook: &Webhook) -> Vec<Delivery> {
         let filter = DeliveryFilter { limit: 1000, ..DeliveryFilter::default() };
-        let mut found = self.env.engine.deliveries(&tenant(), &hook.id, &filter).await.unwrap();
+        let mut found = self.env.engine.deliveries().list(&tenant(), &hook.id, &filter).await.unwrap();
         found.reverse();
         found
     }
@@ -113,13 +113,13 @@ impl WebhookEnv {
     /// The attempts of a webhook, newest last.
     async fn attempts(&self, hook: &Webhook) -> Vec<Attempt> {
         let filter = AttemptFilter { limit: 1000, ..AttemptFilter::default() };
-        let mut found = self.env.engine.attempts(&tenant(), &hook.id, &filter).await.unwrap();
+        let mut found = self.env.engine.deliveries().attempts(&tenant(), &hook.id, &filter).await.unwrap();
         found.reverse();
         found
     }
 
     async fn state(&self, hook: &Webhook) -> SubscriptionState {
-        self.env.engine.webhook(&tenant(), &hook.id).await.unwrap().state
+        self.env.engine.webhooks().get(&tenant(), &hook.id).await.unwrap().state
     }
 }
 
@@ -162,15 +162,15 @@ fn types(peer: &Peer) -> Vec<String> {
 async fn a_secret_is_returned_once_and_stored_sealed(hooks: WebhookEnv) {
     let engine = &hooks.env.engine;
     let new = NewWebhook::new(tenant(), "https://example.com/hook", ["run.completed".to_owned()]);
-    let (hook, secret) = engine.add_webhook(new).await.unwrap();
+    let (hook, secret) = engine.webhooks().add(new).await.unwrap();
     assert!(secret.len() == 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert_eq!(hook.fingerprint, fingerprint(&secret));
     assert!(!format!("{hook:?}").contains(&secret));
     let rows = hooks.env.database.read("SELECT * FROM webhooks").await;
     assert_eq!(rows.len(), 1);
     assert!(rows[0].iter().all(|(_, value)| !value.as_deref().unwrap_or_default().contains(&secret)));
-    assert_eq!(engine.webhook(&tenant(), &hook.id).await.unwrap(), hook);
-    assert_eq!(engine.webhooks(&tenant(), None, 10).await.unwrap(), [hook]);
+    assert_eq!(engine.webhooks().get(&tenant(), &hook.id).await.unwrap(), hook);
+    assert_eq!(engine.webhooks().list(&tenant(), None, 10).await.unwrap(), [hook]);
 }
 
 async fn a_url_that_the_outgoing_policy_rejects_is_refused(hooks: WebhookEnv) {
@@ -178,12 +178,12 @@ async fn a_url_that_the_outgoing_policy_rejects_is_refused(hooks: WebhookEnv) {
         ["https://169.254.169.254/token", "http://example.com/", "https://10.0.0.1/", "https://metadata/"]
     {
         let new = NewWebhook::new(tenant(), url, ["run.completed".to_owned()]);
-        let refused = hooks.env.engine.add_webhook(new).await;
+        let refused = hooks.env.engine.webhooks().add(new).await;
         assert!(matches!(refused, Err(Error::Target(_))), "{url}");
     }
     let mut new = NewWebhook::new(tenant(), "https://example.com/", ["run.completed".to_owned()]);
     new.retry = RetryPolicy { max_attempts: 0, ..RetryPolicy::default() };
-    assert!(matches!(hooks.env.engine.add_webhook(new).await, Err(Error::Refused(_))));
+    assert!(matches!(hooks.env.engine.webhooks().add(new).await, Err(Error::Refused(_))));
 }
 
 async fn a_tenant_cannot_read_or_change_webhooks_of_another(mut hooks: WebhookEnv) {
@@ -196,11 +196,11 @@ async fn a_tenant_cannot_read_or_change_webhooks_of_another(mut hooks: WebhookEn
     });
     durable.await;
     let engine = &hooks.env.engine;
-    assert!(matches!(engine.webhook(&other, &mine.id).await, Err(Error::NotFound("webhook"))));
-    assert!(matches!(engine.pause_webhook(&other, &mine.id, None).await, Err(Error::NotFound(_))));
-    assert!(matches!(engine.resume_webhook(&other, &mine.id, None, None).await, Err(Error::NotFound(_))));
-    assert!(!engine.remove_webhook(&other, &mine.id, None).await.unwrap());
-    assert_eq!(engine.webhooks(&other, None, 10).await.unwrap().len(), 2);
+    assert!(matches!(engine.webhooks().get(&other, &mine.id).await, Err(Error::NotFound("webhook"))));
+    assert!(matches!(engine.webhooks().pause(&other, &mine.id, None).await, Err(Error::NotFound(_))));
+    assert!(matches!(engine.webhooks().resume(&other, &mine.id, None, None).await, Err(Error::NotFound(_))));
+    assert!(!engine.webhooks().remove(&other, &mine.id, None).await.unwrap());
+    assert_eq!(engine.webhooks().list(&other, None, 10).await.unwrap().len(), 2);
     let of = hooks.env.start("gated").await;
     hooks.env.answer(&of, "gate", accept()).await.unwrap();
     assert_eq!(hooks.deliver().await, 1, "only the webhook of the tenant of the run");
@@ -208,14 +208,14 @@ async fn a_tenant_cannot_read_or_change_webhooks_of_another(mut hooks: WebhookEn
     let engine = &hooks.env.engine;
     let delivery = &hooks.deliveries(&mine).await[0];
     let filter = DeliveryFilter { limit: 10, ..DeliveryFilter::default() };
-    assert!(engine.deliveries(&other, &mine.id, &filter).await.unwrap().is_empty());
-    assert!(engine.deliveries(&tenant(), &theirs.id, &filter).await.unwrap().is_empty());
+    assert!(engine.deliveries().list(&other, &mine.id, &filter).await.unwrap().is_empty());
+    assert!(engine.deliveries().list(&tenant(), &theirs.id, &filter).await.unwrap().is_empty());
     assert!(matches!(
-        engine.replay_delivery(&other, &mine.id, &delivery.id, None).await,
+        engine.deliveries().replay(&other, &mine.id, &delivery.id, None).await,
         Err(Error::NotFound(_))
     ));
     let window = (delivery.created_at, delivery.created_at.plus_ms(1));
-    assert!(engine.replay_window(&other, &mine.id, window, &[], None).await.is_err());
+    assert!(engine.deliveries().replay_window(&other, &mine.id, window, &[], None).await.is_err());
 }
 
 async fn a_webhook_with_an_idempotency_key_is_registered_once(hooks: WebhookEnv) {
@@ -223,12 +223,12 @@ async fn a_webhook_with_an_idempotency_key_is_registered_once(hooks: WebhookEnv)
         once: Some(once("k", |webhook: &Webhook| webhook.id.clone())),
         ..NewWebhook::new(tenant(), "https://example.com/hook", ["run.completed".to_owned()])
     };
-    let (hook, _) = hooks.env.engine.add_webhook(new()).await.unwrap();
-    match hooks.env.engine.add_webhook(new()).await {
+    let (hook, _) = hooks.env.engine.webhooks().add(new()).await.unwrap();
+    match hooks.env.engine.webhooks().add(new()).await {
         Err(Error::Duplicate(receipt)) => assert_eq!(receipt.response, hook.id),
         other => panic!("{other:?}"),
     }
-    assert_eq!(hooks.env.engine.webhooks(&tenant(), None, 10).await.unwrap().len(), 1);
+    assert_eq!(hooks.env.engine.webhooks().list(&tenant(), None, 10).await.unwrap().len(), 1);
 }
 
 async fn pausing_and_resuming_are_recorded_and_idempotent(hooks: WebhookEnv) {
@@ -236,17 +236,17 @@ async fn pausing_and_resuming_are_recorded_and_idempotent(hooks: WebhookEnv) {
     let hook = hooks.subscribe(&peer, &["run.started"], |_| ()).await;
     let engine = &hooks.env.engine;
     for _ in 0..2 {
-        let paused = engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
+        let paused = engine.webhooks().pause(&tenant(), &hook.id, None).await.unwrap();
         assert_eq!(paused.state, SubscriptionState::Paused);
     }
     for _ in 0..2 {
-        let resumed = engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
+        let resumed = engine.webhooks().resume(&tenant(), &hook.id, None, None).await.unwrap();
         assert_eq!(resumed.state, SubscriptionState::Active);
     }
-    let changes = engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();
+    let changes = engine.webhooks().changes(&tenant(), &hook.id, 0, 10).await.unwrap();
     let reasons: Vec<ChangeReason> = changes.iter().map(|change| change.reason).collect();
     assert_eq!(reasons, [ChangeReason::OperatorPaused, ChangeReason::OperatorResumed]);
-    let later = engine.webhook_changes(&tenant(), &hook.id, changes[0].seq, 10).await.unwrap();
+    let later = engine.webhooks().changes(&tenant(), &hook.id, changes[0].seq, 10).await.unwrap();
     assert_eq!(later, changes[1..]);
 }
 
@@ -256,7 +256,7 @@ async fn lists_continue_after_the_last_entry(mut hooks: WebhookEnv) {
         hooks.subscribe(&peer, &["run.started"], durably).await,
         hooks.subscribe(&peer, &["x"], |_| ()).await,
     );
-    let page = hooks.env.engine.webhooks(&tenant(), Some(&one.id), 10).await.unwrap();
+    let page = hooks.env.engine.webhooks().list(&tenant(), Some(&one.id), 10).await.unwrap();
     assert_eq!(page, [two]);
     for _ in 0..3 {
         hooks.env.start("gated").await;
@@ -264,12 +264,12 @@ async fn lists_continue_after_the_last_entry(mut hooks: WebhookEnv) {
     assert_eq!(hooks.deliver().await, 3);
     let all = hooks.deliveries(&one).await;
     let behind = DeliveryFilter { before: Some(all[1].seq), limit: 10, ..DeliveryFilter::default() };
-    let page = hooks.env.engine.deliveries(&tenant(), &one.id, &behind).await.unwrap();
+    let page = hooks.env.engine.deliveries().list(&tenant(), &one.id, &behind).await.unwrap();
     assert_eq!(page, all[..1]);
     let queued = DeliveryFilter { state: Some(DeliveryState::Queued), limit: 10, before: None };
-    assert!(hooks.env.engine.deliveries(&tenant(), &one.id, &queued).await.unwrap().is_empty());
+    assert!(hooks.env.engine.deliveries().list(&tenant(), &one.id, &queued).await.unwrap().is_empty());
     let of_one = AttemptFilter { delivery: Some(all[2].id.clone()), limit: 10, before: None };
-    let attempts = hooks.env.engine.attempts(&tenant(), &one.id, &of_one).await.unwrap();
+    let attempts = hooks.env.engine.deliveries().attempts(&tenant(), &one.id, &of_one).await.unwrap();
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].status, attempts[0].number), (Some(200), 1));
 }

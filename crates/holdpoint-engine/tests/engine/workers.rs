@@ -47,7 +47,7 @@ async fn run_of_two(database: TestDatabase, recording: RecordingNode, limit: u64
     env.register(line("recording", &nodes)).await;
     let configurable = Map::from_iter([("recursionLimit".to_owned(), json!(limit))]);
     let id = WorkflowId::parse("recording").unwrap();
-    let run = env.engine.start(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
+    let run = env.engine.runs().create(&id, StartRequest { configurable, ..start(json!({})) }).await.unwrap();
     env.drain().await;
     (env, RunRef { tenant: tenant(), run: run.id.clone() })
 }

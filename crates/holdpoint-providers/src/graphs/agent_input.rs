@@ -5,7 +5,6 @@ use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{NodeId, Refusal, WorkflowId};
 use serde_json::Value;
 
-
 /// The id of the only node of the workflow that an agent is registered as.
 const AGENT_NODE: &str = "agent";
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::status::key;
 use super::{GraphError, GraphHandle, GraphStatus, Graphs};
-use holdpoint_engine::Error;
 use crate::conversion;
+use holdpoint_engine::Error;
 
 /// The prefix of the decision ids of resumes.
 const PREFIX: &str = "resume:";

@@ -3,9 +3,9 @@
 use holdpoint_core::{Interrupt, Run, RunEnd, RunError, RunRef, Status};
 use serde_json::{Value, json};
 
+use super::Graphs;
 use super::NODE;
 use super::expiry::EXPIRED_BY;
-use super::Graphs;
 use crate::{NODE_TYPE, conversion};
 use holdpoint_engine::Error;
 

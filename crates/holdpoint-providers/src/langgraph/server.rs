@@ -10,9 +10,9 @@ use tokio::sync::OnceCell;
 use super::mapping::ServerInterrupt;
 use super::scrub::scrubbed;
 use super::settings::{LangGraphSettings, LangGraphTimeouts};
+use crate::{BadProviders, ProviderError, code};
 use holdpoint_engine::extension::KeyRef;
 use holdpoint_engine::outgoing::{Error, Method, Outgoing, OutgoingRequest};
-use crate::{BadProviders, ProviderError, code};
 
 /// The maximum size of a response. The state of a graph can be large.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -10,20 +10,14 @@ use super::{PUBLISH, REVIEW, input, invalid, outputs, required_input};
 use holdpoint_engine::extension::{
     APPROVED_BY, call_failed, call_refused, check_as_shown, config_flaw, config_text, unknown_config,
 };
-use holdpoint_engine::{EffectContext, Node, Outputs, Stop};
 use holdpoint_engine::outgoing::{Method, Outgoing, OutgoingRequest, activity_key};
+use holdpoint_engine::{EffectContext, Node, Outputs, Stop};
 
 const TIMEOUT_MS: u64 = 30_000;
 /// The limit of the response in bytes. The response is not recorded.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
-pub(super) struct PublishNode(Outgoing);
-
-impl PublishNode {
-    pub(super) fn new(outgoing: Outgoing) -> Self {
-        Self(outgoing)
-    }
-}
+pub(super) struct PublishNode;
 
 impl Node for PublishNode {
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
@@ -56,7 +50,7 @@ impl Node for PublishNode {
         approval.check(&draft, revision, place.as_deref())?;
         if let Some(url) = url {
             let request = request(context, url, &json!({ "draft": draft, "revision": revision }))?;
-            let outgoing = self.0.clone();
+            let outgoing = context.engine().outgoing().clone();
             context.step("publish", || async move { send(&outgoing, request).await }).await?;
         }
         Ok(outputs([

@@ -29,8 +29,9 @@ pub(crate) async fn put(
     check_objects(&definition)?;
     let tenant = caller.tenant().clone();
     app.engine.approvers().check_agent(&tenant, &definition).await?;
-    let register =
-        async |once: Option<&Once<_>>| Ok(app.engine.agents().put(&tenant, definition, once.cloned()).await?);
+    let register = async |once: Option<&Once<_>>| {
+        Ok(app.engine.agents().put(&tenant, definition, once.cloned()).await?)
+    };
     key.once(&app, caller.sender(), respond_registered, register).await
 }
 

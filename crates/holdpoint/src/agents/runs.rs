@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use holdpoint_agents::AgentInput;
 use holdpoint_agents::EngineAgents;
 use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
-use holdpoint_agents::AgentInput;
 use holdpoint_engine::Once;
 
 use super::{translate, waiting};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdpoint_agents::EngineAgents;
 use holdpoint_core::agent::{
     AgentAction, ApprovalSettings, Behaviour, CallPolicy, CallRequest, Message, ReplyRecord, ResumePolicy,
     Role, Ticket, Usage,
@@ -27,13 +28,13 @@ impl TestServer {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();
-        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
+        engine.keys().add(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let definition = |id: &str| json!({"agentId": id, "model": {"use": "main"}});
         for id in ["mailer", "clerk"] {
-            engine.put_agent(&tenant, definition(id), None).await.unwrap();
+            engine.agents().put(&tenant, definition(id), None).await.unwrap();
         }
         let (_, stopping) = watch::channel(false);
         let router = router(Arc::new(AppState::new(engine.clone(), stopping)), None);
@@ -79,7 +80,7 @@ impl TestServer {
     }
 
     async fn execute(&self, of: &RunRef, command: Command) {
-        self.engine.execute(of, &command).await.unwrap();
+        self.engine.runs().execute(of, &command).await.unwrap();
     }
 
     /// Records two tool calls that wait for a decision.
@@ -107,7 +108,7 @@ impl TestServer {
             Command::Act { node: node.clone(), actions: vec![AgentAction::Reply(Box::new(reply))] },
         )
         .await;
-        let run = self.engine.run(of).await.unwrap();
+        let run = self.engine.runs().get(of).await.unwrap();
         let agent = run.node_state(&node).and_then(|state| state.agent.clone()).unwrap();
         let suspend = |id: &str| AgentAction::Suspend {
             call: id.to_owned(),

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_agents::AgentInput;
 use holdpoint_agents::EngineAgents;
 use holdpoint_api::agents::{
     CancelThread, InterruptThread, MessageList, SayInThread, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
-use holdpoint_agents::AgentInput;
 use holdpoint_engine::{InputMode, Once, RunSummary};
 
 use super::{translate, waiting};

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
+use holdpoint_agents::AgentInput;
 use holdpoint_api::agents::{
     self as api, InputRole, MESSAGE_ID_CHARS_MAX, MessageAccepted, MessageCall, MessageInput,
     ThreadInterrupted, ThreadRun, ThreadRunNow, TokenUsage,
@@ -12,7 +13,6 @@ use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{Refusal, Run, RunId, StartRequest, TIMED_OUT, WorkflowId, hex, limits};
-use holdpoint_agents::AgentInput;
 use holdpoint_engine::{Error, RunSummary, ThreadInterruption, ThreadMessage};
 use serde_json::Value;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use holdpoint_agents::AgentInput;
 use holdpoint_agents::EngineAgents;
 use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};
-use holdpoint_agents::AgentInput;
 use holdpoint_engine::{Error, Once, RequestKey};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -176,7 +176,13 @@ impl AgUiRequest<'_> {
         history: History,
         new: Vec<Message>,
     ) -> Result<Option<StreamContent>, ApiError> {
-        match self.app.engine.agents().send_messages(of, new.clone(), Some(&self.dedup_request(of, &new))).await {
+        match self
+            .app
+            .engine
+            .agents()
+            .send_messages(of, new.clone(), Some(&self.dedup_request(of, &new)))
+            .await
+        {
             Ok(after) => Ok(Some(follow(
                 of,
                 Run::clone(run),
@@ -268,7 +274,9 @@ impl AgUiRequest<'_> {
 }
 
 pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<LatestRun, ApiError> {
-    let Some(summary) = app.engine.threads().latest_run(caller.tenant(), thread).await? else { return Ok(None) };
+    let Some(summary) = app.engine.threads().latest_run(caller.tenant(), thread).await? else {
+        return Ok(None);
+    };
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run };
     let run = app.engine.runs().get(&of).await?;
     Ok(Some((of, run)))

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdpoint_agents::AgentInput;
+use holdpoint_agents::EngineAgents;
 use holdpoint_core::agent::{
     AgentAction, ApprovalSettings, Behaviour, CLIENT_TOOL, CallPolicy, CallRequest, Message, ReplyRecord,
     ResumePolicy, Role, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode, Usage,
@@ -10,7 +12,6 @@ use holdpoint_core::agent::{
 use holdpoint_core::{
     Command, Effect, InterruptId, NodeId, NodeOutcome, Owner, Principal, Resolution, RunRef, TenantId,
 };
-use holdpoint_agents::AgentInput;
 use holdpoint_engine::{Clock, Engine, Location, Options};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -34,13 +35,13 @@ impl TestServer {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let options = Options::new(location).clock(Clock::manual(1_000_000));
+        let options = crate::extensions::add_default(Options::new(location)).clock(Clock::manual(1_000_000));
         let engine = Engine::open(options).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();
-        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
+        engine.keys().add(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let agent = json!({"agentId": "mailer", "model": {"use": "main"}});
-        engine.put_agent(&tenant, agent, None).await.unwrap();
+        engine.agents().put(&tenant, agent, None).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::new(AppState::new(engine.clone(), stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -58,7 +59,8 @@ impl TestServer {
         let (agent, thread) = ("mailer".to_owned(), Some("t1".to_owned()));
         let run = self
             .engine
-            .start_agent(AgentInput { agent, thread, messages, owner, start: None, once: None })
+            .agents()
+            .start(AgentInput { agent, thread, messages, owner, start: None, once: None })
             .await
             .unwrap();
         let of = RunRef { tenant: self.tenant.clone(), run: run.id.clone() };
@@ -72,7 +74,7 @@ impl TestServer {
         self.execute(&of, Command::Begin { node: node.clone(), effect: Effect::Outside }).await;
         let acts = vec![AgentAction::Reply(Box::new(reply))];
         self.execute(&of, Command::Act { node: node.clone(), actions: acts }).await;
-        let run = self.engine.run(&of).await.unwrap();
+        let run = self.engine.runs().get(&of).await.unwrap();
         let agent = run.node_state(&node).and_then(|state| state.agent.clone()).unwrap();
         let suspend = |id: &&str| AgentAction::Suspend {
             call: (*id).to_owned(),
@@ -86,7 +88,7 @@ impl TestServer {
     }
 
     async fn execute(&self, of: &RunRef, command: Command) {
-        self.engine.execute(of, &command).await.unwrap();
+        self.engine.runs().execute(of, &command).await.unwrap();
     }
 
     fn post(&self, more: Value) -> tokio::task::JoinHandle<Vec<Value>> {
@@ -116,9 +118,9 @@ impl TestServer {
 
     /// Waits until the first interrupt is closed, and returns its resolution.
     async fn wait_until_closed(&self, of: &RunRef) -> Resolution {
-        let mut news = self.engine.subscribe(of);
+        let mut news = self.engine.events().subscribe(of);
         loop {
-            let run = self.engine.run(of).await.unwrap();
+            let run = self.engine.runs().get(of).await.unwrap();
             if let Some(resolution) = &run.interrupt(InterruptId(1)).unwrap().resolution {
                 return resolution.clone();
             }
@@ -128,7 +130,7 @@ impl TestServer {
 
     /// Cancels the run, because no worker continues it.
     async fn cancel(&self, of: &RunRef) {
-        self.engine.cancel(of, None, Principal::named("ann")).await.unwrap();
+        self.engine.runs().cancel(of, None, Principal::named("ann")).await.unwrap();
     }
 }
 
@@ -243,7 +245,7 @@ async fn a_refused_resume_leaves_expired_interrupts_open() {
     server.engine.clock().advance(5000);
     let refused = server.post(cancel_and_accept(&of)).await.unwrap();
     assert_eq!(refused.last().unwrap()["code"], "FORBIDDEN");
-    let run = server.engine.run(&of).await.unwrap();
+    let run = server.engine.runs().get(&of).await.unwrap();
     assert!(run.interrupts.iter().all(|asked| asked.is_open()), "{:?}", run.interrupts);
 }
 
@@ -258,14 +260,14 @@ async fn a_recorded_denial_leaves_expired_interrupts_open() {
         "id": "gated", "name": "gated", "version": "1", "nodes": [late, governed], "edges": [], "triggers": [],
         "variables": [], "metadata": {}, "settings": {},
     });
-    server.engine.register(&server.tenant, workflow).await.unwrap();
+    server.engine.workflows().register(&server.tenant, workflow).await.unwrap();
     let hello = json!({"messages": [{"id": "u1", "role": "user", "content": "Go"}]});
     server.post_to("gated", hello).await.unwrap();
-    let of = server.engine.open_run(&server.tenant, "t1").await.unwrap().unwrap();
+    let of = server.engine.threads().open_run(&server.tenant, "t1").await.unwrap().unwrap();
     server.engine.clock().advance(5000);
     let refused = server.post_to("gated", cancel_and_accept(&of)).await.unwrap();
     assert_eq!(refused.last().unwrap()["code"], "FORBIDDEN");
-    let run = server.engine.run(&of).await.unwrap();
+    let run = server.engine.runs().get(&of).await.unwrap();
     assert!(run.interrupts.iter().all(|asked| asked.is_open()), "{:?}", run.interrupts);
     assert_eq!(run.interrupts[1].denied, 1, "the denial is recorded");
 }

@@ -86,7 +86,8 @@ impl KeyCache {
         let revocations = *self.revocations.borrow();
         #[cfg(test)]
         self.queries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let Some(stored) = engine.keys().get_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
+        let Some(stored) =
+            engine.keys().get_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
         else {
             failures.into_iter().for_each(FailureGuard::count);
             return Ok(None);
@@ -139,18 +140,18 @@ mod tests {
     async fn a_key_that_another_node_revoked_is_read_again_after_the_trusted_time() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = crate::auth::stored_key("secret", tenant.clone(), engine.now()).unwrap();
-        assert!(engine.add_key(&key, None).await.unwrap());
-        assert!(!engine.add_key(&key, None).await.unwrap(), "a stored key stays as it is");
+        assert!(engine.keys().add(&key, None).await.unwrap());
+        assert!(!engine.keys().add(&key, None).await.unwrap(), "a stored key stays as it is");
         let (cache, limit) = (KeyCache::default(), FailureLimit::default());
         let from = Origin::from(None);
         let guard = FailureGuard { limit: &limit, from: &from };
         let found = cache.find(&engine, &guard, "secret").await.unwrap().unwrap();
         assert_eq!(found.revoked_at, None);
         // Directly in the store, as another node would.
-        assert!(engine.revoke_key(&tenant, &key.key_id, None).await.unwrap());
+        assert!(engine.keys().revoke(&tenant, &key.key_id, None).await.unwrap());
         let read_at = cache.by_hash.read().unwrap()[&key.key_hash].read_at;
         let just_before = read_at + KeyCache::TRUSTED - Duration::from_millis(1);
         assert!(cache.cached(&key.key_hash, just_before).is_some());

@@ -2,11 +2,11 @@
 
 use axum::response::Response;
 use bytes::Bytes;
-use holdpoint_providers::EngineGraphs;
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
-use holdpoint_providers::GraphStatus;
 use holdpoint_engine::{Engine, RecordedEvent};
+use holdpoint_providers::EngineGraphs;
+use holdpoint_providers::GraphStatus;
 use serde::Serialize;
 use tokio::time::Instant;
 

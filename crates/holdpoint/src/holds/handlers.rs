@@ -6,10 +6,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_engine::Holds;
-use holdpoint_engine::Approvers;
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
 use holdpoint_core::{Run, RunRef, StartRequest, check_new_entry};
+use holdpoint_engine::Approvers;
+use holdpoint_engine::Holds;
 use holdpoint_engine::{Engine, Once};
 use tokio::time::Instant;
 

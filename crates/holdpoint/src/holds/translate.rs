@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use holdpoint_engine::Holds;
 use holdpoint_api::holds::{
     APPROVERS_MAX, CHOICES_MAX, CreateHold, Hold, HoldApproval, HoldQuestion, HoldQuestions, HoldTerms,
     TITLE_CHARS_MAX,
 };
 use holdpoint_core::{AUTH_REQUIRED, Interrupt, InterruptRequest, Kind, Resolution, Run, limits};
 use holdpoint_engine::Engine;
+use holdpoint_engine::Holds;
 use schemars::json_schema;
 use serde_json::Value;
 

@@ -130,7 +130,7 @@ mod tests {
             secrets.is_some_and(|secrets| secrets.iter().any(|secret| secret.kid == kid))
         };
         let fourth = new_secret(engine.now()).unwrap();
-        engine.rotate_secrets(&fourth, false, None).await.unwrap();
+        engine.secrets().rotate(&fourth, false, None).await.unwrap();
         let lags = cache.secrets(engine).await.unwrap();
         assert!(lags.iter().all(|secret| secret.kid != fourth.kid), "the cache does not have it");
         assert!(has(cache.secrets_with(engine, &fourth.kid).await.unwrap(), &fourth.kid));
@@ -150,13 +150,13 @@ mod tests {
     async fn a_rotation_by_another_node_applies_after_the_trusted_time_and_an_own_one_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
         let cache = SecretCache::default();
         let first = cache.signing(&engine).await.unwrap();
         assert_eq!(cache.signing(&engine).await.unwrap().kid, first.kid, "one is enough");
         // Directly in the store, as another node would.
         let second = new_secret(engine.now()).unwrap();
-        engine.rotate_secrets(&second, true, None).await.unwrap();
+        engine.secrets().rotate(&second, true, None).await.unwrap();
         let read_at = cache.entry.read().unwrap().as_ref().unwrap().read_at;
         assert!(cache.cached(read_at + SecretCache::TRUSTED - Duration::from_millis(1)).is_some());
         assert!(cache.cached(read_at + SecretCache::TRUSTED).is_none());
@@ -166,7 +166,7 @@ mod tests {
             cache.secrets(&engine).await.unwrap().iter().map(|one| one.kid.clone()).collect();
         assert_eq!(known, [second.kid], "a revoked secret is gone");
         let third = new_secret(engine.now()).unwrap();
-        engine.rotate_secrets(&third, false, None).await.unwrap();
+        engine.secrets().rotate(&third, false, None).await.unwrap();
         cache.clear().await;
         assert_eq!(cache.signing(&engine).await.unwrap().kid, third.kid);
         assert_eq!(cache.secrets(&engine).await.unwrap().len(), 2, "a retired one still verifies");

@@ -54,7 +54,8 @@ pub(crate) async fn cancel(
 ) -> Result<ApiResponse, ApiError> {
     let cancel = async |once: Option<&Once<_>>| match app
         .engine
-        .dispatches().cancel(caller.tenant(), &id, caller.principal(), once)
+        .dispatches()
+        .cancel(caller.tenant(), &id, caller.principal(), once)
         .await?
     {
         Some(row) => Ok(row),

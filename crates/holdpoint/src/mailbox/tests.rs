@@ -52,9 +52,13 @@ impl MailboxFixture {
             "id": "flow", "name": "flow", "version": "1", "nodes": [node], "edges": [], "triggers": [],
             "variables": [], "metadata": {}, "settings": {},
         });
-        engine.register(&tenant, flow).await.unwrap();
+        engine.workflows().register(&tenant, flow).await.unwrap();
         let owner = Owner { tenant: tenant.clone(), principal: "ann".to_owned() };
-        let run = engine.start(&WorkflowId::parse("flow").unwrap(), StartRequest::new(owner)).await.unwrap();
+        let run = engine
+            .runs()
+            .create(&WorkflowId::parse("flow").unwrap(), StartRequest::new(owner))
+            .await
+            .unwrap();
         let caller = caller(&tenant, &engine);
         let (_, stopping) = watch::channel(false);
         let mailbox = engine.mailbox(&tenant);
@@ -100,7 +104,7 @@ impl MailboxFixture {
     }
 
     async fn run_status(&self) -> &'static str {
-        self.app.engine.run(&self.of).await.unwrap().status().as_str()
+        self.app.engine.runs().get(&self.of).await.unwrap().status().as_str()
     }
 }
 
@@ -215,7 +219,7 @@ async fn a_dead_letter_of_a_finished_run_is_not_requeued() {
     let fixture = MailboxFixture::with_queued_run().await;
     let dead = fixture.only_dispatch().await.dispatch_id;
     fixture.dead_letter(&dead).await;
-    fixture.app.engine.cancel(&fixture.of, None, fixture.caller.principal()).await.unwrap();
+    fixture.app.engine.runs().cancel(&fixture.of, None, fixture.caller.principal()).await.unwrap();
     let (status, code, _) = refusal(fixture.requeue(&dead).await.unwrap_err()).await;
     assert_eq!((status, code.as_str()), (409, "run_finished"));
 }

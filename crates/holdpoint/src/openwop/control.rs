@@ -86,7 +86,8 @@ pub(crate) async fn pause(
     let of = caller.run(&run)?;
     check_reason(body.reason.as_deref())?;
     let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
-    let pause = async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
+    let pause =
+        async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
     key.once(&app, caller.sender(), pause_response, pause).await
 }
 
@@ -106,7 +107,8 @@ pub(crate) async fn resume(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Resume { by: caller.principal() };
-    let resume = async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
+    let resume =
+        async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
     key.once(&app, caller.sender(), resume_response, resume).await
 }
 

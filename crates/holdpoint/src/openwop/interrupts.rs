@@ -43,7 +43,8 @@ pub(super) async fn answer_node(
     let respond = move |run: &Run| {
         ApiResponse::json(StatusCode::OK, &translate::describe_node_answer(run, &node, interrupt.as_deref()))
     };
-    let resolve =
-        async |once: Option<&Once<_>>| app.engine.runs().execute_once(&of, &[command], once).await.map_err(refused);
+    let resolve = async |once: Option<&Once<_>>| {
+        app.engine.runs().execute_once(&of, &[command], once).await.map_err(refused)
+    };
     key.once(app, caller.sender(), respond, resolve).await
 }

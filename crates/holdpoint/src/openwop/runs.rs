@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_engine::Holds;
 use holdpoint_api::runs::{
     CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunList,
     RunSummary,
 };
 use holdpoint_core::{HoldStatus, Run, RunId, RunRef, StartRequest, Status, WorkflowId};
+use holdpoint_engine::Holds;
 use holdpoint_engine::{Engine, Error, Once, RunFilter, StartOptions};
 
 use super::start_headers::{StartHeaders, check_configurable};

@@ -43,7 +43,8 @@ pub(crate) async fn answer(
     let interrupt = interrupt(&*app.engine.runs().get(&of).await?, &node, named.as_deref())?.id;
     let command = Command::AnswerSideQuestion { interrupt, ask, answer: body.answer, by: caller.principal() };
     let respond = move |run: &Run| ApiResponse::json(StatusCode::OK, &describe_answer(run, interrupt, ask));
-    let answer = async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
+    let answer =
+        async |once: Option<&Once<_>>| Ok(app.engine.runs().execute_once(&of, &[command], once).await?);
     key.once(&app, caller.sender(), respond, answer).await
 }
 

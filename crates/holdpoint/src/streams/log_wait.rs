@@ -60,23 +60,24 @@ mod tests {
     async fn a_change_before_the_shutdown_is_read_and_a_busy_run_does_not_delay_it() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let gate = json!({"id": "gate", "typeId": "core.approvalGate", "name": "gate", "position": {"x": 0, "y": 0}, "config": {"title": "Go on?"}, "inputs": {}});
         let workflow = json!({
             "id": "gated", "name": "gated", "version": "1", "nodes": [gate], "edges": [], "triggers": [], "variables": [],
             "metadata": {}, "settings": {},
         });
-        engine.register(&tenant, workflow).await.unwrap();
+        engine.workflows().register(&tenant, workflow).await.unwrap();
         let owner = Owner { tenant: tenant.clone(), principal: "ann".to_owned() };
         let workflow = WorkflowId::parse("gated").unwrap();
-        let run = engine.start(&workflow, StartRequest::new(owner)).await.unwrap();
+        let run = engine.runs().create(&workflow, StartRequest::new(owner)).await.unwrap();
         let of = RunRef { tenant, run: run.id.clone() };
         let (stop, stopping) = watch::channel(false);
-        let [mut waiting, mut busy] = [(); 2].map(|()| LogWait::new(engine.subscribe(&of), &stopping));
+        let [mut waiting, mut busy] =
+            [(); 2].map(|()| LogWait::new(engine.events().subscribe(&of), &stopping));
         let mut wait = Box::pin(waiting.next());
         assert!(futures_util::poll!(wait.as_mut()).is_pending());
-        let ended = engine.cancel(&of, None, Principal::named("ann")).await.unwrap();
+        let ended = engine.runs().cancel(&of, None, Principal::named("ann")).await.unwrap();
         stop.send(true).unwrap();
         assert_eq!(wait.await, Wakeup::Changed(ended.seq));
         assert_eq!(waiting.next().await, Wakeup::Stopping);

@@ -201,7 +201,7 @@ fn a_waiting_run_is_shown_without_a_link_if_the_secret_is_unreadable() {
     let options = options(server.data());
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let engine = Engine::open(options).await.unwrap();
-        assert!(engine.add_secret(&unreadable).await.unwrap());
+        assert!(engine.secrets().add(&unreadable).await.unwrap());
         engine.close().await;
     });
     let server = server.kill_and_restart();
@@ -221,7 +221,8 @@ fn options(folder: &std::path::Path) -> Options {
 fn secrets_of(folder: &std::path::Path) -> Vec<String> {
     let options = options(folder);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let secrets = runtime.block_on(async { Engine::open(options).await.unwrap().secrets().await.unwrap() });
+    let secrets =
+        runtime.block_on(async { Engine::open(options).await.unwrap().secrets().list().await.unwrap() });
     secrets.into_iter().map(|one| one.secret).collect()
 }
 

@@ -3,7 +3,7 @@
 // A test panics if a precondition does not hold.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../holdpoint-engine/tests/postgres/certificates.rs"]
+#[path = "../../../holdpoint-engine/tests/fixtures/certificates.rs"]
 #[allow(dead_code)]
 mod certificates;
 

@@ -4,7 +4,7 @@
 mod answer_routes;
 mod contract;
 #[allow(dead_code)]
-#[path = "../../../holdpoint-engine/tests/claude/fake_model_api.rs"]
+#[path = "../../../holdpoint-providers/tests/providers/claude/fake_model_api.rs"]
 mod fake_model_api;
 mod kills;
 mod native;
@@ -14,6 +14,6 @@ mod real_claude;
 mod real_claude_hooks;
 mod real_langgraph;
 #[allow(dead_code)]
-#[path = "../../../holdpoint-engine/tests/langgraph/real_server.rs"]
+#[path = "../../../holdpoint-providers/tests/providers/langgraph/real_server.rs"]
 mod real_server;
 mod recorded_server;

@@ -16,7 +16,8 @@ use crate::test_database::TestDatabase;
 /// Interval between checks of a condition that has no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
-const SERVER_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../holdpoint-engine/tests/tools/server.py");
+const SERVER_SCRIPT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../holdpoint-agents/tests/agents/tools/server.py");
 /// Branches that the published server can check out in its repository.
 const BRANCHES: [&str; 3] = ["first", "second", "edited"];
 

@@ -11,8 +11,8 @@ const FORBIDDEN_WORDS: [&str; 4] =
 const WORDS_IN_DATA: [&str; 4] = [
     "crates/holdpoint-bench/src/cluster.rs",
     "crates/holdpoint/tests/nodes/cluster.rs",
-    "crates/holdpoint-engine/src/nodes/content_review/draft.rs",
-    "crates/holdpoint-engine/src/nodes/content_review/review.rs",
+    "crates/holdpoint-samples/src/content_review/draft.rs",
+    "crates/holdpoint-samples/src/content_review/review.rs",
 ];
 const README_LINES_MAX: usize = 150;
 const ARCHITECTURE_LINES_MAX: usize = 200;

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::super::BadModel;
 use super::super::key::parse_key;
-use super::super::{KeyRef, SecretText};
 use super::super::members::ModelMembers;
+use super::super::{KeyRef, SecretText};
 use super::request::is_reserved;
 use holdpoint_engine::outgoing;
 

@@ -16,8 +16,8 @@ use super::programs::ProgramSlots;
 use super::session::McpSession;
 use super::streamable::{self, McpHttpClient, McpHttpError};
 use super::tracked_call::{CallError, TrackedTransport};
-use crate::tool::definition::{BadTools, ToolMembers};
 use crate::tool::RECEIVED_BYTES_MAX;
+use crate::tool::definition::{BadTools, ToolMembers};
 use crate::tool::{CallOutcome, http, was_never_sent};
 use holdpoint_engine::outgoing::{Error, Outgoing, OutgoingRefusal, is_settable_header};
 

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::tool::secret::SecretRef;
 use crate::tool::RECEIVED_BYTES_MAX;
+use crate::tool::secret::SecretRef;
 
 /// The environment variables that a program inherits.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];

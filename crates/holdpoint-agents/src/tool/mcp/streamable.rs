@@ -13,8 +13,8 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use crate::tool::secret::SecretRef;
 use crate::tool::RECEIVED_BYTES_MAX;
+use crate::tool::secret::SecretRef;
 use holdpoint_engine::extension::excerpt;
 use holdpoint_engine::outgoing::{self, Method, Outgoing, OutgoingRequest, OutgoingResponse};
 

@@ -13,10 +13,10 @@ use super::McpServer;
 use super::session::TOOLS_MAX;
 use crate::tool::definition::{BadTools, SCHEMA_BYTES_MAX, ToolDependencies, ToolMembers};
 use crate::tool::set::ToolOrigin;
-use holdpoint_engine::extension::excerpt;
 use crate::tool::{
     Call, CallFuture, CallOutcome, ListFuture, NAME_CHARS_MAX, ReachFuture, ToolError, ToolSpec, Toolbox,
 };
+use holdpoint_engine::extension::excerpt;
 
 const DESCRIPTION_BYTES_MAX: usize = 8 * 1024;
 

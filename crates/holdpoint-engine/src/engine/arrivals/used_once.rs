@@ -20,17 +20,21 @@ async fn an_event_that_two_workers_found_is_used_once() {
         "position": {"x": 0, "y": 0}});
     let flow = json!({"id": "flow", "name": "flow", "version": "1", "nodes": [node], "edges": [], "triggers": [],
         "variables": [], "metadata": {}, "settings": {}});
-    engine.register(&tenant, flow).await.unwrap();
+    engine.workflows().register(&tenant, flow).await.unwrap();
     let event = ExternalEvent {
         event_type: "paid".to_owned(),
         event_id: "e1".to_owned(),
         correlation: serde_json::Map::new(),
         payload: json!(1),
     };
-    engine.receive(&tenant, &event, &by).await.unwrap();
+    engine.events().receive(&tenant, &event, &by).await.unwrap();
     let owner = Owner { tenant: tenant.clone(), principal: "tester".to_owned() };
     for _ in 0..2 {
-        engine.start(&WorkflowId::parse("flow").unwrap(), StartRequest::new(owner.clone())).await.unwrap();
+        engine
+            .runs()
+            .create(&WorkflowId::parse("flow").unwrap(), StartRequest::new(owner.clone()))
+            .await
+            .unwrap();
     }
     let key = ArrivalKey { tenant, event_id: "e1".to_owned() };
     let mut found = Vec::new();

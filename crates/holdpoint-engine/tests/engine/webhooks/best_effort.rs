@@ -23,7 +23,7 @@ async fn an_event_is_sent_once_and_signed(mut hooks: WebhookEnv) {
     let peer = Peer::with_replies([ok()]).await;
     let events = ["run.completed".to_owned()];
     let new = holdpoint_engine::NewWebhook::new(tenant(), peer.url("/hook?x=1"), events);
-    let (hook, secret) = hooks.env.engine.add_webhook(new).await.unwrap();
+    let (hook, secret) = hooks.env.engine.webhooks().add(new).await.unwrap();
     let of = hooks.env.start("gated").await;
     assert_eq!(hooks.deliver().await, 0);
     hooks.env.answer(&of, "gate", accept()).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_failed_delivery_is_repeated_only_by_a_replay(mut hooks: WebhookEnv) {
     assert_eq!((attempt.status, attempt.outcome), (Some(503), AttemptOutcome::Failed));
     assert_eq!(attempt.error.as_deref(), Some("answered 503"));
     let delivery = &hooks.deliveries(&hook).await[0];
-    hooks.env.engine.replay_delivery(&tenant(), &hook.id, &delivery.id, None).await.unwrap();
+    hooks.env.engine.deliveries().replay(&tenant(), &hook.id, &delivery.id, None).await.unwrap();
     assert_eq!(hooks.deliver().await, 1);
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered]);
 }
@@ -113,12 +113,12 @@ async fn a_paused_webhook_receives_nothing(mut hooks: WebhookEnv) {
     let peer = Peer::with_replies([ok()]).await;
     let hook = hooks.subscribe(&peer, &["run.started"], |_| ()).await;
     hooks.env.start("gated").await;
-    hooks.env.engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
+    hooks.env.engine.webhooks().pause(&tenant(), &hook.id, None).await.unwrap();
     hooks.deliver().await;
     hooks.env.start("gated").await;
     hooks.deliver().await;
     assert_eq!(peer.requests().len(), 0, "neither the waiting event nor a later one is sent");
-    hooks.env.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
+    hooks.env.engine.webhooks().resume(&tenant(), &hook.id, None, None).await.unwrap();
     hooks.env.start("gated").await;
     assert_eq!(hooks.deliver().await, 1);
 }
@@ -138,10 +138,10 @@ async fn a_replay_sends_nothing_and_a_branch_sends_new_events(mut hooks: Webhook
         overlay: Overlay::default(),
         once: None,
     };
-    hooks.env.engine.fork(&of, fork(ForkMode::Replay, 0)).await.unwrap();
+    hooks.env.engine.runs().fork(&of, fork(ForkMode::Replay, 0)).await.unwrap();
     assert_eq!(hooks.deliver().await, 0);
     let asked = hooks.env.run(&of).await.seq;
-    let copy = hooks.env.engine.fork(&of, fork(ForkMode::Branch, asked - 1)).await.unwrap();
+    let copy = hooks.env.engine.runs().fork(&of, fork(ForkMode::Branch, asked - 1)).await.unwrap();
     assert_eq!(copy.status().as_str(), "completed");
     assert_eq!(hooks.deliver().await, 2, "the end of the run for both webhooks");
     assert!(types(&peer).iter().all(|kind| kind == "run.completed"));

@@ -50,7 +50,7 @@ async fn four_failures_open_the_circuit_for_an_hour_and_one_probe_decides(mut ho
     hooks.env.clock.advance(HOUR_MS);
     assert_eq!(hooks.attempts_for_event(&peer).await, 1, "a probe that succeeds");
     assert_eq!(hooks.attempts_for_event(&peer).await, 1, "the circuit is closed");
-    let changes = hooks.env.engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();
+    let changes = hooks.env.engine.webhooks().changes(&tenant(), &hook.id, 0, 10).await.unwrap();
     let reasons: Vec<ChangeReason> = changes.iter().map(|change| change.reason).collect();
     assert_eq!(reasons, [ChangeReason::CircuitOpened, ChangeReason::CircuitClosed]);
     let attempts = hooks.attempts(&hook).await;
@@ -94,7 +94,7 @@ async fn a_hundred_failures_in_a_week_fail_the_webhook_until_it_is_resumed(datab
     assert_eq!(hooks.state(&hook).await, SubscriptionState::Failed);
     hooks.env.clock.advance(30 * 24 * HOUR_MS);
     assert_eq!(hooks.attempts_for_event(&peer).await, 0, "time does not resume it");
-    hooks.env.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
+    hooks.env.engine.webhooks().resume(&tenant(), &hook.id, None, None).await.unwrap();
     assert_eq!(hooks.attempts_for_event(&peer).await, 1);
 }
 

@@ -25,30 +25,30 @@ fn the_run() -> RunRef {
 
 /// Registers a webhook, starts a run, answers it and sends the deliveries. Steps that already happened are skipped.
 async fn perform(engine: &Engine, url: &str) -> Result<(), Error> {
-    engine.register(&tenant(), gated("gated")).await?;
-    if engine.webhooks(&tenant(), None, 1).await?.is_empty() {
+    engine.workflows().register(&tenant(), gated("gated")).await?;
+    if engine.webhooks().list(&tenant(), None, 1).await?.is_empty() {
         let mut new = NewWebhook::new(tenant(), url, EVENTS.map(str::to_owned));
         durably(&mut new);
-        engine.add_webhook(new).await?;
+        engine.webhooks().add(new).await?;
     }
     let workflow = WorkflowId::parse("gated").unwrap();
-    match engine.start_as(&the_run().run, &workflow, start(json!({}))).await {
+    match engine.runs().create_as(&the_run().run, &workflow, start(json!({}))).await {
         Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
         Err(error) => return Err(error),
     }
     courier(engine).drain().await?;
-    let run = engine.run(&the_run()).await?;
+    let run = engine.runs().get(&the_run()).await?;
     if let Some(asked) = run.interrupt_of_node(&NodeId::parse("gate").unwrap()).filter(|_| !run.finished()) {
-        engine.execute(&the_run(), &resolve(asked.id, accept())).await?;
+        engine.runs().execute(&the_run(), &resolve(asked.id, accept())).await?;
     }
     courier(engine).drain().await?;
     // A courier does not return a failed commit. The last registration does.
-    engine.register(&tenant(), gated("last")).await.map(|_| ())
+    engine.workflows().register(&tenant(), gated("last")).await.map(|_| ())
 }
 
 /// The sequences of the subscribed events in the log, and those of the stored deliveries.
 async fn subscribed_and_stored(env: &TestEnv) -> (BTreeSet<String>, BTreeSet<String>) {
-    let log = env.engine.events(&the_run(), 0).await.unwrap();
+    let log = env.engine.events().list(&the_run(), 0).await.unwrap();
     let subscribed =
         log.iter().filter(|one| EVENTS.contains(&one.event.name())).map(|one| one.seq.to_string());
     let rows = env.database.read("SELECT event_seq FROM deliveries").await;

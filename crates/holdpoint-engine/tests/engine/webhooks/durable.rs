@@ -101,7 +101,7 @@ async fn a_delivery_without_attempts_left_is_a_dead_letter_and_can_be_replayed(m
     assert_eq!((dead.state, dead.attempt), (DeliveryState::DeadLettered, 3));
     assert_eq!(dead.reason.as_deref(), Some("retries_exhausted"));
     assert_eq!(hooks.state(&hook).await, SubscriptionState::Active, "the webhook stays active");
-    let replayed = hooks.env.engine.replay_delivery(&tenant(), &hook.id, &dead.id, None).await.unwrap();
+    let replayed = hooks.env.engine.deliveries().replay(&tenant(), &hook.id, &dead.id, None).await.unwrap();
     assert_eq!(
         (replayed.state, replayed.id, replayed.dedup_key),
         (DeliveryState::Queued, dead.id, dead.dedup_key)
@@ -124,8 +124,9 @@ async fn a_window_of_events_can_be_replayed(mut hooks: WebhookEnv) {
     assert_eq!(peer.requests().len(), 6);
     let window = (Timestamp(NOON + 1000), Timestamp(NOON + 2000));
     let engine = hooks.env.engine.clone();
-    let replay =
-        async |events: &[String]| engine.replay_window(&tenant(), &hook.id, window, events, None).await;
+    let replay = async |events: &[String]| {
+        engine.deliveries().replay_window(&tenant(), &hook.id, window, events, None).await
+    };
     assert_eq!(replay(&["run.started".to_owned()]).await.unwrap(), 1);
     assert_eq!(replay(&[]).await.unwrap(), 1, "the other delivery is already queued");
     assert_eq!(hooks.deliver().await, 2);
@@ -147,21 +148,21 @@ async fn a_status_of_410_ends_the_attempts_and_keeps_the_deliveries_as_dead_lett
     let reasons: Vec<_> = hooks.deliveries(&hook).await.into_iter().filter_map(|one| one.reason).collect();
     assert_eq!(reasons, ["gone", "subscription_ended", "subscription_ended", "subscription_ended"]);
     assert_eq!(hooks.states(&hook).await, [DeliveryState::DeadLettered; 4]);
-    let resumed = hooks.env.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
+    let resumed = hooks.env.engine.webhooks().resume(&tenant(), &hook.id, None, None).await.unwrap();
     assert_eq!(resumed.state, SubscriptionState::DeadLettered, "the webhook cannot be resumed");
-    let changes = hooks.env.engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();
+    let changes = hooks.env.engine.webhooks().changes(&tenant(), &hook.id, 0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|one| one.reason).collect::<Vec<_>>(), [ChangeReason::SourceRemoved]);
 }
 
 async fn a_resumed_webhook_catches_up(mut hooks: WebhookEnv) {
     let peer = Peer::with_replies([ok()]).await;
     let hook = hooks.subscribe(&peer, &["run.started"], durably).await;
-    hooks.env.engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
+    hooks.env.engine.webhooks().pause(&tenant(), &hook.id, None).await.unwrap();
     hooks.env.start("gated").await;
     hooks.env.start("gated").await;
     assert_eq!(hooks.deliver().await, 0);
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Queued; 2]);
-    hooks.env.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
+    hooks.env.engine.webhooks().resume(&tenant(), &hook.id, None, None).await.unwrap();
     assert_eq!(hooks.deliver().await, 2);
     assert_eq!(peer.requests().len(), 2);
 }
@@ -171,8 +172,8 @@ async fn removing_a_webhook_drops_its_queued_deliveries(mut hooks: WebhookEnv) {
     let hook = hooks.subscribe(&peer, &["run.started"], fixed(100, 1000)).await;
     hooks.env.start("gated").await;
     hooks.deliver().await;
-    assert!(hooks.env.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
-    assert!(!hooks.env.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
+    assert!(hooks.env.engine.webhooks().remove(&tenant(), &hook.id, None).await.unwrap());
+    assert!(!hooks.env.engine.webhooks().remove(&tenant(), &hook.id, None).await.unwrap());
     hooks.env.clock.advance(86_400_000);
     hooks.env.start("gated").await;
     assert_eq!(hooks.deliver().await, 0);
@@ -191,7 +192,7 @@ async fn dead_letters_can_be_kept_longer_than_other_deliveries(database: TestDat
         hooks.deliver().await;
     }
     let dead = hooks.deliveries(&hook).await.remove(0);
-    assert_eq!(hooks.env.engine.dead_letter_kept_until(&dead), Some(Timestamp(NOON + 100_000)));
+    assert_eq!(hooks.env.engine.deliveries().dead_letter_kept_until(&dead), Some(Timestamp(NOON + 100_000)));
     hooks.env.clock.advance(9_999);
     hooks.env.engine.worker().tidy().await;
     assert_eq!((hooks.states(&hook).await.len(), hooks.attempts(&hook).await.len()), (2, 2));
@@ -247,7 +248,7 @@ async fn an_interrupt_is_sent_to_the_callback_url_of_its_run(database: TestDatab
         WebhookEnv::with(database, |settings| WebhookSettings { callbacks: true, ..settings }).await;
     let peer = Peer::with_replies([no(), ok()]).await;
     let start = StartRequest { callback_url: Some(peer.url("/back")), ..start(json!({})) };
-    let run = hooks.env.engine.start(&WorkflowId::parse("gated").unwrap(), start).await.unwrap();
+    let run = hooks.env.engine.runs().create(&WorkflowId::parse("gated").unwrap(), start).await.unwrap();
     hooks.env.start("gated").await;
     assert_eq!(hooks.deliver().await, 1, "the other run has no callback URL");
     hooks.env.clock.advance(60_000);

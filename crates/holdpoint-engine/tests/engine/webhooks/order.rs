@@ -99,7 +99,7 @@ async fn removing_a_webhook_stops_its_attempts(hooks: WebhookEnv) {
             hooks.env.start("gated").await;
         }
         peer.wait_for_requests(before + 4).await;
-        assert!(hooks.env.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
+        assert!(hooks.env.engine.webhooks().remove(&tenant(), &hook.id, None).await.unwrap());
         stop.send_replace(true);
         courier.await.unwrap();
         assert_eq!(peer.requests().len(), before + 4);

@@ -39,12 +39,12 @@ fn key(name: &str) -> ApiKey {
 
 impl WebhookEnv {
     async fn add_key(&self, key: ApiKey) -> ApiKey {
-        assert!(self.env.engine.add_key(&key, None).await.unwrap());
+        assert!(self.env.engine.keys().add(&key, None).await.unwrap());
         key
     }
 
     async fn revoke(&self, key: &ApiKey) {
-        assert!(self.env.engine.revoke_key(&tenant(), &key.key_id, None).await.unwrap());
+        assert!(self.env.engine.keys().revoke(&tenant(), &key.key_id, None).await.unwrap());
     }
 
     async fn subscribe_with_key(
@@ -62,13 +62,13 @@ impl WebhookEnv {
     }
 
     async fn assert_paused(&self, hook: &Webhook, reason: ChangeReason) {
-        let shown = self.env.engine.webhook(&tenant(), &hook.id).await.unwrap();
+        let shown = self.env.engine.webhooks().get(&tenant(), &hook.id).await.unwrap();
         assert_eq!((shown.state, shown.reason), (SubscriptionState::Paused, Some(reason)));
         assert_eq!(shown.owner, hook.owner);
     }
 
     async fn reasons(&self, hook: &Webhook) -> Vec<ChangeReason> {
-        let changes = self.env.engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();
+        let changes = self.env.engine.webhooks().changes(&tenant(), &hook.id, 0, 10).await.unwrap();
         changes.iter().map(|change| change.reason).collect()
     }
 }
@@ -90,7 +90,7 @@ async fn durable_deliveries_wait_after_the_key_of_the_owner_was_revoked(mut hook
     assert_eq!(hooks.reasons(&hook).await, [ChangeReason::KeyRevoked], "the pause is stored once");
     let bob = WebhookOwner::from(&hooks.add_key(key("bob")).await);
     let resumed =
-        hooks.env.engine.resume_webhook(&tenant(), &hook.id, Some(bob.clone()), None).await.unwrap();
+        hooks.env.engine.webhooks().resume(&tenant(), &hook.id, Some(bob.clone()), None).await.unwrap();
     assert_eq!((resumed.state, resumed.reason, resumed.owner), (SubscriptionState::Active, None, Some(bob)));
     assert_eq!(hooks.deliver().await, 2);
     assert_eq!(peer.requests().len(), 2);
@@ -117,7 +117,7 @@ async fn a_rotated_key_keeps_its_webhooks(mut hooks: WebhookEnv) {
     let successor = ApiKey { lineage: ann.lineage.clone(), ..key("ann2") };
     let successor = ApiKey { principal: ann.principal.clone(), ..successor };
     let engine = &hooks.env.engine;
-    assert!(engine.rotate_key(&successor, &ann.key_id, Timestamp(NOON + 1000), None).await.unwrap());
+    assert!(engine.keys().rotate(&successor, &ann.key_id, Timestamp(NOON + 1000), None).await.unwrap());
     hooks.env.clock.advance(2000);
     hooks.env.start("gated").await;
     assert_eq!(hooks.deliver().await, 1);
@@ -162,7 +162,7 @@ async fn a_revocation_pauses_only_the_webhooks_of_the_key(mut hooks: WebhookEnv)
     let orphan = hooks.subscribe(&peer, &["run.started"], |new| new.owner = Some(foreign)).await;
     hooks.assert_paused(&orphan, ChangeReason::KeyRevoked).await;
     hooks.revoke(&ann).await;
-    hooks.env.engine.pause_lapsed_webhooks(&tenant()).await.unwrap();
+    hooks.env.engine.webhooks().pause_lapsed(&tenant()).await.unwrap();
     assert_eq!(hooks.reasons(&webhooks[0]).await, [ChangeReason::KeyRevoked]);
     for hook in &webhooks[1..] {
         assert_eq!(hooks.state(hook).await, SubscriptionState::Active);
@@ -178,10 +178,10 @@ async fn a_revocation_at_one_node_stops_deliveries_at_another(mut hooks: Webhook
     let hook = hooks.subscribe_with_key(&peer, &ann, durably).await;
     let second = hooks.env.second_engine(with_loopback).await;
     hooks.env.start("gated").await;
-    assert!(second.revoke_key(&tenant(), &ann.key_id, None).await.unwrap());
+    assert!(second.keys().revoke(&tenant(), &ann.key_id, None).await.unwrap());
     hooks.deliver().await;
     assert_eq!(peer.requests().len(), 0);
-    second.pause_lapsed_webhooks(&tenant()).await.unwrap();
+    second.webhooks().pause_lapsed(&tenant()).await.unwrap();
     hooks.assert_paused(&hook, ChangeReason::KeyRevoked).await;
     second.close().await;
 }
@@ -192,13 +192,13 @@ async fn a_resumed_webhook_belongs_to_the_caller(hooks: WebhookEnv) {
     let hook = hooks.subscribe_with_key(&peer, &ann, durably).await;
     let engine = &hooks.env.engine;
     let bob = Some(WebhookOwner::from(&bob));
-    let same = engine.resume_webhook(&tenant(), &hook.id, bob.clone(), None).await.unwrap();
+    let same = engine.webhooks().resume(&tenant(), &hook.id, bob.clone(), None).await.unwrap();
     assert_eq!(same.owner, hook.owner, "an active webhook keeps its owner");
-    let paused = engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
+    let paused = engine.webhooks().pause(&tenant(), &hook.id, None).await.unwrap();
     assert_eq!((paused.reason, &paused.owner), (Some(ChangeReason::OperatorPaused), &hook.owner));
-    let resumed = engine.resume_webhook(&tenant(), &hook.id, bob.clone(), None).await.unwrap();
+    let resumed = engine.webhooks().resume(&tenant(), &hook.id, bob.clone(), None).await.unwrap();
     assert_eq!((resumed.reason, resumed.owner), (None, bob.clone()));
     hooks.revoke(&ann).await;
-    let shown = engine.webhook(&tenant(), &hook.id).await.unwrap();
+    let shown = engine.webhooks().get(&tenant(), &hook.id).await.unwrap();
     assert_eq!((shown.state, shown.owner), (SubscriptionState::Active, bob));
 }

@@ -31,12 +31,12 @@ impl WebhookEnv {
         let mut new =
             holdpoint_engine::NewWebhook::new(tenant(), peer.url("/hook"), ["run.started".to_owned()]);
         durably(&mut new);
-        let (hook, secret) = self.env.engine.add_webhook(new).await.unwrap();
+        let (hook, secret) = self.env.engine.webhooks().add(new).await.unwrap();
         Subscription { hook, secret, peer }
     }
 
     async fn rotate(&self, hook: &Webhook, overlap_ms: u64) -> (Webhook, String) {
-        self.env.engine.rotate_webhook_secret(&tenant(), &hook.id, overlap_ms, None).await.unwrap()
+        self.env.engine.webhooks().rotate_secret(&tenant(), &hook.id, overlap_ms, None).await.unwrap()
     }
 
     /// Sends one delivery and checks both signatures: that of the protocol header and that of the additional header.
@@ -63,15 +63,15 @@ async fn both_secrets_sign_during_the_overlap_and_the_new_one_afterwards(mut hoo
     assert_eq!(rotated.fingerprint, fingerprint(&second));
     let old = rotated.old_secret.as_ref().unwrap();
     assert_eq!((&old.fingerprint, old.until), (&one.hook.fingerprint, Timestamp(NOON + 60_000)));
-    assert_eq!(hooks.env.engine.webhook(&tenant(), &one.hook.id).await.unwrap(), rotated);
+    assert_eq!(hooks.env.engine.webhooks().get(&tenant(), &one.hook.id).await.unwrap(), rotated);
     hooks.assert_signed(&one, &one.secret, Some(&second)).await;
     hooks.env.clock.advance(59_999);
     hooks.assert_signed(&one, &one.secret, Some(&second)).await;
     hooks.env.clock.advance(1);
     hooks.assert_signed(&one, &second, None).await;
-    let changes = hooks.env.engine.webhook_changes(&tenant(), &one.hook.id, 0, 10).await.unwrap();
+    let changes = hooks.env.engine.webhooks().changes(&tenant(), &one.hook.id, 0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|one| one.reason).collect::<Vec<_>>(), [ChangeReason::SecretRotated]);
-    let unknown = hooks.env.engine.rotate_webhook_secret(&tenant(), "wh_none", OVERLAP_MS, None).await;
+    let unknown = hooks.env.engine.webhooks().rotate_secret(&tenant(), "wh_none", OVERLAP_MS, None).await;
     assert!(matches!(unknown, Err(Error::NotFound(_))), "{unknown:?}");
 }
 

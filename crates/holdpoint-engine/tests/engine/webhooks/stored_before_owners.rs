@@ -5,8 +5,7 @@ use holdpoint_engine::{WebhookOwner, sign};
 
 use super::{WebhookEnv, ok};
 use crate::peer::Peer;
-use crate::stored_before_grants::schema;
-use crate::test_database::{TestDatabase, on_both};
+use crate::test_database::{TestDatabase, on_both, schema};
 use crate::test_env::tenant;
 
 on_both! {
@@ -36,7 +35,7 @@ async fn a_stored_webhook_has_no_owner_and_is_delivered(database: TestDatabase) 
     );
     database.execute(&rows).await.unwrap();
     let mut hooks = WebhookEnv::with(database, |settings| settings).await;
-    let hook = hooks.env.engine.webhook(&tenant(), WEBHOOK).await.unwrap();
+    let hook = hooks.env.engine.webhooks().get(&tenant(), WEBHOOK).await.unwrap();
     assert_eq!((hook.state, &hook.owner, hook.reason), (SubscriptionState::Active, &None, None));
     assert_eq!(hook.old_secret, None);
     hooks.env.start("gated").await;
@@ -46,8 +45,8 @@ async fn a_stored_webhook_has_no_owner_and_is_delivered(database: TestDatabase) 
     let signature = peer.header("X-openwop-Signature").pop().flatten();
     assert_eq!(signature, Some(sign(SECRET, at, body.as_bytes())));
     let engine = &hooks.env.engine;
-    engine.pause_webhook(&tenant(), WEBHOOK, None).await.unwrap();
+    engine.webhooks().pause(&tenant(), WEBHOOK, None).await.unwrap();
     let owner = WebhookOwner { principal: "ann".into(), key_id: "key_ann".into(), lineage: "key_ann".into() };
-    let resumed = engine.resume_webhook(&tenant(), WEBHOOK, Some(owner.clone()), None).await.unwrap();
+    let resumed = engine.webhooks().resume(&tenant(), WEBHOOK, Some(owner.clone()), None).await.unwrap();
     assert_eq!(resumed.owner, Some(owner));
 }

@@ -53,13 +53,13 @@ impl LogFixture {
     async fn with_run(payload_bytes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
-        engine.register(&tenant, workflow()).await.unwrap();
+        engine.workflows().register(&tenant, workflow()).await.unwrap();
         let owner = Owner { tenant: tenant.clone(), principal: "ann".to_owned() };
         let mut start = StartRequest::new(owner);
         start.inputs.insert("payload".to_owned(), json!("x".repeat(payload_bytes)));
-        let run = engine.start(&WorkflowId::parse("crowded").unwrap(), start).await.unwrap();
+        let run = engine.runs().create(&WorkflowId::parse("crowded").unwrap(), start).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let log = LogCache::new(engine.clone(), stopping);
         let of = RunRef { tenant, run: run.id.clone() };
@@ -76,7 +76,11 @@ impl LogFixture {
         let by = Principal::named("ann");
         let answer = Answer::new(json!({"action": "accept"}), by);
         let node = NodeId::parse(&format!("gate{at}")).unwrap();
-        self.engine.execute(&self.of, &Command::ResolveNode { node, interrupt: None, answer }).await.unwrap();
+        self.engine
+            .runs()
+            .execute(&self.of, &Command::ResolveNode { node, interrupt: None, answer })
+            .await
+            .unwrap();
     }
 }
 
@@ -167,7 +171,7 @@ async fn a_list_of_many_pages_is_one_document() {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let sequences =
         body["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64().unwrap());
-    let length = fixture.engine.event_count(&fixture.of).await.unwrap();
+    let length = fixture.engine.events().count(&fixture.of).await.unwrap();
     assert!(sequences.eq(0..length), "each event once, in order");
     assert_eq!(body["isComplete"], true);
 }

@@ -25,10 +25,10 @@ impl GuardFixture {
     async fn new(lifetime_ms: Option<u64>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
         let fresh = stored_key("secret", TenantId::parse("default").unwrap(), engine.now()).unwrap();
         let key = ApiKey { expires_at: lifetime_ms.map(|ms| engine.now().plus_ms(ms)), ..fresh };
-        assert!(engine.add_key(&key, None).await.unwrap());
+        assert!(engine.keys().add(&key, None).await.unwrap());
         let (stop, stopping) = watch::channel(false);
         Self { app: Arc::new(AppState::new(engine, stopping)), key, _stop: stop, _folder: folder }
     }
@@ -39,7 +39,7 @@ impl GuardFixture {
 
     /// Revokes the key in the store, as another node does.
     async fn revoke(&self) {
-        assert!(self.app.engine.revoke_key(&self.key.tenant, &self.key.key_id, None).await.unwrap());
+        assert!(self.app.engine.keys().revoke(&self.key.tenant, &self.key.key_id, None).await.unwrap());
     }
 }
 

@@ -25,14 +25,14 @@ struct PendingFixture {
 async fn fixture() -> PendingFixture {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-    let engine = Engine::open(Options::new(location)).await.unwrap();
+    let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
     let tenant = TenantId::parse("default").unwrap();
     let gate = json!({"id": "gate", "typeId": "core.approvalGate", "name": "gate", "position": {"x": 0, "y": 0}, "config": {"title": "Go on?"}, "inputs": {}});
     let definition = json!({
         "id": "gated", "name": "gated", "version": "1", "nodes": [gate], "edges": [], "triggers": [], "variables": [],
         "metadata": {}, "settings": {},
     });
-    engine.register(&tenant, definition).await.unwrap();
+    engine.workflows().register(&tenant, definition).await.unwrap();
     let key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
     let (stop, stopping) = watch::channel(false);
     let app = Arc::new(AppState::new(engine, stopping));
@@ -43,7 +43,7 @@ impl PendingFixture {
     async fn start_run(&self) {
         let owner = Owner { tenant: self.tenant.clone(), principal: "ann".to_owned() };
         let workflow = WorkflowId::parse("gated").unwrap();
-        self.app.engine.start(&workflow, StartRequest::new(owner)).await.unwrap();
+        self.app.engine.runs().create(&workflow, StartRequest::new(owner)).await.unwrap();
     }
 
     fn watch(&self) -> BoxStream<'static, Bytes> {

@@ -1,0 +1,12 @@
+//! Tests of the Claude Agent SDK provider: with a fake program, which can misbehave on request, and with the published
+//! program and a fake model API. The tests need no network.
+
+mod caps;
+mod claude_env;
+mod crashes;
+mod fake_model_api;
+mod faults;
+mod interrupts;
+mod real_agent;
+mod real_claude;
+mod real_crashes;
