@@ -9,6 +9,8 @@ use futures_util::stream::FuturesUnordered;
 use holdpoint_core::agent::{AgentAction, CallStatus, Resumption, Ticket, ToolCall};
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::{Interrupt, Kind, Resolution};
+use holdpoint_engine::extension::{RunEndWatch, check_as_shown};
+use holdpoint_engine::{EffectContext, Stop};
 use serde_json::{Value, json};
 
 use super::clearance::{CallTarget, Clearance, check_approved, is_granted_elsewhere, uses_grants};
@@ -16,9 +18,6 @@ use super::servers::{self, AvailableTools, wait_for_server};
 use super::setup::Setup;
 use super::tool::{Call, CallOutcome, StateChange, ToolError, ToolOwner};
 use super::workflow_tools;
-use holdpoint_engine::extension::RunEndWatch;
-use holdpoint_engine::extension::check_as_shown;
-use holdpoint_engine::{EffectContext, Stop};
 
 /// The maximum number of attempts of an idempotent call. Only a call with an unknown outcome is attempted again.
 const TRIES_MAX: u32 = 3;

@@ -3,10 +3,10 @@
 use holdpoint_core::Interrupt;
 use holdpoint_core::agent::ToolCall;
 use holdpoint_core::permission::{Behaviour, call_digest};
+use holdpoint_engine::{EffectContext, Stop};
 use serde_json::Value;
 
 use super::tool::{ToolOwner, ToolSpec};
-use holdpoint_engine::{EffectContext, Stop};
 
 /// The result of checking a call against the rules of its connection.
 pub(super) enum Clearance {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{TenantId, WorkflowId};
+use holdpoint_engine::Tenants;
 use serde_json::{Map, Value};
 
 use super::definition::AgentFlaw;
 use super::rules::ConnectionRules;
 use super::tool::ToolOrigin;
-use holdpoint_engine::Tenants;
 
 /// Members that a model or a tool with `use` may have. All others are reserved for the operator: with them a definition
 /// could send the operator's secrets to another server.

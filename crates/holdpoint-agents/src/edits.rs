@@ -7,11 +7,11 @@ use holdpoint_core::agent::{ARGUMENTS_SCHEMA, Resumption, ToolCall};
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::workflow::Node;
 use holdpoint_core::{Event, InterruptId, Refusal, Run, compile_checker};
+use holdpoint_engine::Error;
+use holdpoint_engine::extension::{DecidedChange, HookFuture};
 use serde_json::Value;
 
 use super::setup;
-use holdpoint_engine::Error;
-use holdpoint_engine::extension::{DecidedChange, HookFuture};
 
 /// The member of an answer that contains the edited arguments.
 const FIELD: &str = "resumeValue.editedArtifactData.arguments";

@@ -2,11 +2,11 @@
 
 use holdpoint_core::agent::{AgentAction, ReplyRecord};
 use holdpoint_core::{ASSIGNEE_MEMBERS, AgentDecision, Kind, escalation_threshold};
+use holdpoint_engine::extension::check_as_shown;
+use holdpoint_engine::{Context, Stop};
 use serde_json::Value;
 
 use super::setup::Setup;
-use holdpoint_engine::extension::check_as_shown;
-use holdpoint_engine::{Context, Stop};
 
 /// The member with the interrupt profile, which can require that answers are sent with a key.
 const PROFILE: &str = "profile";

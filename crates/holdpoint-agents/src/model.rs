@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use holdpoint_core::agent::{CallRequest, Message, Usage};
+use holdpoint_engine::outgoing::Outgoing;
 use serde_json::{Map, Value};
 
 use super::tool::ToolSpec;
-use holdpoint_engine::outgoing::Outgoing;
 
 mod key;
 mod members;

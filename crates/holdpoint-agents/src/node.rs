@@ -9,6 +9,7 @@ use holdpoint_core::agent::{
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_core::{Run, RunRef, workflow};
+use holdpoint_engine::{EffectContext, Engine, Node, Outputs, Stop};
 use serde_json::{Value, json};
 
 use super::model::{FinishReason, ModelError, ModelPrompt, ModelReply, unparsed_arguments};
@@ -16,9 +17,6 @@ use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply};
 use super::setup::{Setup, runtime};
 use super::tool::{ToolList, ToolSpec};
 use super::{calls, client_metadata, low_confidence, servers, setup};
-use holdpoint_engine::Engine;
-use holdpoint_engine::{EffectContext, Stop};
-use holdpoint_engine::{Node, Outputs};
 
 /// The maximum length of a call id, which is part of the key of an interrupt.
 const CALL_ID_CHARS_MAX: usize = 96;

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use holdpoint_core::Run;
 use holdpoint_core::agent::{Agent, AgentAction, CallRequest, ReplyChunk};
+use holdpoint_engine::extension::RunEndWatch;
+use holdpoint_engine::{EffectContext, Stop};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::model::{FinishReason, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta};
-use holdpoint_engine::extension::RunEndWatch;
-use holdpoint_engine::{EffectContext, Stop};
 
 /// The longest time that text is buffered before it is committed.
 const BUFFER_TIME_MAX: Duration = Duration::from_millis(50);

@@ -7,11 +7,11 @@ use holdpoint_core::Interrupt;
 use holdpoint_core::OPERATOR_APPROVAL;
 use holdpoint_core::agent::ApprovalSettings;
 use holdpoint_core::permission::{Behaviour, PermissionDecision, PermissionSet};
+use holdpoint_engine::OperatorApproval;
+use holdpoint_engine::extension::RequirementSource;
 use serde_json::{Map, Value};
 
 use super::definition::AgentFlaw;
-use holdpoint_engine::OperatorApproval;
-use holdpoint_engine::extension::RequirementSource;
 
 /// The rules of one connection.
 #[derive(Clone, Debug)]

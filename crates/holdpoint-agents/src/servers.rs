@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use holdpoint_core::agent::ToolCall;
+use holdpoint_engine::{EffectContext, Stop};
 
 use super::setup::{Setup, runtime};
 use super::tool::{ToolError, ToolOwner, ToolSpec};
-use holdpoint_engine::{EffectContext, Stop};
 
 /// The tools that calls can use now.
 pub(super) struct AvailableTools<'a> {

@@ -10,6 +10,9 @@ use holdpoint_core::agent::{AgentStep, ApprovalSettings, ToolCall};
 use holdpoint_core::permission::PermissionDecision;
 use holdpoint_core::workflow::{self, AGENT_PREFIX, DefinitionFlaw};
 use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
+use holdpoint_engine::extension::{DecidedChange, Extension, HookFuture, NodeTypes, config_flaw};
+use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
+use holdpoint_engine::{EffectContext, Engine, Stop};
 use serde_json::{Map, Value, json};
 
 use super::connection::{ConnectionUser, Connections};
@@ -23,9 +26,6 @@ use super::tool::{
     WorkflowTool,
 };
 use super::{edits, workflow_tools};
-use holdpoint_engine::extension::{DecidedChange, Extension, HookFuture, NodeTypes, config_flaw};
-use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
-use holdpoint_engine::{EffectContext, Engine, Stop};
 
 /// The type of agent nodes.
 pub(crate) const NODE_TYPE: &str = "core.agent";

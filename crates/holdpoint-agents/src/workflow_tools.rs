@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::{AgentAction, CallStatus, ToolCall};
 use holdpoint_core::{ChildRunState, Status, TenantId, Workflow, compile_checker};
+use holdpoint_engine::{EffectContext, Engine, Stop};
 use serde_json::{Map, Value, json};
 
 use super::calls::refuse;
 use super::tool::{ToolSpec, WorkflowTool};
-use holdpoint_engine::Engine;
-use holdpoint_engine::{EffectContext, Stop};
 
 /// Returns the specs of workflow tools as models see them.
 pub(super) async fn specs(

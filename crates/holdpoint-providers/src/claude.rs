@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use holdpoint_engine::{OperatorApproval, Tenants};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -12,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     BadProviders, LockedHandle, Probe, Provider, ProviderAnswers, ProviderError, ProviderOutcome, code,
 };
-use holdpoint_engine::{OperatorApproval, Tenants};
 use mapping::CallDecision;
 use next_step::{AttemptPurpose, NextStep};
 use reference::ClaudeReference;

@@ -3,12 +3,12 @@
 use holdpoint_core::{
     ASSIGNEE_MEMBERS, BadRequest, Interrupt, InterruptRequest, Kind, OPERATOR_APPROVAL, with_ignored,
 };
+use holdpoint_engine::OperatorApproval;
+use holdpoint_engine::extension::RequirementSource;
 use serde_json::{Map, Value, json};
 
 use super::provider_interrupt::MULTI;
 use super::{ProviderAnswers, ProviderError, ProviderInterrupt, ProviderInterruptItem};
-use holdpoint_engine::OperatorApproval;
-use holdpoint_engine::extension::RequirementSource;
 
 /// Kind of an interrupt for a tool call that needs approval. The run shows it as an approval.
 pub(crate) const TOOL_APPROVAL: &str = "tool_approval";

@@ -7,13 +7,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint_engine::{OperatorApproval, Tenants};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
     BadProviders, LockedHandle, Probe, Provider, ProviderAnswers, ProviderError, ProviderOutcome, code,
 };
-use holdpoint_engine::{OperatorApproval, Tenants};
 
 mod mapping;
 mod outcome;
@@ -177,7 +177,6 @@ impl Provider for LangGraph {
         &self.tenants
     }
 
-    #[expect(clippy::unused_self, reason = "other providers plan with their settings")]
     fn plan(&self, handle: &LockedHandle) -> Value {
         LangGraphReference::new(handle).json()
     }

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{ASSIGNEE_MEMBERS, InterruptRequest, Resolution};
+use holdpoint_engine::extension::{
+    Handle, config_flaw, config_ms, config_text, unknown_config, wait_for_run_end,
+};
+use holdpoint_engine::{Context, EffectContext, Node, Outputs, Stop};
 use serde_json::Value;
 
 use super::conversion::{self, AnswerRules};
@@ -12,10 +16,6 @@ use super::{
     AnyProvider, GraphAttempt, LockedHandle, Probe, ProviderAnswers, ProviderError, ProviderInterrupt,
     ProviderOutcome, Providers, code, graphs,
 };
-use holdpoint_engine::extension::{
-    Handle, config_flaw, config_ms, config_text, unknown_config, wait_for_run_end,
-};
-use holdpoint_engine::{Context, EffectContext, Node, Outputs, Stop};
 
 /// The number of attempts to send a start or an answer before the error is reported.
 const TRIES: u32 = 3;

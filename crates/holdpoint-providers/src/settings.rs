@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use holdpoint_core::{TenantId, WorkflowId};
+use holdpoint_engine::Engine;
+use holdpoint_engine::extension::{Extension, HookFuture, NodeTypes};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,8 +15,6 @@ use super::langgraph::{self, LangGraph};
 use super::node::ProviderNode;
 use super::port::AnyProvider;
 use super::{NODE_TYPE, Provider, ProviderError, code, graphs};
-use holdpoint_engine::Engine;
-use holdpoint_engine::extension::{Extension, HookFuture, NodeTypes};
 
 /// The default time after which the lock of a handle expires if it is not renewed.
 const LOCK_MS: u64 = 30_000;

@@ -1,7 +1,6 @@
 //! Reserved names of the server. Workflows and runs of callers must not use them.
 
 use holdpoint_core::workflow::{AGENT_PREFIX, PROVIDER_PREFIXES};
-use holdpoint_engine::Engine;
 use holdpoint_engine::Holds;
 
 use crate::error::ApiError;

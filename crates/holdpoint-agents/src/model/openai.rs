@@ -4,11 +4,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use holdpoint_engine::outgoing::{Method, Outgoing, OutgoingRequest, ResponseBody, StreamedResponse, Url};
 use tokio::time::Instant;
 
 use super::SecretText;
 use super::{BadModel, DeltaHandler, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ReplyFuture};
-use holdpoint_engine::outgoing::{Method, Outgoing, OutgoingRequest, ResponseBody, StreamedResponse, Url};
 
 mod assembly;
 mod events;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holdpoint_core::permission::Glob;
 use holdpoint_core::{WorkflowId, check_schema};
+use holdpoint_engine::outgoing::Outgoing;
 use serde_json::{Map, Value};
 
 use super::http::HttpTool;
@@ -14,7 +15,6 @@ use super::scripted::ScriptedTool;
 use super::secret::SecretRef;
 use super::set::{ToolOrigin, Tools, WorkflowTool};
 use super::{NAME_CHARS_MAX, Toolbox, is_name};
-use holdpoint_engine::outgoing::Outgoing;
 
 /// A flaw of the `tools` of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use holdpoint_core::TenantId;
+use holdpoint_engine::extension::{excerpt, truncate};
+use holdpoint_engine::outgoing::{
+    self, Method, Outgoing, OutgoingRequest, OutgoingResponse, is_settable_header,
+};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -16,10 +20,6 @@ use super::secret::SecretRef;
 use super::{
     ArgumentsCheck, Call, CallFuture, CallOutcome, ListFuture, ToolError, ToolSpec, Toolbox, unsent_error,
     was_never_sent,
-};
-use holdpoint_engine::extension::{excerpt, truncate};
-use holdpoint_engine::outgoing::{
-    self, Method, Outgoing, OutgoingRequest, OutgoingResponse, is_settable_header,
 };
 use template::{UrlTemplate, scalar};
 

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdpoint_engine::extension::excerpt;
 use rmcp::model::{CallToolRequestParams, Tool};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -22,7 +23,6 @@ use tokio::time::Instant;
 use super::definition::{BadTools, ToolDependencies, ToolMembers};
 use super::{CallOutcome, ToolError};
 use endpoint::{CallFailure, ServerEndpoint, classify_failure};
-use holdpoint_engine::extension::excerpt;
 use programs::ProgramSlots;
 use session::{McpSession, SessionGuard};
 

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_agents::AgentInput;
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::AgentSettings;
-use holdpoint_agents::EngineAgents;
 use holdpoint_agents::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolSpec, Toolbox};
+use holdpoint_agents::{AgentInput, AgentRuntime, AgentSettings, EngineAgents};
 use holdpoint_engine::core::agent::{
     Agent, CallStatus, Message, PendingToolCall, ResumeDecisionAction, Role, SuspendTicket, Suspension,
     ToolCallResume, ToolCallResumeMode,

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::AgentSettings;
+use holdpoint_agents::{AgentRuntime, AgentSettings};
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{
     Answer, Command, ForkMode, InterruptId, NodeId, Principal, Run, RunEnd, RunRef, digest,

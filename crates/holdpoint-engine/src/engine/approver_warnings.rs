@@ -1,13 +1,12 @@
 //! Warnings about names in approver lists that no key of the tenant has.
 
-use crate::engine::Approvers;
 use holdpoint_core::workflow::DefinitionFlaw;
 use holdpoint_core::{
     Principal, TenantId, check_new_entry, find_named_assignees, find_unrestricted_audiences,
 };
 use serde_json::{Value, json};
 
-use super::Engine;
+use super::Approvers;
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
 

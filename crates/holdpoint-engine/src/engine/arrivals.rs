@@ -2,7 +2,6 @@
 //! its interrupt first and then a worker searches for stored events. An event and an interrupt therefore always find
 //! each other, on all nodes and after any crash.
 
-use crate::engine::Events;
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -11,7 +10,7 @@ use holdpoint_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{ATTEMPTS_MAX, Engine};
+use super::{ATTEMPTS_MAX, Engine, Events};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::arrivals::{self, Arrival, ArrivalKey, ArrivalState, NewArrival};

@@ -1,13 +1,12 @@
 //! Commands: decided on a run by the core and committed.
 
-use crate::engine::Runs;
 use std::sync::Arc;
 
 use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef};
 
 use super::audit::AuditEntries;
 use super::commit::{CommitOutcome, CommitPlan};
-use super::{ATTEMPTS_MAX, Engine, Once};
+use super::{ATTEMPTS_MAX, Engine, Once, Runs};
 use crate::committer::Precondition;
 use crate::draft::RunDraft;
 use crate::error::Error;

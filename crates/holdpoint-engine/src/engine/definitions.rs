@@ -1,12 +1,11 @@
 //! Registration and lookup of workflow definitions.
 
-use crate::engine::Workflows;
 use std::sync::Arc;
 
 use holdpoint_core::{TenantId, Workflow, WorkflowId};
 use serde_json::Value;
 
-use super::{ATTEMPTS_MAX, Engine, Once};
+use super::{ATTEMPTS_MAX, Engine, Once, Workflows};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::workflows::{self, WorkflowRevision, WorkflowSummary};

@@ -1,12 +1,11 @@
 //! Webhook deliveries for operators: lists, replays and retention.
 
-use crate::engine::{Deliveries, Webhooks};
 use std::sync::Arc;
 
 use holdpoint_core::webhook::{DeadReason, DeliveryState};
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Engine, Once};
+use super::{Deliveries, Engine, Once, Webhooks};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::deliveries::attempts::{self, Attempt, AttemptFilter};

@@ -1,11 +1,10 @@
 //! Dispatches: the engine's access to the mailbox, and the operations of operators.
 
-use crate::engine::Dispatches;
 use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{CommitOutcome, Engine, Once};
+use super::{CommitOutcome, Dispatches, Engine, Once};
 use crate::committer::{ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work};
 use crate::draft::RunDraft;
 use crate::error::Error;

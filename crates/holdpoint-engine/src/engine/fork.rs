@@ -1,7 +1,6 @@
 //! Forks: new runs that copy the beginning of the log of another run. A branch continues live after the copy. A replay
 //! executes nodes again and takes results of outside effects from the record.
 
-use crate::engine::Runs;
 use std::sync::Arc;
 
 use holdpoint_core::{
@@ -13,7 +12,7 @@ use uuid::Uuid;
 
 use super::commit::CommitPlan;
 use super::starting::new_run_id;
-use super::{ATTEMPTS_MAX, Engine, Once, PriorState};
+use super::{ATTEMPTS_MAX, Engine, Once, PriorState, Runs};
 use crate::committer::MailboxAction;
 use crate::draft::RunDraft;
 use crate::error::Error;

@@ -1,6 +1,5 @@
 //! Grants for clients, which use them for effects outside of Holdpoint.
 
-use crate::engine::{Grants, Workflows};
 use std::sync::Arc;
 
 use holdpoint_core::{
@@ -8,7 +7,7 @@ use holdpoint_core::{
     workflow,
 };
 
-use super::Engine;
+use super::{Engine, Grants, Workflows};
 use crate::error::Error;
 use crate::permitted_effects::{GrantNote, PermittedEffect};
 use crate::store::grants::{self, Consumption};

@@ -1,7 +1,6 @@
 //! Holds: interrupts without a workflow of the caller. Each hold is a run of a workflow that is shipped with the
 //! engine, so that all rules of runs and interrupts apply to holds.
 
-use crate::engine::Holds;
 use std::sync::Arc;
 
 use holdpoint_core::{
@@ -10,7 +9,7 @@ use holdpoint_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Engine, Once, StartOptions};
+use super::{Holds, Once, StartOptions};
 use crate::error::Error;
 use crate::nodes::hold::REQUEST_INPUT;
 

@@ -1,9 +1,8 @@
 //! Tenants and their API keys.
 
-use crate::engine::Keys;
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Engine, Once};
+use super::{Keys, Once};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};

@@ -1,13 +1,12 @@
 //! Requests that are executed at most once: the response to a request is stored in the commit of its change, and a
 //! repeated request finds the stored response.
 
-use crate::engine::Receipts;
 use std::fmt;
 use std::sync::Arc;
 
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::Engine;
+use super::{Engine, Receipts};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::receipts::{self, NewReceipt, Receipt, ReceiptKey};

@@ -1,12 +1,11 @@
 //! Lists and counts of pending interrupts. A query chooses the index scans that fit its filter best and reads a bounded
 //! number of rows, so that a page can be short without being the last one.
 
-use crate::engine::Interrupts;
 use std::collections::{BTreeMap, VecDeque};
 
 use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
 
-use super::Engine;
+use super::{Engine, Interrupts};
 use crate::bus::Subscription;
 use crate::error::Error;
 use crate::store::pending::{

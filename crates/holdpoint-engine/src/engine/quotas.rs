@@ -1,13 +1,12 @@
 //! Quotas of tenants. Commits count the usage, and a node reads it at most once a second, so that a start needs no
 //! query. Concurrent starts, on this node or others, can exceed a quota by their number.
 
-use crate::engine::Limits;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdpoint_core::{Run, RunError, RunRef, TenantId, Timestamp};
 
-use super::Engine;
+use super::{Engine, Limits};
 use crate::error::Error;
 use crate::store::usage;
 

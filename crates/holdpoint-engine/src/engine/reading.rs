@@ -1,13 +1,12 @@
 //! Reads of runs, from the cache or the store, and of their logs.
 
-use crate::engine::{Events, Interrupts, Runs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use holdpoint_core::{Event, Run, RunRef, TenantId};
 
-use super::{Engine, PendingFilter};
+use super::{Engine, Events, Interrupts, PendingFilter, Runs};
 use crate::batched_reads::EventCount;
 use crate::bus::Subscription;
 use crate::error::Error;

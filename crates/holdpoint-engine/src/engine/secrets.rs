@@ -1,9 +1,8 @@
 //! Storage and rotation of the secrets that sign links. The server signs the links.
 
-use crate::engine::LinkSecrets;
 use holdpoint_core::Timestamp;
 
-use super::{Engine, Once};
+use super::{Engine, LinkSecrets, Once};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::secrets::{self, LinkSecret};

@@ -1,9 +1,8 @@
 //! Browser sessions. A session has the permissions of the key that signed in. The server handles the tokens.
 
-use crate::engine::Sessions;
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::Engine;
+use super::{Engine, Sessions};
 use crate::committer::CommitReply;
 use crate::error::Error;
 use crate::store::dependence::Dependence;

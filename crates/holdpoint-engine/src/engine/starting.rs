@@ -1,13 +1,12 @@
 //! Starts of runs.
 
-use crate::engine::Runs;
 use std::sync::Arc;
 
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId};
 use uuid::{Builder, Uuid};
 
 use super::commands::{Attempt, CommandOutcome, RunSource};
-use super::{ATTEMPTS_MAX, Engine, Once};
+use super::{ATTEMPTS_MAX, Engine, Once, Runs};
 use crate::committer::Precondition;
 use crate::draft::RunDraft;
 use crate::error::Error;

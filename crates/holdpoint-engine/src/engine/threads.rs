@@ -1,12 +1,11 @@
 //! The runs of a thread, for readers of a whole thread.
 
-use crate::engine::Threads;
 use std::sync::Arc;
 
 use holdpoint_core::mailbox::MailboxInterrupt;
 use holdpoint_core::{Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, limits};
 
-use super::{ATTEMPTS_MAX, Engine, Once, StartOptions};
+use super::{ATTEMPTS_MAX, Engine, Once, StartOptions, Threads};
 use crate::bus::Subscription;
 use crate::error::Error;
 use crate::store::messages::{self, MessagePosition, ThreadMessage};

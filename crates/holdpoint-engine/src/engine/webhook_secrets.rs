@@ -1,10 +1,9 @@
 //! Secrets that sign deliveries and callbacks: generation, sealing and rotation.
 
-use crate::engine::Webhooks;
 use holdpoint_core::TenantId;
 
 use super::webhooks::{failed, new_mark};
-use super::{ATTEMPTS_MAX, Engine, Once};
+use super::{ATTEMPTS_MAX, Engine, Once, Webhooks};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::webhooks::{self, OldSecret, SealedSecret, Webhook};

@@ -1,6 +1,5 @@
 //! Webhooks: operations of operators, and changes by the delivery worker.
 
-use crate::engine::Webhooks;
 use holdpoint_core::TenantId;
 use holdpoint_core::limits;
 use holdpoint_core::webhook::{
@@ -8,7 +7,7 @@ use holdpoint_core::webhook::{
 };
 use uuid::Uuid;
 
-use super::{ATTEMPTS_MAX, Engine, Once};
+use super::{ATTEMPTS_MAX, Engine, Once, Webhooks};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::outgoing;

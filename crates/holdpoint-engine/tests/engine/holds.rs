@@ -2,9 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use holdpoint_engine::Holds;
 use holdpoint_engine::core::{InterruptRequest, Kind, Resolution, RunId, RunRef};
-use holdpoint_engine::{Engine, Error};
+use holdpoint_engine::{Error, Holds};
 use serde_json::json;
 
 use crate::test_database::{Subject, TestDatabase, on_both};

@@ -1,8 +1,7 @@
 //! Secrets of signed links: one secret signs, and retired secrets verify until the last link has expired.
 
-use holdpoint_engine::LinkSecrets;
 use holdpoint_engine::core::Timestamp;
-use holdpoint_engine::{Engine, Error, LinkSecret};
+use holdpoint_engine::{Engine, Error, LinkSecret, LinkSecrets};
 
 use crate::receipts::once;
 use crate::test_database::on_both;

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use holdpoint_engine::Sessions;
 use holdpoint_engine::core::Timestamp;
-use holdpoint_engine::{ApiKey, BrowserSession, CredentialLimits, Dependence, Engine};
+use holdpoint_engine::{ApiKey, BrowserSession, CredentialLimits, Dependence, Sessions};
 
 use crate::test_database::on_both;
 use crate::test_env::{NOON, TestEnv, tenant};

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use holdpoint_core::permission::Glob;
+use holdpoint_engine::extension::KeyRef;
+use holdpoint_engine::{OperatorApproval, Tenants};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::BadProviders;
-use holdpoint_engine::extension::KeyRef;
-use holdpoint_engine::{OperatorApproval, Tenants};
 
 /// The tool with which an agent asks users. It always opens an interrupt and has no effect besides the answer.
 pub(super) const QUESTION: &str = "AskUserQuestion";

@@ -2,12 +2,12 @@
 //! resume is recognized and returns the same outcome.
 
 use holdpoint_core::{Answer, Command, Interrupt, Refusal, Run, TenantId, digest};
+use holdpoint_engine::Error;
 use serde_json::Value;
 
 use super::status::key;
 use super::{GraphError, GraphHandle, GraphStatus, Graphs};
 use crate::conversion;
-use holdpoint_engine::Error;
 
 /// The prefix of the decision ids of resumes.
 const PREFIX: &str = "resume:";

@@ -1,13 +1,13 @@
 //! The status of a graph, computed from its run. The status after an earlier answer is computed from the log.
 
 use holdpoint_core::{Interrupt, Run, RunEnd, RunError, RunRef, Status};
+use holdpoint_engine::Error;
 use serde_json::{Value, json};
 
 use super::Graphs;
 use super::NODE;
 use super::expiry::EXPIRED_BY;
 use crate::{NODE_TYPE, conversion};
-use holdpoint_engine::Error;
 
 /// The status of a graph.
 #[derive(Clone, Debug, PartialEq)]

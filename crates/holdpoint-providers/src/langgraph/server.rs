@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint_engine::extension::KeyRef;
+use holdpoint_engine::outgoing::{Error, Method, Outgoing, OutgoingRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -11,8 +13,6 @@ use super::mapping::ServerInterrupt;
 use super::scrub::scrubbed;
 use super::settings::{LangGraphSettings, LangGraphTimeouts};
 use crate::{BadProviders, ProviderError, code};
-use holdpoint_engine::extension::KeyRef;
-use holdpoint_engine::outgoing::{Error, Method, Outgoing, OutgoingRequest};
 
 /// The maximum size of a response. The state of a graph can be large.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use crate::BadProviders;
 use holdpoint_engine::extension::KeyRef;
 use holdpoint_engine::outgoing::{Network, Outgoing, OutgoingPolicy, is_settable_header};
 use holdpoint_engine::{OperatorApproval, Tenants};
+use serde::Deserialize;
+
+use crate::BadProviders;
 
 /// Private networks. Servers in them can also be called with `http://`. All other servers require TLS, because requests
 /// contain the key. Metadata addresses of clouds are not included.

@@ -1,8 +1,7 @@
 //! Graphs by their state key: repeated answers, keys of interrupts, and expiry.
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef};
-use holdpoint_providers::EngineGraphs;
-use holdpoint_providers::{GraphError, GraphResume, GraphStart, GraphStatus};
+use holdpoint_providers::{EngineGraphs, GraphError, GraphResume, GraphStart, GraphStatus};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

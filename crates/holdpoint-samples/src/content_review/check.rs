@@ -1,12 +1,12 @@
 //! `contentReview.check`: checks a draft with rules. The reviewer sees the results and decides independently of them.
 
 use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_engine::extension::unknown_config;
+use holdpoint_engine::{Context, Outputs, PureNode, Stop};
 use serde::Deserialize;
 
 use super::payload::CheckResult;
 use super::{input, invalid, outputs, required_input};
-use holdpoint_engine::extension::unknown_config;
-use holdpoint_engine::{Context, Outputs, PureNode, Stop};
 
 const WORDS_MAX: usize = 100;
 const WORD_CHARS_MAX: usize = 100;

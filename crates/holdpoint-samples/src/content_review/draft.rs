@@ -1,15 +1,15 @@
 //! `contentReview.draft` and `contentReview.revise`: write the text. If the run names an agent as the writer, that
 //! agent writes; otherwise a template fills in a placeholder text without a model.
 
+use holdpoint_agents::workflow_id;
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{ChildRunRequest, Status};
+use holdpoint_engine::extension::{config_flaw, unknown_config};
+use holdpoint_engine::{Context, Outputs, PureNode, Stop};
 use serde_json::{Map, Value, json};
 
 use super::payload::{Feedback, displayed_url};
 use super::{REVISIONS_DEFAULT, REVISIONS_MAX, check_draft, input, invalid, outputs, required_input};
-use holdpoint_agents::workflow_id;
-use holdpoint_engine::extension::{config_flaw, unknown_config};
-use holdpoint_engine::{Context, Outputs, PureNode, Stop};
 
 /// The number of characters of a remark that the template copies into the text. It is limited so that a draft that is
 /// revised many times stays below its size limit.

@@ -1,12 +1,12 @@
 //! The payload of a review interrupt and of its answer. Only the graph knows these types; other code sees JSON of the
 //! custom kind `content_review`.
 
+use holdpoint_engine::Stop;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::{REMARK_CHARS_MAX, invalid};
-use holdpoint_engine::Stop;
 
 /// The kind of the interrupt, as its `customKind`.
 pub(super) const KIND: &str = "content_review";

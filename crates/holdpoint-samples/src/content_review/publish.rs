@@ -3,15 +3,15 @@
 
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{NodeId, NodeStatus, Resolution, Run, RunError};
-use serde_json::{Value, json};
-
-use super::payload::{KIND, ReviewAction, ReviewDecision, ReviewRequest, displayed_url};
-use super::{PUBLISH, REVIEW, input, invalid, outputs, required_input};
 use holdpoint_engine::extension::{
     APPROVED_BY, call_failed, call_refused, check_as_shown, config_flaw, config_text, unknown_config,
 };
 use holdpoint_engine::outgoing::{Method, Outgoing, OutgoingRequest, activity_key};
 use holdpoint_engine::{EffectContext, Node, Outputs, Stop};
+use serde_json::{Value, json};
+
+use super::payload::{KIND, ReviewAction, ReviewDecision, ReviewRequest, displayed_url};
+use super::{PUBLISH, REVIEW, input, invalid, outputs, required_input};
 
 const TIMEOUT_MS: u64 = 30_000;
 /// The limit of the response in bytes. The response is not recorded.

@@ -2,6 +2,8 @@
 
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{InterruptRequest, Kind};
+use holdpoint_engine::extension::{config_ms, unknown_config};
+use holdpoint_engine::{Context, Outputs, PureNode, Stop};
 use serde_json::{Value, json};
 
 use super::draft::revisions_allowed;
@@ -9,8 +11,6 @@ use super::payload::{
     Feedback, KIND, ReviewAction, ReviewDecision, ReviewRequest, decision_schema, displayed_url,
 };
 use super::{input, outputs, required_input};
-use holdpoint_engine::extension::{config_ms, unknown_config};
-use holdpoint_engine::{Context, Outputs, PureNode, Stop};
 
 pub(super) struct ReviewNode;
 

@@ -3,8 +3,7 @@
 use holdpoint_engine::core::{Answer, Event, Owner, Refusal, RunEnd, TenantId};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use holdpoint_engine::{Engine, Error, Options};
-use holdpoint_providers::EngineGraphs;
-use holdpoint_providers::{GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
+use holdpoint_providers::{EngineGraphs, GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus};
 use holdpoint_samples::content_review::{ReviewAction, ReviewDecision, ReviewRequest};
 use serde_json::{Value, json};
 

@@ -8,12 +8,12 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
+use holdpoint_engine::ProcessStats;
 
 use crate::app::{App, unknown_path};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::telemetry::metrics;
-use holdpoint_engine::ProcessStats;
 
 /// Names and help texts, in the order of [`holdpoint_engine::EngineMetrics::delays`].
 const DELAYS: [(&str, &str); 2] = [

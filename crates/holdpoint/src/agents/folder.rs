@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use holdpoint_agents::EngineAgents;
-use holdpoint_agents::{AgentFlaw, Connection, Connections};
+use holdpoint_agents::{AgentFlaw, Connection, Connections, EngineAgents};
 use holdpoint_core::{Refusal, TenantId, parse_strict};
 use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value};

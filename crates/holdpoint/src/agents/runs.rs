@@ -2,8 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use holdpoint_agents::AgentInput;
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_engine::Once;

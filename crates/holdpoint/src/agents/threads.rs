@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_agents::AgentInput;
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_api::agents::{
     CancelThread, InterruptThread, MessageList, SayInThread, ThreadRunNow, ThreadRuns,
 };

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use holdpoint_agents::AgentInput;
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};

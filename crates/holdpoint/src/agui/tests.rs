@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdpoint_agents::AgentInput;
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_core::agent::{
     AgentAction, ApprovalSettings, Behaviour, CLIENT_TOOL, CallPolicy, CallRequest, Message, ReplyRecord,
     ResumePolicy, Role, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode, Usage,

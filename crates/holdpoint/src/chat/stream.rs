@@ -5,8 +5,7 @@ use bytes::Bytes;
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
 use holdpoint_engine::{Engine, RecordedEvent};
-use holdpoint_providers::EngineGraphs;
-use holdpoint_providers::GraphStatus;
+use holdpoint_providers::{EngineGraphs, GraphStatus};
 use serde::Serialize;
 use tokio::time::Instant;
 

@@ -1,7 +1,6 @@
 //! Settings of signed links: public URL, maximum lifetime, rate limit.
 
 use clap::Args;
-use holdpoint_engine::Engine;
 use holdpoint_engine::LinkSecrets;
 
 pub(super) use crate::links::LinkConfig;

@@ -8,9 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
 use holdpoint_core::{Run, RunRef, StartRequest, check_new_entry};
-use holdpoint_engine::Approvers;
-use holdpoint_engine::Holds;
-use holdpoint_engine::{Engine, Once};
+use holdpoint_engine::{Approvers, Holds, Once};
 use tokio::time::Instant;
 
 use super::translate::{describe, is_waiting, parse_request};

@@ -7,7 +7,6 @@ use holdpoint_api::holds::{
     TITLE_CHARS_MAX,
 };
 use holdpoint_core::{AUTH_REQUIRED, Interrupt, InterruptRequest, Kind, Resolution, Run, limits};
-use holdpoint_engine::Engine;
 use holdpoint_engine::Holds;
 use schemars::json_schema;
 use serde_json::Value;

@@ -9,8 +9,7 @@ use holdpoint_api::runs::{
     RunSummary,
 };
 use holdpoint_core::{HoldStatus, Run, RunId, RunRef, StartRequest, Status, WorkflowId};
-use holdpoint_engine::Holds;
-use holdpoint_engine::{Engine, Error, Once, RunFilter, StartOptions};
+use holdpoint_engine::{Error, Holds, Once, RunFilter, StartOptions};
 
 use super::start_headers::{StartHeaders, check_configurable};
 use super::{links, snapshot, translate};

@@ -2,12 +2,11 @@
 //! this module removes keys from every message of a server.
 
 use holdpoint_core::webhook::retry_after_ms;
+use holdpoint_engine::{Clock, outgoing};
 use serde_json::Value;
 
 use super::super::ModelError;
 use super::super::SecretText;
-use holdpoint_engine::Clock;
-use holdpoint_engine::outgoing;
 
 const EXCERPT_CHARS_MAX: usize = 400;
 /// The length of the shortest secret that is removed. Shorter ones would match ordinary text.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use holdpoint_engine::outgoing;
 use serde_json::{Map, Value};
 
 use super::super::BadModel;
@@ -10,7 +11,6 @@ use super::super::key::parse_key;
 use super::super::members::ModelMembers;
 use super::super::{KeyRef, SecretText};
 use super::request::is_reserved;
-use holdpoint_engine::outgoing;
 
 const HOUR_MS: u64 = 3_600_000;
 

@@ -1,10 +1,10 @@
 //! Converts the response of a server to a call into JSON for the agent.
 
+use holdpoint_engine::extension::{excerpt, truncate};
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorData};
 use serde_json::{Value, json};
 
 use crate::tool::CallOutcome;
-use holdpoint_engine::extension::{excerpt, truncate};
 
 pub(super) fn outcome(response: CallToolResponse) -> CallOutcome {
     match response {

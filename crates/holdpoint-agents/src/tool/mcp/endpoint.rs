@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdpoint_engine::outgoing::{Error, Outgoing, OutgoingRefusal, is_settable_header};
 use rmcp::service::ServiceError;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -19,7 +20,6 @@ use super::tracked_call::{CallError, TrackedTransport};
 use crate::tool::RECEIVED_BYTES_MAX;
 use crate::tool::definition::{BadTools, ToolMembers};
 use crate::tool::{CallOutcome, http, was_never_sent};
-use holdpoint_engine::outgoing::{Error, Outgoing, OutgoingRefusal, is_settable_header};
 
 pub(super) enum ServerEndpoint {
     Program(ServerProgram),

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use holdpoint_engine::extension::excerpt;
+use holdpoint_engine::outgoing::{self, Method, Outgoing, OutgoingRequest, OutgoingResponse};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
@@ -15,8 +17,6 @@ use sse_stream::{Sse, SseStream};
 
 use crate::tool::RECEIVED_BYTES_MAX;
 use crate::tool::secret::SecretRef;
-use holdpoint_engine::extension::excerpt;
-use holdpoint_engine::outgoing::{self, Method, Outgoing, OutgoingRequest, OutgoingResponse};
 
 const SESSION: &str = "mcp-session-id";
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::TenantId;
 use holdpoint_core::permission::Glob;
+use holdpoint_engine::extension::excerpt;
 use rmcp::model::{CallToolRequestParams, JsonObject, Tool};
 use serde_json::{Value, json};
 
@@ -16,7 +17,6 @@ use crate::tool::set::ToolOrigin;
 use crate::tool::{
     Call, CallFuture, CallOutcome, ListFuture, NAME_CHARS_MAX, ReachFuture, ToolError, ToolSpec, Toolbox,
 };
-use holdpoint_engine::extension::excerpt;
 
 const DESCRIPTION_BYTES_MAX: usize = 8 * 1024;
 

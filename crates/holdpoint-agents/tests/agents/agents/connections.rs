@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::EngineAgents;
 use holdpoint_agents::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolSpec, Toolbox};
-use holdpoint_agents::{AgentSettings, Connection, Connections};
+use holdpoint_agents::{AgentRuntime, AgentSettings, Connection, Connections, EngineAgents};
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{InterruptId, Principal, RunRef, TenantId};
 use serde_json::{Value, json};

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::AgentSettings;
 use holdpoint_agents::tool::{Call, CallFuture, ListFuture, Toolbox};
+use holdpoint_agents::{AgentRuntime, AgentSettings};
 use holdpoint_engine::core::TenantId;
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! Front ends: the state of a run, client tools that the front end executes, and scripted tools.
 
-use holdpoint_agents::AgentInput;
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_engine::core::agent::{CLIENT_TOOL, CallStatus};
 use holdpoint_engine::core::{RunRef, StartRequest};
 use serde_json::{Value, json};

@@ -4,10 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::AgentSettings;
-use holdpoint_agents::EngineAgents;
 use holdpoint_agents::tool::{Call, CallFuture, ListFuture, ToolSpec, Toolbox};
+use holdpoint_agents::{AgentRuntime, AgentSettings, EngineAgents};
 use holdpoint_engine::core::agent::{CallStatus, Role};
 use holdpoint_engine::core::{ForkMode, RunRef, Status, TenantId};
 use holdpoint_engine::{CommitFault, ForkRequest, Options, Overlay};

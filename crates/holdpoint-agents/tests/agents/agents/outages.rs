@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::AgentSettings;
-use holdpoint_agents::EngineAgents;
 use holdpoint_agents::tool::{
     Call, CallFuture, CallOutcome, ListFuture, ReachFuture, ToolError, ToolSpec, Toolbox,
 };
+use holdpoint_agents::{AgentRuntime, AgentSettings, EngineAgents};
 use holdpoint_engine::core::agent::{Message, Role};
 use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
 use holdpoint_engine::core::{Command, Drain, ForkMode, NodeId, OutageDelay, RunRef, TenantId};

@@ -1,7 +1,6 @@
 //! MCP servers whose addresses the outgoing policy rejects: the run fails without retries.
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::AgentSettings;
+use holdpoint_agents::{AgentRuntime, AgentSettings};
 use holdpoint_engine::Options;
 use holdpoint_engine::core::{RunEnd, RunError, RunRef};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy, Resolver, ScriptedResolver};

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::EngineAgents;
-use holdpoint_agents::{AgentSettings, Connection, Connections};
+use holdpoint_agents::{AgentRuntime, AgentSettings, Connection, Connections, EngineAgents};
 use holdpoint_engine::core::{Event, ForkMode, RunRef};
 use holdpoint_engine::{Engine, ForkRequest, Options, Overlay};
 use serde_json::{Value, json};

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdpoint_agents::AgentRuntime;
-use holdpoint_agents::EngineAgents;
 use holdpoint_agents::tool::{Call, CallFuture, CallOutcome, ListFuture, ToolError, ToolSpec, Toolbox};
-use holdpoint_agents::{AgentSettings, Connection, Connections};
+use holdpoint_agents::{AgentRuntime, AgentSettings, Connection, Connections, EngineAgents};
 use holdpoint_engine::Options;
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{Principal, TenantId};

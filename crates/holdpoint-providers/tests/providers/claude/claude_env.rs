@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef, TenantId};
 use holdpoint_engine::{Engine, Location, Options, SealKey};
-use holdpoint_providers::EngineGraphs;
-use holdpoint_providers::Providers;
-use holdpoint_providers::{GraphResume, GraphStart, GraphStatus, ProviderSettings};
+use holdpoint_providers::{EngineGraphs, GraphResume, GraphStart, GraphStatus, ProviderSettings, Providers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

@@ -1,8 +1,7 @@
 //! Interrupts of agents: tool approvals, questions and their answers.
 
 use holdpoint_engine::core::{Answer, Owner, Principal, TenantId};
-use holdpoint_providers::EngineGraphs;
-use holdpoint_providers::{GraphResume, GraphStart, GraphStatus};
+use holdpoint_providers::{EngineGraphs, GraphResume, GraphStart, GraphStatus};
 use serde_json::{Value, json};
 
 use crate::claude::claude_env::{ClaudeEnv, GRAPH, expect_error, expect_result, expect_waiting, tenant};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef, TenantId};
 use holdpoint_engine::{Engine, Options, PendingCursor, SealKey};
-use holdpoint_providers::EngineGraphs;
-use holdpoint_providers::Providers;
-use holdpoint_providers::{GraphError, GraphResume, GraphStart, GraphStatus, ProviderSettings};
+use holdpoint_providers::{
+    EngineGraphs, GraphError, GraphResume, GraphStart, GraphStatus, ProviderSettings, Providers,
+};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;

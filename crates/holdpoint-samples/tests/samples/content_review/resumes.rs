@@ -1,7 +1,8 @@
 //! Resumes of the graph: a repeated resume counts once, and of two concurrent resumes one is rejected.
 
-use super::*;
 use holdpoint_providers::EngineGraphs;
+
+use super::*;
 
 on_both! {
     a_repeated_resume_returns_the_same_status,

@@ -1,8 +1,9 @@
 //! The writer of the text: a declared agent in a child run, or the template.
 
-use super::*;
 use holdpoint_agents::EngineAgents;
 use holdpoint_providers::EngineGraphs;
+
+use super::*;
 
 on_both! {
     an_agent_writes_and_revises,
