@@ -28,22 +28,25 @@ pub(crate) use scheduling::{GraphAction, evaluate_edge, next_action, ready_nodes
 /// can have this prefix.
 pub const AGENT_PREFIX: &str = "agent:";
 
-/// The prefixes of the workflow ids of provider graphs. The rest of the id is the name of the graph at the provider.
-pub const PROVIDER_PREFIXES: [&str; 2] = ["langgraph:", "claude:"];
+/// Returns the kind of the provider and the name of the graph, if a workflow id belongs to a graph of a provider. It is
+/// the part before the colon, such as `langgraph`.
+pub fn provider_graph(id: &str) -> Option<(&str, &str)> {
+    id.split_once(':').filter(|_| !id.starts_with(AGENT_PREFIX))
+}
 
-/// Returns whether a text is a valid workflow id. Ids of agents and of provider graphs have a reserved prefix.
+/// Returns whether a text is a valid workflow id. Ids of agents and of provider graphs have a prefix with a colon.
 fn is_id(text: &str) -> bool {
     let named = |name: &str, others: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
     };
-    let of_provider = PROVIDER_PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix));
-    match (text.strip_prefix(AGENT_PREFIX), of_provider) {
+    let plain = |text: &str| {
+        let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(rest)
+    };
+    match (text.strip_prefix(AGENT_PREFIX), provider_graph(text)) {
         (Some(name), _) => named(name, "-_."),
-        (None, Some(name)) => named(name, "-_./"),
-        (None, None) => {
-            let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-            text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(rest)
-        }
+        (None, Some((kind, name))) => plain(kind) && named(name, "-_./"),
+        (None, None) => plain(text),
     }
 }
 

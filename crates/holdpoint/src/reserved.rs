@@ -1,6 +1,6 @@
 //! Reserved names of the server. Workflows and runs of callers must not use them.
 
-use holdpoint_core::workflow::{AGENT_PREFIX, PROVIDER_PREFIXES};
+use holdpoint_core::workflow::{AGENT_PREFIX, provider_graph};
 use holdpoint_engine::Holds;
 
 use crate::error::ApiError;
@@ -16,8 +16,7 @@ pub(crate) fn explain_reserved_workflow(id: &str) -> Option<&'static str> {
     if id.starts_with(AGENT_PREFIX) {
         return Some("must not begin with agent:, the prefix of agents; register it as an agent");
     }
-    let of_provider = PROVIDER_PREFIXES.iter().any(|prefix| id.starts_with(prefix));
-    of_provider.then_some("must not begin with langgraph: or claude:, the prefixes of graphs of providers")
+    provider_graph(id).map(|_| "must not contain a colon, which is part of the ids of graphs of providers")
 }
 
 pub(crate) fn check_workflow(field: &str, id: &str) -> Result<(), ApiError> {

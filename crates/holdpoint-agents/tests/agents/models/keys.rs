@@ -158,7 +158,7 @@ async fn keys_from_the_environment_can_be_sent_in_any_header() {
     ask(model.as_ref(), &prompt("hello")).await.0.unwrap();
     let request = &endpoint.requests()[0];
     assert!(request.starts_with("POST /v1/chat/completions "), "{request}");
-    assert_eq!(header(request, "api-key").as_deref(), Some("holdpoint-engine"));
+    assert_eq!(header(request, "api-key").as_deref(), Some("holdpoint-agents"));
     assert_eq!(header(request, "x-title").as_deref(), Some("Test"));
     assert_eq!(header(request, "authorization"), None);
 }

@@ -150,19 +150,19 @@ fn run_traced(tests: &[&str]) -> (Output, Vec<String>) {
 #[test]
 fn rejected_calls_open_no_socket() {
     let tests = [
-        "addresses::no_special_purpose_address_is_connected_to",
-        "spellings::every_spelling_of_a_private_address_is_rejected",
-        "spellings::internal_names_are_rejected_in_every_spelling",
-        "spellings::an_invalid_url_is_rejected",
-        "names::a_name_that_resolves_to_a_private_address_after_registration_is_rejected",
-        "names::one_private_address_rejects_the_name_at_any_position",
-        "names::plain_http_needs_every_address_to_be_loopback",
+        "outgoing::addresses::no_special_purpose_address_is_connected_to",
+        "outgoing::spellings::every_spelling_of_a_private_address_is_rejected",
+        "outgoing::spellings::internal_names_are_rejected_in_every_spelling",
+        "outgoing::spellings::an_invalid_url_is_rejected",
+        "outgoing::names::a_name_that_resolves_to_a_private_address_after_registration_is_rejected",
+        "outgoing::names::one_private_address_rejects_the_name_at_any_position",
+        "outgoing::names::plain_http_needs_every_address_to_be_loopback",
     ];
     let (output, sockets) = run_traced(&tests);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && stdout.contains("7 passed"), "{stdout}");
     assert_eq!(sockets, Vec::<String>::new());
-    let (output, sockets) = run_traced(&["names::an_unreachable_address_is_skipped"]);
+    let (output, sockets) = run_traced(&["outgoing::names::an_unreachable_address_is_skipped"]);
     assert!(output.status.success());
     let connects = sockets.iter().filter(|line| line.contains("connect(")).count();
     assert_eq!(connects, 2, "the trace shows allowed connections: {sockets:#?}");
