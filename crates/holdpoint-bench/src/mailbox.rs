@@ -82,7 +82,7 @@ async fn run(
     failures: &mut Vec<Failure>,
 ) -> Result<Round, Failure> {
     let (name, length) = (format!("bench_{}", random_name()?), Duration::from_secs(load.seconds));
-    let options = Options::new(database.location(&name, folder)?);
+    let options = Options::new(database.location(&name, folder)?).manual_worker();
     let options = match batch_max {
         Some(max) => options.batch_max(max),
         None => options,

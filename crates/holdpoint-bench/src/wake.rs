@@ -106,7 +106,10 @@ impl WakeBench {
         let ends = Arc::new(Semaphore::new(0));
         let options = || {
             let held = BlockingNode { begun: begun.clone(), ends: ends.clone() };
-            Options::new(location.clone()).node("bench.held", held).node("bench.brief", NoopNode)
+            Options::new(location.clone())
+                .manual_worker()
+                .node("bench.held", held)
+                .node("bench.brief", NoopNode)
         };
         let engine = Engine::open(options()).await.map_err(broken)?;
         let tenant = TenantId::parse(&name).map_err(broken)?;

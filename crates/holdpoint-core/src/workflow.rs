@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::schema::{Schema, check_patterns};
 use crate::{NodeId, WorkflowId};
 
+mod builder;
 mod channel;
 mod condition;
 mod expression;
@@ -16,6 +17,7 @@ mod parse;
 mod ports;
 mod scheduling;
 
+pub use builder::{Approval, Form, Input, InvalidDefinition, Step, WorkflowBuilder, WorkflowDefinition};
 pub use channel::Channel;
 pub use condition::EdgeCondition;
 pub use expression::{Expression, ExpressionScope};

@@ -1,11 +1,12 @@
 //! The engine: loads runs, lets the core decide commands, and commits the events. All protocols use this write path.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use holdpoint_core::{TenantId, Timestamp};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::answerer::AnyAnswerer;
 use crate::batched_reads::{BatchedReads, EventCount};
@@ -50,6 +51,7 @@ mod options;
 mod pending;
 mod quotas;
 mod reading;
+mod run_handle;
 mod sealing;
 mod secrets;
 mod sessions;
@@ -79,6 +81,7 @@ pub use once::{Once, RequestKey, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use quotas::{QuotaExceeded, Quotas, Usage};
+pub use run_handle::{FinishedRun, InterruptAnswer, InterruptHandle, RunHandle, RunStart};
 pub use sessions::CredentialLimits;
 pub use starting::{StartOptions, new_run_id};
 pub use threads::ThreadInterruption;
@@ -128,22 +131,31 @@ pub(crate) struct EngineState {
     quotas: Quotas,
     admissions: quotas::Admissions,
     cascade_max: usize,
-    /// Stops the task that receives notifications of other nodes.
+    /// Stops the background worker and the task that receives notifications of other nodes.
     stop: watch::Sender<bool>,
+    /// The worker that [`Engine::open`] started.
+    background: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Engine {
     /// The version of the database schema. Every run records it at its start. It grows with each migration.
     pub const VERSION: u64 = crate::store::ENGINE_VERSION;
 
-    /// Commits submitted changes and closes the store. Later calls fail.
+    /// Waits for the nodes that the background worker executes, commits submitted changes and closes the store. Later
+    /// calls fail.
     pub async fn close(&self) {
         self.0.stop.send_replace(true);
+        let worker = self.0.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(worker) = worker
+            && worker.await.is_err()
+        {
+            tracing::error!("the background worker panicked");
+        }
         self.0.committer.close().await;
         self.0.feed.close();
     }
 
-    /// Creates the worker of this process.
+    /// Creates the worker of this process. An engine that was opened with [`Options::manual_worker`] needs it.
     pub fn worker(&self) -> Worker {
         Worker::new(self.clone())
     }

@@ -67,7 +67,7 @@ mod workflow_registry;
 pub use clock::Clock;
 pub use engine::{Engine, Options, QuotaExceeded, Quotas, Usage};
 pub use error::Error;
-pub use holdpoint_core as core;
+pub use holdpoint_core::{self as core, Workflow};
 pub use location::Location;
 pub use process_stats::ProcessStats;
 pub use seal::{BadSealKey, SealKey, UnsealError};
@@ -86,6 +86,7 @@ pub use engine::{
     EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions,
     ThreadInterruption, WaitingInterrupt, new_run_id,
 };
+pub use engine::{FinishedRun, InterruptAnswer, InterruptHandle, RunHandle, RunStart};
 pub use store::events::RecordedEvent;
 pub use store::messages::ThreadMessage;
 pub use store::runs::{RunFilter, RunSummary};

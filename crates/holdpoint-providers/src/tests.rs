@@ -25,6 +25,7 @@ async fn fixture() -> Fixture {
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
     let settings = ProviderSettings::parse("{}", folder.path(), folder.path().join("p")).unwrap();
     let options = Options::new(location)
+        .manual_worker()
         .clock(Clock::manual(1_800_000_000_000))
         .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
@@ -117,6 +118,7 @@ async fn a_held_lock_is_renewed() {
     let settings =
         ProviderSettings::parse(r#"{"lockMs": 300}"#, folder.path(), folder.path().join("p")).unwrap();
     let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db")))
+        .manual_worker()
         .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };

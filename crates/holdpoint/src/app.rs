@@ -240,7 +240,9 @@ mod tests {
     async fn a_verb_chooses_its_route_and_leaves_the_id() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let (_, stopping) = watch::channel(false);
         let routes = vec![
             Route::get_public("/v1/things/{id}:shout", "shout", shout),

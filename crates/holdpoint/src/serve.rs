@@ -169,6 +169,7 @@ fn options(config: &Config, agents: &AgentFolder, webhook_outgoing: Outgoing) ->
         ..AgentSettings::default()
     };
     let options = Options::new(config.location.clone())
+        .manual_worker()
         .name(name)
         .outgoing(outgoing.clone())
         .webhook_outgoing(webhook_outgoing)

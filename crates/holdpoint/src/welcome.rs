@@ -315,7 +315,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
         let engine =
-            Engine::open(crate::extensions::add_default(Options::new(location.clone()))).await.unwrap();
+            Engine::open(crate::extensions::add_default(Options::new(location.clone()).manual_worker()))
+                .await
+                .unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 8484));
         let node = |name: &str| {

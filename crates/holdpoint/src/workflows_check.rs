@@ -72,7 +72,7 @@ pub(crate) fn run(
     customize: impl FnOnce(Options) -> Options,
 ) -> Result<(), Failure> {
     // The database is never opened.
-    let options = Options::new(Location::Sqlite("unopened".into()));
+    let options = Options::new(Location::Sqlite("unopened".into())).manual_worker();
     let settings = args.outgoing.into_settings().map_err(|error| Failure::usage(format!("{error:#}")))?;
     let options = customize(extensions::add_default(options.outgoing(settings.outgoing())));
     let (mut checks, mut unreadable) = (Vec::new(), Vec::new());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::{TenantId, Workflow, WorkflowId};
 use serde_json::Value;
 
+use super::run_handle::default_tenant;
 use super::{ATTEMPTS_MAX, Engine, Once, Workflows};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
@@ -30,6 +31,12 @@ pub(super) enum Author {
 }
 
 impl Workflows<'_> {
+    /// Registers a definition for the tenant `default`: a JSON document, or one that
+    /// [`Workflow::builder`](holdpoint_core::Workflow::builder) built. See [`Self::register`].
+    pub async fn put(self, definition: impl Into<Value>) -> Result<Registration, Error> {
+        self.register(&default_tenant()?, definition.into()).await
+    }
+
     /// Registers a workflow that an extension offers, unless the tenant has a workflow with this id. Returns false if
     /// no extension offers it.
     pub async fn register_offered(self, tenant: &TenantId, id: &WorkflowId) -> Result<bool, Error> {

@@ -1,6 +1,6 @@
 //! Opens an engine on SQLite or PostgreSQL.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::Timestamp;
 use tokio::runtime::Handle;
@@ -24,8 +24,20 @@ use crate::webhooks::WebhookHub;
 use crate::workflow_registry::WorkflowRegistry;
 
 impl Engine {
-    /// Opens an engine. Creates or migrates the database if necessary.
-    pub async fn open(options: Options) -> Result<Self, Error> {
+    /// Opens an engine: with a path of an SQLite file, a [`Location`], or [`Options`]. Creates or migrates the database
+    /// if necessary. Starts a worker in the background, unless the options say [`Options::manual_worker`].
+    pub async fn open(options: impl Into<Options>) -> Result<Self, Error> {
+        let options = options.into();
+        let starts_worker = options.starts_worker;
+        let engine = Self::open_without_worker(options).await?;
+        if starts_worker {
+            let worker = tokio::spawn(engine.worker().run(engine.0.stop.subscribe()));
+            *engine.0.background.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+        }
+        Ok(engine)
+    }
+
+    async fn open_without_worker(options: Options) -> Result<Self, Error> {
         let Options {
             location,
             clock,
@@ -46,6 +58,7 @@ impl Engine {
             webhook_outgoing,
             webhooks,
             extensions,
+            starts_worker: _,
         } = options;
         let outgoing = outgoing.unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
         let hooks = Arc::new(WebhookHub::new(webhooks, webhook_outgoing.unwrap_or_else(|| outgoing.clone())));
@@ -85,6 +98,7 @@ impl Engine {
             quotas,
             admissions: super::quotas::Admissions::default(),
             stop,
+            background: Mutex::default(),
         };
         Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await
     }

@@ -1,6 +1,6 @@
 //! Options of an engine: location of the database, clock, node types, limits and settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +48,32 @@ pub struct Options {
     pub(super) webhook_outgoing: Option<Outgoing>,
     pub(super) webhooks: WebhookSettings,
     pub(super) extensions: Extensions,
+    pub(super) starts_worker: bool,
+}
+
+impl From<Location> for Options {
+    fn from(location: Location) -> Self {
+        Self::new(location)
+    }
+}
+
+impl From<PathBuf> for Options {
+    fn from(path: PathBuf) -> Self {
+        Self::new(Location::Sqlite(path))
+    }
+}
+
+impl From<&Path> for Options {
+    fn from(path: &Path) -> Self {
+        path.to_owned().into()
+    }
+}
+
+/// The path of an SQLite file, or a URL that [`Location::parse`] accepts.
+impl From<&str> for Options {
+    fn from(text: &str) -> Self {
+        Self::new(Location::parse(text).unwrap_or_else(|_| Location::Sqlite(text.into())))
+    }
 }
 
 impl Options {
@@ -73,7 +99,15 @@ impl Options {
             webhook_outgoing: None,
             webhooks: WebhookSettings::default(),
             extensions: Extensions::default(),
+            starts_worker: true,
         }
+    }
+
+    /// Starts no worker in the background: the caller runs the [`Worker`](crate::Worker).
+    #[must_use]
+    pub fn manual_worker(mut self) -> Self {
+        self.starts_worker = false;
+        self
     }
 
     /// Sets the clock.

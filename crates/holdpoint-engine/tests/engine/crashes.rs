@@ -135,7 +135,7 @@ async fn a_crash_around_any_commit_leaves_the_same_log(database: TestDatabase) {
 }
 
 async fn an_unacknowledged_commit_is_found_after_a_restart(database: TestDatabase) {
-    let options = || Options::new(database.location()).clock(Clock::manual(NOON));
+    let options = || Options::new(database.location()).manual_worker().clock(Clock::manual(NOON));
     let engine = Engine::open(options().fault(CommitFault::StopAfter(2))).await.unwrap();
     engine.workflows().register(&tenant(), gated("gated")).await.unwrap();
     let (id, workflow) = (run_id("r"), WorkflowId::parse("gated").unwrap());

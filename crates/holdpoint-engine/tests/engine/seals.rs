@@ -16,7 +16,7 @@ on_both!(
 
 async fn a_database_accepts_only_its_first_seal_key(database: TestDatabase) {
     let (first, other) = (SealKey::generate().unwrap(), SealKey::generate().unwrap());
-    let open = |key: SealKey| Engine::open(Options::new(database.location()).seal_key(key));
+    let open = |key: SealKey| Engine::open(Options::new(database.location()).manual_worker().seal_key(key));
     open(first.clone()).await.unwrap().close().await;
     let refused = open(other.clone()).await.unwrap_err();
     assert!(matches!(refused, Error::WrongSealKey { .. }), "{refused}");
@@ -35,7 +35,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
 async fn a_key_file_is_created_only_for_a_new_database(database: TestDatabase) {
     let keys = tempfile::tempdir().unwrap();
     let path = keys.path().join("seal.key");
-    let open = || Engine::open(Options::new(database.location()).seal_key_file(&path));
+    let open = || Engine::open(Options::new(database.location()).manual_worker().seal_key_file(&path));
     let folder = match &database {
         TestDatabase::Sqlite(folder) => folder.path(),
         TestDatabase::Postgres(_) => keys.path(),
@@ -63,7 +63,8 @@ async fn of_two_key_files_created_concurrently_one_remains(database: TestDatabas
     let TestDatabase::Postgres(_) = &database else { return };
     let keys = tempfile::tempdir().unwrap();
     let paths = ["a.key", "b.key"].map(|name| keys.path().join(name));
-    let open = |path: &Path| Engine::open(Options::new(database.location()).seal_key_file(path));
+    let open =
+        |path: &Path| Engine::open(Options::new(database.location()).manual_worker().seal_key_file(path));
     let (a, b) = tokio::join!(open(&paths[0]), open(&paths[1]));
     for opened in [&a, &b] {
         if let Err(refused) = opened {
@@ -85,7 +86,8 @@ async fn an_unclosed_database_is_unchanged_when_its_key_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("seal.key");
     let at = |folder: &Path| Location::Sqlite(folder.join("holdpoint.db"));
-    let engine = Engine::open(Options::new(at(folder.path())).seal_key_file(&path)).await.unwrap();
+    let engine =
+        Engine::open(Options::new(at(folder.path())).manual_worker().seal_key_file(&path)).await.unwrap();
     // A copy of the files is the state after a crash.
     let left = tempfile::tempdir().unwrap();
     for file in files(folder.path()).keys().filter(|file| **file != path) {
@@ -93,7 +95,7 @@ async fn an_unclosed_database_is_unchanged_when_its_key_is_missing() {
     }
     engine.close().await;
     let before = files(left.path());
-    let options = Options::new(at(left.path())).seal_key_file(left.path().join("seal.key"));
+    let options = Options::new(at(left.path())).manual_worker().seal_key_file(left.path().join("seal.key"));
     let refused = Engine::open(options).await.unwrap_err();
     assert!(matches!(refused, Error::MissingSealKey { .. }), "{refused}");
     assert_eq!(files(left.path()), before, "the files are unchanged");
@@ -103,11 +105,11 @@ async fn an_unclosed_database_is_unchanged_when_its_key_is_missing() {
 async fn the_default_key_file_is_beside_the_database_file() {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-    Engine::open(Options::new(location.clone())).await.unwrap().close().await;
+    Engine::open(Options::new(location.clone()).manual_worker()).await.unwrap().close().await;
     let beside = folder.path().join("holdpoint.key");
     let key = SealKey::load_or_create(&beside).unwrap();
-    Engine::open(Options::new(location.clone()).seal_key(key)).await.unwrap().close().await;
+    Engine::open(Options::new(location.clone()).manual_worker().seal_key(key)).await.unwrap().close().await;
     std::fs::remove_file(beside).unwrap();
-    let refused = Engine::open(Options::new(location)).await.unwrap_err();
+    let refused = Engine::open(Options::new(location).manual_worker()).await.unwrap_err();
     assert!(matches!(refused, Error::MissingSealKey { .. }), "a lost key is not replaced: {refused}");
 }

@@ -33,7 +33,11 @@ struct Doubler {
 }
 
 impl Doubler {
-    fn record(&self, handle: &LockedHandle, outcome: ProviderOutcome) -> Result<ProviderOutcome, ProviderError> {
+    fn record(
+        &self,
+        handle: &LockedHandle,
+        outcome: ProviderOutcome,
+    ) -> Result<ProviderOutcome, ProviderError> {
         let earlier = self.outcomes.lock().unwrap().insert(handle.attempt().to_owned(), outcome.clone());
         assert!(earlier.is_none(), "an attempt takes effect once");
         if self.loses_responses {

@@ -28,7 +28,9 @@ impl TestServer {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();
         engine.keys().add(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();

@@ -34,7 +34,8 @@ impl TestServer {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let options = crate::extensions::add_default(Options::new(location)).clock(Clock::manual(1_000_000));
+        let options = crate::extensions::add_default(Options::new(location).manual_worker())
+            .clock(Clock::manual(1_000_000));
         let engine = Engine::open(options).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();

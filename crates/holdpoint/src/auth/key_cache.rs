@@ -140,7 +140,9 @@ mod tests {
     async fn a_key_that_another_node_revoked_is_read_again_after_the_trusted_time() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = crate::auth::stored_key("secret", tenant.clone(), engine.now()).unwrap();
         assert!(engine.keys().add(&key, None).await.unwrap());

@@ -150,7 +150,9 @@ mod tests {
     async fn a_rotation_by_another_node_applies_after_the_trusted_time_and_an_own_one_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let cache = SecretCache::default();
         let first = cache.signing(&engine).await.unwrap();
         assert_eq!(cache.signing(&engine).await.unwrap().kid, first.kid, "one is enough");

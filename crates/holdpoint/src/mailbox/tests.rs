@@ -45,7 +45,8 @@ impl MailboxFixture {
     async fn with_queued_run() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location).node("test.effect", Effect)).await.unwrap();
+        let engine =
+            Engine::open(Options::new(location).manual_worker().node("test.effect", Effect)).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let node = json!({"id": "work", "typeId": "test.effect", "name": "work", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
         let flow = json!({

@@ -244,7 +244,7 @@ mod tests {
     #[tokio::test]
     async fn waiters_that_leave_before_a_page_is_rendered_leave_no_slot() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db")));
+        let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db"))).manual_worker();
         let (_stop, stopping) = watch::channel(false);
         let log = LogCache::new(Engine::open(options).await.unwrap(), stopping);
         let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };

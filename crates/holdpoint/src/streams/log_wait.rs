@@ -60,7 +60,9 @@ mod tests {
     async fn a_change_before_the_shutdown_is_read_and_a_busy_run_does_not_delay_it() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let gate = json!({"id": "gate", "typeId": "core.approvalGate", "name": "gate", "position": {"x": 0, "y": 0}, "config": {"title": "Go on?"}, "inputs": {}});
         let workflow = json!({

@@ -214,7 +214,7 @@ fn a_waiting_run_is_shown_without_a_link_if_the_secret_is_unreadable() {
 
 fn options(folder: &std::path::Path) -> Options {
     let key = SealKey::load_or_create(&folder.join("seal.key")).unwrap();
-    Options::new(Location::Sqlite(folder.join("holdpoint.db"))).seal_key(key)
+    Options::new(Location::Sqlite(folder.join("holdpoint.db"))).manual_worker().seal_key(key)
 }
 
 /// Reads the secrets of links with the seal key.

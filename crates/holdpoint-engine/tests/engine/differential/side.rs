@@ -309,7 +309,7 @@ impl Side {
 }
 
 async fn open(database: &TestDatabase, clock: &Clock, flaky: &FlakyNode) -> Engine {
-    let options = Options::new(database.location()).clock(clock.clone()).second_handle();
+    let options = Options::new(database.location()).manual_worker().clock(clock.clone()).second_handle();
     Engine::open(options.node("test.flaky", flaky.clone())).await.unwrap()
 }
 

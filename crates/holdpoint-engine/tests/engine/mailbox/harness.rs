@@ -29,14 +29,15 @@ impl Subject for Harness {
 impl Harness {
     async fn open(database: TestDatabase, choose: impl FnOnce(Options) -> Options) -> Self {
         // The clock of the engine does not move: the cases pass the time to each call.
-        let options = Options::new(database.location()).clock(Clock::manual(0));
+        let options = Options::new(database.location()).manual_worker().clock(Clock::manual(0));
         let engine = Engine::open(choose(options)).await.unwrap();
         Self { mail: engine.mailbox(&tenant()), engine, database }
     }
 
     /// Opens another engine on the same database, like another process.
     pub(crate) async fn second_handle(&self) -> Mailbox {
-        let options = Options::new(self.database.location()).clock(Clock::manual(0)).second_handle();
+        let options =
+            Options::new(self.database.location()).manual_worker().clock(Clock::manual(0)).second_handle();
         Engine::open(options).await.unwrap().mailbox(&tenant())
     }
 

@@ -28,7 +28,7 @@ impl Node for Effect {
 /// Executes a run with a gate, an effect, a delay, and a gate that expires.
 async fn execute_run(url: String) {
     let (clock, done) = (Clock::manual(NOON), Arc::new(AtomicU32::new(0)));
-    let options = Options::new(Location::Postgres(url)).clock(clock.clone());
+    let options = Options::new(Location::Postgres(url)).manual_worker().clock(clock.clone());
     let engine = Engine::open(options.node("test.effect", Effect(done.clone()))).await.unwrap();
     let gate = json!({"title": "Go on?", "actions": ["accept", "reject"]});
     let expiring = json!({"title": "Quick?", "actions": ["accept"], "timeoutMs": 1000});

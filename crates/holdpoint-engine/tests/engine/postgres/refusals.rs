@@ -60,7 +60,7 @@ async fn an_invalid_address_is_rejected_and_its_password_is_not_shown() {
         (format!("postgres://keeper:{SECRET}@more@127.0.0.1/holdpoint"), "more than one `@`"),
         (format!("{base}?sslmode=verify-ca&sslrootcert=/nowhere.pem"), "cannot read /nowhere.pem"),
     ] {
-        let options = Options::new(Location::Postgres(url.clone()));
+        let options = Options::new(Location::Postgres(url.clone())).manual_worker();
         assert!(!format!("{options:?}").contains(SECRET), "{options:?}");
         let error = open_error(&url).await;
         let StoreError::Address(message) = &error else { panic!("{error:?}") };

@@ -8,13 +8,13 @@ use crate::test_database::TestDatabase;
 use crate::test_env::{accept, gated, resolve, start, tenant};
 
 pub(crate) async fn open(url: &str) -> Engine {
-    let opened = Engine::open(Options::new(Location::Postgres(url.to_owned()))).await;
+    let opened = Engine::open(Options::new(Location::Postgres(url.to_owned())).manual_worker()).await;
     opened.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
 /// Opens an engine and returns the expected error.
 pub(crate) async fn open_error(url: &str) -> StoreError {
-    match Engine::open(Options::new(Location::Postgres(url.to_owned()))).await {
+    match Engine::open(Options::new(Location::Postgres(url.to_owned())).manual_worker()).await {
         Err(Error::Store(error)) => error,
         Err(other) => panic!("{url}: {other}"),
         Ok(_) => panic!("{url}: the engine opened"),

@@ -81,10 +81,11 @@ impl ClaudeEnv {
         let settings =
             ProviderSettings::parse(&self.providers.to_string(), self.folder.path(), folder).unwrap();
         let location = Location::Sqlite(self.folder.path().join("holdpoint.db"));
-        let engine =
-            Engine::open(Options::new(location).seal_key(key).extension(Providers::new(settings).unwrap()))
-                .await
-                .unwrap();
+        let engine = Engine::open(
+            Options::new(location).manual_worker().seal_key(key).extension(Providers::new(settings).unwrap()),
+        )
+        .await
+        .unwrap();
         let (stop, stopping) = watch::channel(false);
         let worker = tokio::spawn(engine.worker().run(stopping));
         self.node = Some(Node { engine, stop, worker });

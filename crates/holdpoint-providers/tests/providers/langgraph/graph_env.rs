@@ -42,8 +42,10 @@ impl GraphEnv {
         let key: SealKey = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap();
         let text = json!({ "langgraph": { "default": server } }).to_string();
         let settings = ProviderSettings::parse(&text, Path::new("."), "providers".into()).unwrap();
-        let options =
-            Options::new(database.location()).seal_key(key).extension(Providers::new(settings).unwrap());
+        let options = Options::new(database.location())
+            .manual_worker()
+            .seal_key(key)
+            .extension(Providers::new(settings).unwrap());
         let engine = Engine::open(configure(options)).await.unwrap();
         let (stop, stopped) = watch::channel(false);
         let working = tokio::spawn(engine.worker().run(stopped));

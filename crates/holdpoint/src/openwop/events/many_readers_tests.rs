@@ -53,7 +53,9 @@ impl LogFixture {
     async fn with_run(payload_bytes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let tenant = TenantId::parse("default").unwrap();
         engine.workflows().register(&tenant, workflow()).await.unwrap();
         let owner = Owner { tenant: tenant.clone(), principal: "ann".to_owned() };

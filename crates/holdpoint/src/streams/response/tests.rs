@@ -25,7 +25,9 @@ impl GuardFixture {
     async fn new(lifetime_ms: Option<u64>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+        let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
+            .await
+            .unwrap();
         let fresh = stored_key("secret", TenantId::parse("default").unwrap(), engine.now()).unwrap();
         let key = ApiKey { expires_at: lifetime_ms.map(|ms| engine.now().plus_ms(ms)), ..fresh };
         assert!(engine.keys().add(&key, None).await.unwrap());

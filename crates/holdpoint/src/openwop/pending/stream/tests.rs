@@ -25,7 +25,8 @@ struct PendingFixture {
 async fn fixture() -> PendingFixture {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-    let engine = Engine::open(crate::extensions::add_default(Options::new(location))).await.unwrap();
+    let engine =
+        Engine::open(crate::extensions::add_default(Options::new(location).manual_worker())).await.unwrap();
     let tenant = TenantId::parse("default").unwrap();
     let gate = json!({"id": "gate", "typeId": "core.approvalGate", "name": "gate", "position": {"x": 0, "y": 0}, "config": {"title": "Go on?"}, "inputs": {}});
     let definition = json!({
