@@ -1,5 +1,4 @@
-//! A web application with the engine inside: one route starts a run, one approves it, and one waits for its end. The
-//! example sends the requests itself.
+//! A web application with the engine inside: its routes start a run, approve it, and wait for its end.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -48,15 +47,12 @@ async fn main() -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/orders", listener.local_addr()?);
     tokio::spawn(axum::serve(listener, routes).into_future());
-    let requests = move || -> anyhow::Result<()> {
+    let requests = move || -> anyhow::Result<String> {
         let id = ureq::post(&url).send_empty()?.body_mut().read_to_string()?;
-        let approval =
-            ureq::post(format!("{url}/{id}/approval")).send_empty()?.body_mut().read_to_string()?;
-        let end = ureq::get(format!("{url}/{id}")).call()?.body_mut().read_to_string()?;
-        println!("after the approval: {approval}; at the end: {end}");
-        Ok(())
+        ureq::post(format!("{url}/{id}/approval")).send_empty()?;
+        Ok(ureq::get(format!("{url}/{id}")).call()?.body_mut().read_to_string()?)
     };
-    tokio::task::spawn_blocking(requests).await??;
+    println!("the order is {}", tokio::task::spawn_blocking(requests).await??);
     engine.close().await;
     Ok(())
 }

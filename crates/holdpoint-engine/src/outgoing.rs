@@ -27,6 +27,7 @@ mod progress;
 mod ranges;
 mod resolver;
 mod target;
+#[cfg_attr(not(feature = "tls"), path = "outgoing/without_tls.rs")]
 mod trust;
 
 pub use activity::activity_key;
@@ -42,9 +43,9 @@ pub use resolver::{Resolver, ScriptedResolver};
 pub use trust::{Authorities, BadAuthorities};
 
 use body::BodyTimeouts;
-use connect::TlsClient;
 use progress::CallProgress;
 use target::{OutgoingTarget, TargetHost};
+use trust::TlsClient;
 
 /// Makes outgoing calls under one policy. Cheap to clone; clones share limits and counters.
 #[derive(Clone, Debug)]

@@ -22,6 +22,7 @@ pub(crate) mod keys;
 pub(crate) mod messages;
 mod migrations;
 pub(crate) mod pending;
+#[cfg_attr(not(feature = "postgres"), path = "store/without_postgres.rs")]
 pub(crate) mod postgres;
 pub(crate) mod receipts;
 pub(crate) mod runs;
@@ -39,9 +40,7 @@ pub(crate) mod workflows;
 
 pub use ceiling::ceiling;
 pub(crate) use migrations::VERSION as ENGINE_VERSION;
-pub(crate) use statement::{
-    ColumnNames, Lock, LockScope, Param, Query, QueryResult, Row, Statement, Tx, params,
-};
+pub(crate) use statement::{ColumnNames, LockScope, Param, Query, QueryResult, Row, Statement, Tx, params};
 
 /// A failure of the database. A refusal of a command is never one of these.
 #[derive(Debug, thiserror::Error)]

@@ -1,14 +1,20 @@
-//! The trusted certificate authorities of outgoing calls, and the messages for failed handshakes.
+//! TLS of outgoing calls: the trusted certificate authorities, the handshake, and the messages for failed handshakes.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
 
-use super::error::excerpt;
+use super::error::{Error, excerpt};
+use super::target::OutgoingTarget;
 
 /// Certificate authorities that are trusted in addition to those of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +58,7 @@ impl Authorities {
 }
 
 /// Returns the TLS configuration. Reads the certificates of the machine from files.
-pub(super) fn load_config(own: Authorities) -> Result<Arc<ClientConfig>, String> {
+fn load_config(own: Authorities) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     // Skips unreadable certificates of the machine.
@@ -73,9 +79,9 @@ pub(super) fn load_config(own: Authorities) -> Result<Arc<ClientConfig>, String>
 
 /// Returns the reason of a failed handshake. Uses fixed texts for certificate errors, because the original text
 /// contains the names in the certificate.
-pub(super) fn handshake_error(error: &io::Error) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    let Some(Error::InvalidCertificate(flaw)) = inner else { return excerpt(error) };
+fn handshake_error(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::InvalidCertificate(flaw)) = inner else { return excerpt(error) };
     let known = match flaw {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "its certificate has expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
@@ -88,4 +94,40 @@ pub(super) fn handshake_error(error: &io::Error) -> String {
         _ => return excerpt(error),
     };
     known.to_owned()
+}
+
+/// The TLS client configuration. It is loaded at the first call.
+#[derive(Debug)]
+pub(super) struct TlsClient {
+    authorities: Authorities,
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+impl TlsClient {
+    pub(super) fn new(authorities: Authorities) -> Self {
+        Self { authorities, config: OnceCell::new() }
+    }
+
+    /// Performs the handshake. The certificate must be valid for the host in the URL.
+    pub(super) async fn handshake(
+        &self,
+        target: &OutgoingTarget,
+        tcp: TcpStream,
+        within: Duration,
+    ) -> Result<TlsStream<TcpStream>, Error> {
+        let failed = |why: String| Error::Tls { origin: target.origin(), why };
+        let config = self.config.get_or_try_init(|| self.load()).await.map_err(failed)?;
+        let name = ServerName::try_from(target.host_text()).map_err(|error| failed(error.to_string()))?;
+        let handshake = TlsConnector::from(config.clone()).connect(name, tcp);
+        match tokio::time::timeout(within, handshake).await {
+            Ok(result) => result.map_err(|error| failed(handshake_error(&error))),
+            Err(_) => Err(failed(format!("no handshake within {} ms", within.as_millis()))),
+        }
+    }
+
+    async fn load(&self) -> Result<Arc<ClientConfig>, String> {
+        let own = self.authorities.clone();
+        let loading = tokio::task::spawn_blocking(move || load_config(own));
+        loading.await.map_err(|error| error.to_string())?
+    }
 }

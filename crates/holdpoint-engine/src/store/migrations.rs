@@ -33,6 +33,7 @@ pub(super) fn for_sqlite(text: &str) -> String {
 }
 
 /// Returns a migration in the SQL of PostgreSQL. Texts are compared byte by byte, as in SQLite, in every locale.
+#[cfg(feature = "postgres")]
 pub(super) fn for_postgres(text: &str) -> String {
     without_sqlite(text)
         .replace("{clustered}", "")
@@ -41,6 +42,7 @@ pub(super) fn for_postgres(text: &str) -> String {
 }
 
 /// Removes the parts between `{sqlite:` and `:}`, which are only for SQLite.
+#[cfg(feature = "postgres")]
 fn without_sqlite(text: &str) -> String {
     let mut parts = text.split("{sqlite:");
     let first = parts.next().unwrap_or_default().to_owned();

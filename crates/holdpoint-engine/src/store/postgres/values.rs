@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
 use super::sets;
-use crate::store::{ColumnNames, Error, Lock, Param, Query, Row, unreadable};
+use crate::store::statement::Lock;
+use crate::store::{ColumnNames, Error, Param, Query, Row, unreadable};
 
 /// The generated SQL of a statement, with the rest that a session needs to know of it only once.
 #[derive(Debug)]
