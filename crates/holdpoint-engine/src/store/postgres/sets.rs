@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::super::{Lock, Param};
+use super::super::Param;
+use super::super::statement::Lock;
 
 /// Returns the SQL for one set of values.
 pub(super) fn single(sql: &str, lock: Option<Lock>) -> String {
