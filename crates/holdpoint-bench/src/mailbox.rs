@@ -172,11 +172,11 @@ async fn run_client(
 async fn cycle(engine: &Engine, tenant: &TenantId, thread: &str, id: &str) -> Result<(), MailboxError> {
     let mailbox = engine.mailbox(tenant);
     mailbox.enqueue(&RunDispatch::queued(tenant, id, thread, id, engine.now())).await?;
-    let claimed = mailbox.claim(thread, thread, LEASE_MS, engine.now(), 1).await?;
+    let claimed = mailbox.claims().claim(thread, thread, LEASE_MS, engine.now(), 1).await?;
     let token = claimed.first().and_then(|row| row.claim_token.as_deref());
     let token =
         token.ok_or_else(|| MailboxError::Io("the enqueued dispatch cannot be claimed".to_owned()))?;
-    mailbox.ack(id, token, engine.now()).await.map(drop)
+    mailbox.claims().ack(id, token, engine.now()).await.map(drop)
 }
 
 fn report(

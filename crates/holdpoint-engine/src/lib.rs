@@ -119,7 +119,7 @@ pub use store::secrets::LinkSecret;
 pub use store::sessions::BrowserSession;
 
 // The mailbox
-pub use mailbox::{DispatchCursor, Mailbox};
+pub use mailbox::{DispatchCursor, Mailbox, MailboxClaims};
 
 // Webhooks
 pub use engine::NewWebhook;

@@ -21,6 +21,13 @@ pub struct Mailbox {
     tenant: TenantId,
 }
 
+/// The operations of workers on the mailbox of one tenant. A change of a claimed row needs the token of the claim and
+/// returns the changed row.
+#[derive(Clone, Copy, Debug)]
+pub struct MailboxClaims<'m> {
+    mailbox: &'m Mailbox,
+}
+
 type Result<T> = std::result::Result<T, MailboxError>;
 
 /// A position in the list of a dispatch thread. The next page starts after it.
@@ -39,7 +46,10 @@ impl Mailbox {
         Self { engine, tenant }
     }
 
-    // Enqueue
+    /// Returns the operations of workers: claims, and the changes that the holder of a claim makes.
+    pub fn claims(&self) -> MailboxClaims<'_> {
+        MailboxClaims { mailbox: self }
+    }
 
     /// Stores a queued dispatch with the current epoch of its thread.
     pub async fn enqueue(&self, dispatch: &RunDispatch) -> Result<RunDispatch> {
@@ -54,169 +64,6 @@ impl Mailbox {
             CommitReply::Each(each) => Ok(each),
             _ => Err(unexpected_reply()),
         }
-    }
-
-    // Claim
-
-    /// Claims up to `limit` available rows of a thread, unless a row of the thread is in flight.
-    pub async fn claim(
-        &self,
-        thread_id: &str,
-        consumer: &str,
-        lease_ms: u64,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<RunDispatch>> {
-        let order = claim_order(consumer, lease_ms, now, limit)?;
-        if validate_thread(thread_id).is_err() {
-            return Ok(Vec::new());
-        }
-        self.rows(MailboxOp::Claim { tenant: self.tenant.clone(), thread: thread_id.to_owned(), order }).await
-    }
-
-    /// Claims rows of all threads, at most one per thread, highest priority first.
-    pub async fn claim_ready(
-        &self,
-        consumer: &str,
-        lease_ms: u64,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<RunDispatch>> {
-        self.rows(MailboxOp::ClaimReady(claim_order(consumer, lease_ms, now, limit)?)).await
-    }
-
-    /// Claims one row, available or not, unless a row of its thread is in flight.
-    pub async fn claim_dispatch(
-        &self,
-        dispatch_id: &str,
-        consumer: &str,
-        lease_ms: u64,
-        now: Timestamp,
-    ) -> Result<Option<RunDispatch>> {
-        let order = claim_order(consumer, lease_ms, now, 1)?;
-        let op = MailboxOp::ClaimDispatch {
-            tenant: self.tenant.clone(),
-            dispatch_id: dispatch_id.to_owned(),
-            order,
-        };
-        Ok(self.rows(op).await?.into_iter().next())
-    }
-
-    // Operations of a claim's holder. Each returns the changed row.
-
-    /// Acknowledges the dispatch.
-    pub async fn ack(&self, dispatch_id: &str, token: &str, now: Timestamp) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, ClaimAction::Ack, now).await
-    }
-
-    /// Records a failed attempt. The row is queued again for `retry_at`, or dead-lettered if no attempts are left.
-    pub async fn nack(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        retry_at: Timestamp,
-        error: &str,
-        now: Timestamp,
-    ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, ClaimAction::Nack { retry_at, error: error.to_owned() }, now).await
-    }
-
-    /// Queues the row again for `retry_at` without counting an attempt, because a required service is unavailable.
-    pub async fn postpone(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        retry_at: Timestamp,
-        error: &str,
-        now: Timestamp,
-    ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, ClaimAction::Postpone { retry_at, error: error.to_owned() }, now)
-            .await
-    }
-
-    /// Dead-letters the dispatch.
-    pub async fn dead_letter(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        error: &str,
-        now: Timestamp,
-    ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, ClaimAction::DeadLetter { error: error.to_owned() }, now).await
-    }
-
-    /// Records the start of the execution.
-    pub async fn record_dispatch_start(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        instance_id: &str,
-        now: Timestamp,
-    ) -> Result<RunDispatch> {
-        let what = ClaimAction::RecordStart { instance_id: instance_id.to_owned() };
-        self.fenced(dispatch_id, token, what, now).await
-    }
-
-    /// Records the result of the run.
-    pub async fn record_run_result(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        result: &RunDispatchResult,
-        now: Timestamp,
-    ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, ClaimAction::RecordResult(result.clone()), now).await
-    }
-
-    /// Records the result and acknowledges the dispatch.
-    pub async fn complete(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        result: &RunDispatchResult,
-        now: Timestamp,
-    ) -> Result<RunDispatch> {
-        self.fenced(dispatch_id, token, ClaimAction::Complete(result.clone()), now).await
-    }
-
-    /// Supersedes a claimed dispatch. Returns None if the row is not claimed.
-    pub async fn supersede_claimed(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        now: Timestamp,
-        reason: &str,
-    ) -> Result<Option<RunDispatch>> {
-        match self.fenced(dispatch_id, token, ClaimAction::Supersede { reason: reason.to_owned() }, now).await
-        {
-            Ok(row) => Ok(Some(row)),
-            Err(error @ MailboxError::StaleClaim { status: RunDispatchStatus::Claimed, .. }) => Err(error),
-            Err(MailboxError::StaleClaim { .. } | MailboxError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Sets the end of the lease to `extension_ms` from `now`. Returns false if the claim is lost.
-    pub async fn extend_lease(
-        &self,
-        dispatch_id: &str,
-        token: &str,
-        extension_ms: u64,
-        now: Timestamp,
-    ) -> Result<bool> {
-        let claim = (dispatch_id.to_owned(), token.to_owned());
-        Ok(self.extend_leases(&[claim], extension_ms, now).await? == [true])
-    }
-
-    /// Extends the leases of several claims, each a dispatch id and its token.
-    pub async fn extend_leases(
-        &self,
-        claims: &[(String, String)],
-        extension_ms: u64,
-        now: Timestamp,
-    ) -> Result<Vec<bool>> {
-        let (tenant, until) = (Some(self.tenant.clone()), now.plus_ms(extension_ms));
-        Ok(self.engine.extend_leases(tenant, claims.to_vec(), until, now).await?)
     }
 
     pub(crate) async fn fenced(
@@ -234,8 +81,6 @@ impl Mailbox {
         }
     }
 
-    // Control
-
     /// Cancels a row that is not claimed.
     pub async fn cancel(&self, dispatch_id: &str, now: Timestamp) -> Result<Option<RunDispatch>> {
         let op = MailboxOp::Cancel { tenant: self.tenant.clone(), dispatch_id: dispatch_id.to_owned(), now };
@@ -251,8 +96,6 @@ impl Mailbox {
             _ => Err(unexpected_reply()),
         }
     }
-
-    // Reading
 
     /// Returns the epoch of a thread.
     pub async fn current_dispatch_epoch(&self, thread_id: &str) -> Result<u64> {
@@ -327,8 +170,6 @@ impl Mailbox {
         Ok(rows.into_iter().map(|stored| stored.row).collect())
     }
 
-    // Maintenance
-
     /// Reclaims claims whose lease expired before `now`, oldest lease first.
     pub async fn reclaim_expired_leases(&self, now: Timestamp, limit: usize) -> Result<Vec<RunDispatch>> {
         self.rows(MailboxOp::Reclaim { now, limit, which: LapsedClaims::All }).await
@@ -351,6 +192,181 @@ impl Mailbox {
 
     async fn mail(&self, op: MailboxOp) -> Result<CommitReply> {
         Ok(self.engine.mail(op).await?)
+    }
+}
+
+impl MailboxClaims<'_> {
+    /// Claims up to `limit` available rows of a thread, unless a row of the thread is in flight.
+    pub async fn claim(
+        self,
+        thread_id: &str,
+        consumer: &str,
+        lease_ms: u64,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<RunDispatch>> {
+        let order = claim_order(consumer, lease_ms, now, limit)?;
+        if validate_thread(thread_id).is_err() {
+            return Ok(Vec::new());
+        }
+        self.mailbox
+            .rows(MailboxOp::Claim {
+                tenant: self.mailbox.tenant.clone(),
+                thread: thread_id.to_owned(),
+                order,
+            })
+            .await
+    }
+
+    /// Claims rows of all threads, at most one per thread, highest priority first.
+    pub async fn claim_ready(
+        self,
+        consumer: &str,
+        lease_ms: u64,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<RunDispatch>> {
+        self.mailbox.rows(MailboxOp::ClaimReady(claim_order(consumer, lease_ms, now, limit)?)).await
+    }
+
+    /// Claims one row, available or not, unless a row of its thread is in flight.
+    pub async fn claim_dispatch(
+        self,
+        dispatch_id: &str,
+        consumer: &str,
+        lease_ms: u64,
+        now: Timestamp,
+    ) -> Result<Option<RunDispatch>> {
+        let order = claim_order(consumer, lease_ms, now, 1)?;
+        let op = MailboxOp::ClaimDispatch {
+            tenant: self.mailbox.tenant.clone(),
+            dispatch_id: dispatch_id.to_owned(),
+            order,
+        };
+        Ok(self.mailbox.rows(op).await?.into_iter().next())
+    }
+
+    /// Acknowledges the dispatch.
+    pub async fn ack(self, dispatch_id: &str, token: &str, now: Timestamp) -> Result<RunDispatch> {
+        self.mailbox.fenced(dispatch_id, token, ClaimAction::Ack, now).await
+    }
+
+    /// Records a failed attempt. The row is queued again for `retry_at`, or dead-lettered if no attempts are left.
+    pub async fn nack(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        retry_at: Timestamp,
+        error: &str,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        self.mailbox
+            .fenced(dispatch_id, token, ClaimAction::Nack { retry_at, error: error.to_owned() }, now)
+            .await
+    }
+
+    /// Queues the row again for `retry_at` without counting an attempt, because a required service is unavailable.
+    pub async fn postpone(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        retry_at: Timestamp,
+        error: &str,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        self.mailbox
+            .fenced(dispatch_id, token, ClaimAction::Postpone { retry_at, error: error.to_owned() }, now)
+            .await
+    }
+
+    /// Dead-letters the dispatch.
+    pub async fn dead_letter(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        error: &str,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        self.mailbox
+            .fenced(dispatch_id, token, ClaimAction::DeadLetter { error: error.to_owned() }, now)
+            .await
+    }
+
+    /// Records the start of the execution.
+    pub async fn record_dispatch_start(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        instance_id: &str,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        let what = ClaimAction::RecordStart { instance_id: instance_id.to_owned() };
+        self.mailbox.fenced(dispatch_id, token, what, now).await
+    }
+
+    /// Records the result of the run.
+    pub async fn record_run_result(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        result: &RunDispatchResult,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        self.mailbox.fenced(dispatch_id, token, ClaimAction::RecordResult(result.clone()), now).await
+    }
+
+    /// Records the result and acknowledges the dispatch.
+    pub async fn complete(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        result: &RunDispatchResult,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        self.mailbox.fenced(dispatch_id, token, ClaimAction::Complete(result.clone()), now).await
+    }
+
+    /// Supersedes a claimed dispatch. Returns None if the row is not claimed.
+    pub async fn supersede_claimed(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        now: Timestamp,
+        reason: &str,
+    ) -> Result<Option<RunDispatch>> {
+        match self
+            .mailbox
+            .fenced(dispatch_id, token, ClaimAction::Supersede { reason: reason.to_owned() }, now)
+            .await
+        {
+            Ok(row) => Ok(Some(row)),
+            Err(error @ MailboxError::StaleClaim { status: RunDispatchStatus::Claimed, .. }) => Err(error),
+            Err(MailboxError::StaleClaim { .. } | MailboxError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the end of the lease to `extension_ms` from `now`. Returns false if the claim is lost.
+    pub async fn extend_lease(
+        self,
+        dispatch_id: &str,
+        token: &str,
+        extension_ms: u64,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let claim = (dispatch_id.to_owned(), token.to_owned());
+        Ok(self.extend_leases(&[claim], extension_ms, now).await? == [true])
+    }
+
+    /// Extends the leases of several claims, each a dispatch id and its token.
+    pub async fn extend_leases(
+        self,
+        claims: &[(String, String)],
+        extension_ms: u64,
+        now: Timestamp,
+    ) -> Result<Vec<bool>> {
+        let (tenant, until) = (Some(self.mailbox.tenant.clone()), now.plus_ms(extension_ms));
+        Ok(self.mailbox.engine.extend_leases(tenant, claims.to_vec(), until, now).await?)
     }
 }
 

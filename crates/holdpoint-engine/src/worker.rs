@@ -106,7 +106,8 @@ impl Worker {
         }
     }
 
-    /// Works until `stop` is true, then waits for the dispatches in flight.
+    /// Works until `stop` is true, then waits for the dispatches in flight. Drops `stop` after its last check for work,
+    /// before this wait.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let renewal = tokio::spawn(self.leases.clone().renew_forever());
         let mut handoffs = self.engine.local_handoff().open(&self.consumer, self.slots.clone());
@@ -141,6 +142,7 @@ impl Worker {
         self.signal.stop_polling();
         // Tells other processes to check for work that this one leaves.
         self.engine.bus().outbox.note_work();
+        drop(stop);
         while let Some(handoff) = handoffs.recv().await {
             self.start_handoff(handoff);
         }

@@ -66,7 +66,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let shared = apply_settings(&config, address, AppState::new(engine.clone(), stopping.clone()));
     let telemetry = telemetry_thread.as_ref().map(|telemetry_thread| telemetry_thread.losses.clone());
     let app = Arc::new(AppState { outgoing, fixtures, telemetry, ..shared });
-    let delivery_worker = engine.delivery_worker(Arc::new(DeliveryRenderer(app.clone())));
+    let delivery_worker = engine.webhooks().delivery_worker(Arc::new(DeliveryRenderer(app.clone())));
     let mut delivery_worker = tokio::spawn(delivery_worker.run(stopping.clone()));
     let mut server = listeners.serve(app, config.connections, tls);
     tokio::select! {

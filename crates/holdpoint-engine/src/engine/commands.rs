@@ -55,7 +55,7 @@ impl Runs<'_> {
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         // The committer rejects a change that was decided on an outdated run.
-        let (mut run, mut source) = (self.engine.runs().get_cached(of).await?, RunSource::Cache);
+        let (mut run, mut source) = (self.engine.events().cached_run(of).await?, RunSource::Cache);
         for _ in 0..ATTEMPTS_MAX {
             let draft = RunDraft::new(of.clone(), run, self.engine.now());
             match self.engine.attempt(Attempt { draft, commands, source, exclusive: false, once }).await {

@@ -101,6 +101,11 @@ impl Deliveries<'_> {
 }
 
 impl<'e> Webhooks<'e> {
+    /// Creates the delivery worker of this process, which sends deliveries with the bodies from `render`.
+    pub fn delivery_worker(self, render: Arc<dyn Render>) -> DeliveryWorker {
+        DeliveryWorker::new(self.engine.clone(), render)
+    }
+
     /// Returns the settings of webhooks.
     pub fn settings(self) -> &'e WebhookSettings {
         &self.engine.hooks().settings
@@ -120,11 +125,6 @@ impl<'e> Webhooks<'e> {
 }
 
 impl Engine {
-    /// Creates the delivery worker of this process, which sends deliveries with the bodies from `render`.
-    pub fn delivery_worker(&self, render: Arc<dyn Render>) -> DeliveryWorker {
-        DeliveryWorker::new(self.clone(), render)
-    }
-
     /// Ends queued deliveries without an active webhook, and deletes rows whose retention has ended. Returns the
     /// largest number of rows that one statement changed.
     pub(crate) async fn purge_deliveries(&self, limit: usize) -> Result<usize, Error> {

@@ -42,15 +42,6 @@ impl Runs<'_> {
         Ok(runs)
     }
 
-    /// Returns the cached run, or loads it. The cached run can be outdated if another node changed it; for callers
-    /// whose commit detects that.
-    pub async fn get_cached(self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        match self.engine.0.cache.get(of) {
-            Some(run) => Ok(run),
-            None => self.engine.runs().get_stored(of).await,
-        }
-    }
-
     /// Returns the run with at least `seq` events, for callers that have already read that many.
     pub async fn get_since(self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
         let found = self.engine.find(of, seq).await?;
@@ -70,6 +61,15 @@ impl Runs<'_> {
 }
 
 impl Events<'_> {
+    /// Returns the cached run, or loads it. The cached run can be outdated if another node changed it; for callers
+    /// whose commit detects that.
+    pub async fn cached_run(self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        match self.engine.0.cache.get(of) {
+            Some(run) => Ok(run),
+            None => self.engine.runs().get_stored(of).await,
+        }
+    }
+
     /// Returns the whole log of a run, and the sequence numbers of the first events of its commits.
     pub async fn list_with_commits(self, of: &RunRef) -> Result<(Vec<RecordedEvent>, BTreeSet<u64>), Error> {
         Ok(events::with_starts(self.engine.db(), of).await?)

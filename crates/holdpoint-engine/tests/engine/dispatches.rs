@@ -43,8 +43,11 @@ impl TestEnv {
     /// Claims the dispatch as a client of the mailbox and returns the token.
     async fn claim(&self, row: &RunDispatch) -> String {
         let mail = self.engine.mailbox(&tenant());
-        let claimed =
-            mail.claim_dispatch(&row.dispatch_id, "client", LEASE_MS, self.clock.now()).await.unwrap();
+        let claimed = mail
+            .claims()
+            .claim_dispatch(&row.dispatch_id, "client", LEASE_MS, self.clock.now())
+            .await
+            .unwrap();
         claimed.expect("the dispatch cannot be claimed").claim_token.unwrap()
     }
 
@@ -86,7 +89,10 @@ async fn a_dead_letter_from_a_mailbox_client_fails_the_run_with_its_error(databa
     let (env, shop, of, row) = start_run(database).await;
     let token = env.claim(&row).await;
     let mail = env.engine.mailbox(&tenant());
-    mail.dead_letter(&row.dispatch_id, &token, "the printer is on fire", env.clock.now()).await.unwrap();
+    mail.claims()
+        .dead_letter(&row.dispatch_id, &token, "the printer is on fire", env.clock.now())
+        .await
+        .unwrap();
     assert_eq!(env.status(&of).await, "running", "the worker ends the run later");
     env.drain().await;
     env.assert_ended(&of, &shop, "failed", "the printer is on fire").await;
@@ -130,14 +136,14 @@ async fn a_requeued_run_is_not_failed_by_its_dead_letter(database: TestDatabase)
     let mail = env.engine.mailbox(&tenant());
     let token = env.claim(&row).await;
     let now = env.clock.now();
-    mail.dead_letter(&row.dispatch_id, &token, "hopeless", now).await.unwrap();
+    mail.claims().dead_letter(&row.dispatch_id, &token, "hopeless", now).await.unwrap();
     let again = env.engine.dispatches().requeue(&tenant(), &row.dispatch_id, None).await.unwrap();
     assert_eq!(again.run_id, row.run_id);
     let token = env.claim(&again).await;
     env.drain().await;
     assert_eq!(env.status(&of).await, "running", "the second dispatch is claimed");
     assert_eq!(mail.list_terminal_unreconciled(10).await.unwrap(), [], "the dead letter is reconciled");
-    mail.nack(&again.dispatch_id, &token, now, "not me", now).await.unwrap();
+    mail.claims().nack(&again.dispatch_id, &token, now, "not me", now).await.unwrap();
     env.drain().await;
     assert_eq!(env.status(&of).await, "waiting-input", "the second dispatch continued the run");
     assert_eq!(shop.quotes.load(std::sync::atomic::Ordering::SeqCst), 1);
@@ -172,9 +178,9 @@ async fn race_to_cancel(env: &TestEnv, claimer: &Mailbox) {
                 claimer.load_dispatch(&row.dispatch_id).await.unwrap();
             }
             if round % 4 < 2 {
-                return claimer.claim(of.run.as_str(), "client", LEASE_MS, now, 1).await.unwrap();
+                return claimer.claims().claim(of.run.as_str(), "client", LEASE_MS, now, 1).await.unwrap();
             }
-            claimer.claim_ready("client", LEASE_MS, now, 10).await.unwrap()
+            claimer.claims().claim_ready("client", LEASE_MS, now, 10).await.unwrap()
         };
         let cancel = env.engine.dispatches().cancel(&tenant, &row.dispatch_id, alice(), None);
         let (claimed, cancelled) = tokio::join!(claim, cancel);
@@ -186,7 +192,7 @@ async fn race_to_cancel(env: &TestEnv, claimer: &Mailbox) {
         } else {
             assert_eq!((&found, env.status(&of).await), (&claimed, "running"), "round {round}");
             let token = claimed[0].claim_token.as_deref().expect("the dispatch is claimed");
-            claimer.ack(&row.dispatch_id, token, now).await.unwrap();
+            claimer.claims().ack(&row.dispatch_id, token, now).await.unwrap();
         }
     }
     assert!((1..ROUNDS).contains(&cancels), "each side must win at least once; {cancels} cancels won");

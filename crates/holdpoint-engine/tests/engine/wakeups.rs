@@ -37,7 +37,7 @@ async fn prepare(database: TestDatabase) -> (TestEnv, Control) {
 async fn start_and_claim(env: &TestEnv) -> (RunRef, RunDispatch, String) {
     let of = start_slow(&env.engine, "t").await;
     let mail = env.engine.mailbox(&tenant());
-    let claimed = mail.claim("t", "client", LEASE_MS, env.clock.now(), 1).await.unwrap();
+    let claimed = mail.claims().claim("t", "client", LEASE_MS, env.clock.now(), 1).await.unwrap();
     let row = claimed.into_iter().next().expect("the dispatch is queued");
     let token = row.claim_token.clone().unwrap();
     (of, row, token)
@@ -67,7 +67,7 @@ async fn a_dispatch_starts_when_a_mailbox_client_acknowledges_the_previous_one(d
     wait_until_idle(&env.engine).await;
     control.assert_none_started();
     let mail = env.engine.mailbox(&tenant());
-    mail.ack(&row.dispatch_id, &token, env.clock.now()).await.unwrap();
+    mail.claims().ack(&row.dispatch_id, &token, env.clock.now()).await.unwrap();
     control.wait_for_start().await;
     control.end_one();
 }
@@ -78,7 +78,7 @@ async fn a_dispatch_starts_again_when_a_mailbox_client_returns_it(database: Test
     let (_stop, _worker) = start_worker(&env.engine);
     wait_until_idle(&env.engine).await;
     let (mail, now) = (env.engine.mailbox(&tenant()), env.clock.now());
-    mail.nack(&row.dispatch_id, &token, now, "not now", now).await.unwrap();
+    mail.claims().nack(&row.dispatch_id, &token, now, "not now", now).await.unwrap();
     control.wait_for_start().await;
     control.end_one();
     wait_for_status(&env.engine, &of, "completed").await;
@@ -90,7 +90,7 @@ async fn a_run_ends_when_a_mailbox_client_dead_letters_its_dispatch(database: Te
     let (_stop, _worker) = start_worker(&env.engine);
     wait_until_idle(&env.engine).await;
     let mail = env.engine.mailbox(&tenant());
-    mail.dead_letter(&row.dispatch_id, &token, "never", env.clock.now()).await.unwrap();
+    mail.claims().dead_letter(&row.dispatch_id, &token, "never", env.clock.now()).await.unwrap();
     wait_for_status(&env.engine, &of, "failed").await;
 }
 
@@ -118,7 +118,7 @@ async fn a_dispatch_starts_when_the_last_lease_of_the_previous_one_expires(datab
     env.clock.advance(i64::try_from(LEASE_MS).unwrap() + 1);
     let now = env.clock.now();
     let mail = env.engine.mailbox(&tenant());
-    assert!(!mail.extend_lease("unknown", "no token", LEASE_MS, now).await.unwrap());
+    assert!(!mail.claims().extend_lease("unknown", "no token", LEASE_MS, now).await.unwrap());
     control.wait_for_start().await;
     control.end_one();
     wait_for_status(&env.engine, &first, "failed").await;

@@ -138,7 +138,7 @@ fn seal_key() -> SealKey {
 }
 
 fn courier(engine: &Engine) -> DeliveryWorker {
-    engine.delivery_worker(Arc::new(PlainRender(engine.clone())))
+    engine.webhooks().delivery_worker(Arc::new(PlainRender(engine.clone())))
 }
 
 fn durably(new: &mut NewWebhook) {

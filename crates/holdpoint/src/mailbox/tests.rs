@@ -76,13 +76,13 @@ impl MailboxFixture {
 
     /// Claims the dispatch as a worker would, and returns the fencing token.
     async fn claim(&self, id: &str) -> String {
-        let claimed = self.mailbox.claim_dispatch(id, "node-1", 30_000, self.app.engine.now()).await;
+        let claimed = self.mailbox.claims().claim_dispatch(id, "node-1", 30_000, self.app.engine.now()).await;
         claimed.unwrap().expect("there is no other claim").claim_token.unwrap()
     }
 
     async fn dead_letter(&self, id: &str) {
         let token = self.claim(id).await;
-        self.mailbox.dead_letter(id, &token, "boom", self.app.engine.now()).await.unwrap();
+        self.mailbox.claims().dead_letter(id, &token, "boom", self.app.engine.now()).await.unwrap();
     }
 
     async fn show(&self, id: &str) -> Value {

@@ -113,7 +113,7 @@ impl LogCache {
             Some(base) => Arc::unwrap_or_clone(base),
             None => {
                 // Any state of the run at or before `from` is sufficient.
-                let known = self.engine.runs().get_cached(of).await?;
+                let known = self.engine.events().cached_run(of).await?;
                 if known.seq <= from {
                     Arc::unwrap_or_clone(known)
                 } else {

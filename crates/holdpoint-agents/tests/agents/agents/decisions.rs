@@ -134,7 +134,7 @@ async fn a_decision_is_carried_out_once_after_a_claim_is_lost(agents: AgentEnv) 
     let thread = agents.env.run(&of).await.thread().to_owned();
     let mailbox = agents.env.engine.mailbox(&of.tenant);
     let now = agents.env.clock.now();
-    assert_eq!(mailbox.claim(&thread, "lost", 1000, now, 1).await.unwrap().len(), 1);
+    assert_eq!(mailbox.claims().claim(&thread, "lost", 1000, now, 1).await.unwrap().len(), 1);
     assert_eq!(agents.env.drain().await, 0);
     agents.env.clock.advance(60_000);
     agents.env.drain().await;

@@ -69,7 +69,7 @@ async fn a_dispatch_of_a_busy_thread_stays_queued(agents: AgentEnv) {
     let mailbox = agents.env.engine.mailbox(&tenant());
     let now = agents.env.engine.now();
     mailbox.enqueue(&RunDispatch::queued(&tenant(), "other", "t", "other-run", now)).await.unwrap();
-    mailbox.claim("t", "other-worker", 3_600_000, now, 1).await.unwrap();
+    mailbox.claims().claim("t", "other-worker", 3_600_000, now, 1).await.unwrap();
     let (stop, worker) = agents.worker();
     let first = agents.start_in_thread(None).await;
     agents.wait_for_status(&first, "waiting-approval").await;

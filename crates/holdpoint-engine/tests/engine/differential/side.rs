@@ -185,14 +185,18 @@ impl Side {
                 format!("{each:?}")
             }
             Step::Claim { tenant, thread, lease_ms, now, limit } => {
-                let claimed =
-                    self.mail(*tenant).claim(thread, "raw", *lease_ms, Timestamp(*now), *limit).await;
+                let claimed = self
+                    .mail(*tenant)
+                    .claims()
+                    .claim(thread, "raw", *lease_ms, Timestamp(*now), *limit)
+                    .await;
                 self.rows(claimed)
             }
             Step::ClaimReady { lease_ms, now, all } => self.claim_ready(*lease_ms, *now, *all).await,
             Step::ClaimDispatch { tenant, dispatch, lease_ms, now } => {
                 let id = self.id(*dispatch);
-                let claimed = self.mail(*tenant).claim_dispatch(&id, "raw", *lease_ms, Timestamp(*now)).await;
+                let claimed =
+                    self.mail(*tenant).claims().claim_dispatch(&id, "raw", *lease_ms, Timestamp(*now)).await;
                 self.rows(claimed.map(Vec::from_iter))
             }
             Step::ActOnClaim { tenant, claim, wrong, action, now } => {
@@ -202,7 +206,9 @@ impl Side {
             }
             Step::Extend { tenant, claims, extension_ms, now } => {
                 let claims: Vec<_> = claims.iter().map(|(claim, wrong)| self.claim(*claim, *wrong)).collect();
-                describe(self.mail(*tenant).extend_leases(&claims, *extension_ms, Timestamp(*now)).await)
+                describe(
+                    self.mail(*tenant).claims().extend_leases(&claims, *extension_ms, Timestamp(*now)).await,
+                )
             }
             Step::CancelQueued { tenant, dispatch, now } => {
                 let cancelled = self.mail(*tenant).cancel(&self.id(*dispatch), Timestamp(*now)).await;
@@ -248,23 +254,32 @@ impl Side {
     ) -> Result<Vec<RunDispatch>, MailboxError> {
         let mail = self.mail(tenant);
         Ok(vec![match action {
-            ClaimAction::Touch | ClaimAction::Ack => mail.ack(id, token, now).await?,
-            ClaimAction::Nack { retry_at, error } => mail.nack(id, token, *retry_at, error, now).await?,
+            ClaimAction::Touch | ClaimAction::Ack => mail.claims().ack(id, token, now).await?,
+            ClaimAction::Nack { retry_at, error } => {
+                mail.claims().nack(id, token, *retry_at, error, now).await?
+            }
             ClaimAction::Postpone { retry_at, error } => {
-                mail.postpone(id, token, *retry_at, error, now).await?
+                mail.claims().postpone(id, token, *retry_at, error, now).await?
             }
-            ClaimAction::DeadLetter { error } => mail.dead_letter(id, token, error, now).await?,
+            ClaimAction::DeadLetter { error } => mail.claims().dead_letter(id, token, error, now).await?,
             ClaimAction::RecordStart { instance_id } => {
-                mail.record_dispatch_start(id, token, instance_id, now).await?
+                mail.claims().record_dispatch_start(id, token, instance_id, now).await?
             }
-            ClaimAction::RecordResult(result) => mail.record_run_result(id, token, result, now).await?,
-            ClaimAction::Complete(result) => mail.complete(id, token, result, now).await?,
+            ClaimAction::RecordResult(result) => {
+                mail.claims().record_run_result(id, token, result, now).await?
+            }
+            ClaimAction::Complete(result) => mail.claims().complete(id, token, result, now).await?,
             ClaimAction::Supersede { reason } => {
-                return Ok(mail.supersede_claimed(id, token, now, reason).await?.into_iter().collect());
+                return Ok(mail
+                    .claims()
+                    .supersede_claimed(id, token, now, reason)
+                    .await?
+                    .into_iter()
+                    .collect());
             }
             ClaimAction::ExtendLease { until } => {
                 let extension_ms = u64::try_from(until.0.saturating_sub(now.0)).unwrap_or(0);
-                mail.extend_lease(id, token, extension_ms, now).await?;
+                mail.claims().extend_lease(id, token, extension_ms, now).await?;
                 return Ok(mail.load_dispatch(id).await?.into_iter().collect());
             }
         }])

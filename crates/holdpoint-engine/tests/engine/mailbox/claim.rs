@@ -29,7 +29,7 @@ on_both! {
 
 async fn case_13_a_claim_sets_token_holder_and_lease(h: Harness) {
     h.enqueue_all([queued("a")]).await;
-    let rows = h.mail.claim("t", "worker-9", 250, at(10), 5).await.unwrap();
+    let rows = h.mail.claims().claim("t", "worker-9", 250, at(10), 5).await.unwrap();
     assert!(!token(&rows[0]).trim().is_empty());
     let expected = RunDispatch {
         status: RunDispatchStatus::Claimed,
@@ -47,7 +47,7 @@ async fn case_14_a_row_can_be_claimed_from_available_at_on(h: Harness) {
     let row = RunDispatch { available_at: at(11), ..queued("a") };
     h.enqueue_all([row.clone()]).await;
     assert_eq!(h.claim("t", at(10), 1).await, []);
-    assert_eq!(h.mail.claim_ready(CONSUMER, LEASE_MS, at(10), 1).await.unwrap(), []);
+    assert_eq!(h.mail.claims().claim_ready(CONSUMER, LEASE_MS, at(10), 1).await.unwrap(), []);
     assert_eq!(h.load("a").await, row);
     let found = h.claim_one("t", at(11)).await;
     assert_eq!(found, claimed(&row, &found, at(11)));
@@ -67,7 +67,7 @@ async fn case_16_within_a_priority_the_older_row_is_claimed_first(h: Harness) {
     for (id, created) in [("older", 100), ("newer", 200)] {
         let found = h.claim_one("t", at(300)).await;
         assert_eq!(found, claimed(&queued_at(id, created), &found, at(300)));
-        h.mail.ack(id, token(&found), at(300)).await.unwrap();
+        h.mail.claims().ack(id, token(&found), at(300)).await.unwrap();
     }
 }
 
@@ -78,7 +78,7 @@ async fn case_17_rows_of_equal_priority_and_time_are_claimed_in_arrival_order(h:
     for name in names {
         let found = h.claim_one("t", at(10)).await;
         assert_eq!(found, claimed(&queued(name), &found, at(10)));
-        h.mail.ack(name, token(&found), at(10)).await.unwrap();
+        h.mail.claims().ack(name, token(&found), at(10)).await.unwrap();
     }
 }
 
@@ -95,7 +95,7 @@ async fn case_19_a_claimed_row_blocks_its_thread(h: Harness) {
     h.enqueue_all([queued("b"), queued("c")]).await;
     assert_eq!(h.claim("t", at(11), 10).await, []);
     assert_eq!(h.claim_dispatch("b", at(11)).await, None);
-    assert_eq!(h.mail.claim_ready(CONSUMER, LEASE_MS, at(11), 10).await.unwrap(), []);
+    assert_eq!(h.mail.claims().claim_ready(CONSUMER, LEASE_MS, at(11), 10).await.unwrap(), []);
     assert_eq!(h.list("t").await, [held, queued("b"), queued("c")]);
 }
 
@@ -105,7 +105,7 @@ async fn case_20_an_expired_lease_blocks_the_thread_until_it_is_reclaimed(h: Har
     let long_after = at(999_999);
     assert_eq!(h.claim("t", long_after, 10).await, []);
     assert_eq!(h.claim_dispatch("b", long_after).await, None);
-    assert_eq!(h.mail.claim_ready(CONSUMER, LEASE_MS, long_after, 10).await.unwrap(), []);
+    assert_eq!(h.mail.claims().claim_ready(CONSUMER, LEASE_MS, long_after, 10).await.unwrap(), []);
     assert_eq!(h.list("t").await, [held, queued("b")]);
 }
 
@@ -123,7 +123,7 @@ async fn case_21_each_row_of_a_batch_has_its_own_token(h: Harness) {
 async fn case_22_a_limit_of_0_claims_no_row(h: Harness) {
     h.enqueue_all([queued("a")]).await;
     assert_eq!(h.claim("t", at(10), 0).await, []);
-    assert_eq!(h.mail.claim_ready(CONSUMER, LEASE_MS, at(10), 0).await.unwrap(), []);
+    assert_eq!(h.mail.claims().claim_ready(CONSUMER, LEASE_MS, at(10), 0).await.unwrap(), []);
     assert_eq!(h.load("a").await, queued("a"));
 }
 
@@ -142,7 +142,7 @@ async fn case_25_claim_ready_claims_one_row_of_each_free_thread_by_priority(h: H
     }
     let mut expected = BUSY..THREADS;
     for (limit, count) in [(20, 20), (20, 20), (20, 5), (20, 0)] {
-        let found = h.mail.claim_ready(CONSUMER, LEASE_MS, at(10), limit).await.unwrap();
+        let found = h.mail.claims().claim_ready(CONSUMER, LEASE_MS, at(10), limit).await.unwrap();
         let rows: Vec<_> = std::iter::zip(expected.by_ref().take(count), &found)
             .map(|(n, one)| claimed(&first(n), one, at(10)))
             .collect();
@@ -171,7 +171,7 @@ async fn case_27_only_a_queued_row_can_be_claimed_by_id(h: Harness) {
 async fn case_28_a_retried_row_is_claimed_before_newer_rows(h: Harness) {
     let held = h.claim_new(queued_at("old", 100), at(150)).await;
     h.enqueue_all([queued_at("new", 200)]).await;
-    let back = h.mail.nack("old", token(&held), at(500), "again", at(250)).await.unwrap();
+    let back = h.mail.claims().nack("old", token(&held), at(500), "again", at(250)).await.unwrap();
     assert_eq!(back, failed(&held, Some("again".to_owned()), at(500), at(250)));
     let found = h.claim_one("t", at(600)).await;
     assert_eq!(found, claimed(&back, &found, at(600)));

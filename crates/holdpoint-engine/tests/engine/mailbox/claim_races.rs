@@ -24,9 +24,9 @@ async fn case_23_of_sixteen_concurrent_claims_one_succeeds(h: Harness) {
             async move {
                 match n % 3 {
                     0 => claim_one(&mail, n, at(10)).await,
-                    1 => mail.claim_ready(&claimer(n), LEASE_MS, at(10), 1).await.unwrap(),
+                    1 => mail.claims().claim_ready(&claimer(n), LEASE_MS, at(10), 1).await.unwrap(),
                     _ => {
-                        let claim = mail.claim_dispatch(&id, &claimer(n), LEASE_MS, at(10)).await;
+                        let claim = mail.claims().claim_dispatch(&id, &claimer(n), LEASE_MS, at(10)).await;
                         claim.unwrap().into_iter().collect()
                     }
                 }
@@ -36,7 +36,7 @@ async fn case_23_of_sixteen_concurrent_claims_one_succeeds(h: Harness) {
         let winner = winner(&claims);
         assert_eq!(claims[winner], [won(&queued(&id), winner, &claims[winner][0])]);
         assert_eq!(h.load(&id).await, claims[winner][0]);
-        h.mail.ack(&id, token(&claims[winner][0]), at(20)).await.unwrap();
+        h.mail.claims().ack(&id, token(&claims[winner][0]), at(20)).await.unwrap();
     }
 }
 
@@ -54,7 +54,7 @@ async fn case_24_one_row_of_a_thread_is_claimed_at_a_time(h: Harness) {
             let late =
                 run_concurrently(&handles, |n, mail| async move { claim_one(&mail, n, at(11)).await }).await;
             assert_eq!(late.concat(), []);
-            h.mail.ack(&row.dispatch_id, token(&claims[winner][0]), at(20)).await.unwrap();
+            h.mail.claims().ack(&row.dispatch_id, token(&claims[winner][0]), at(20)).await.unwrap();
         }
     }
 }
@@ -67,16 +67,16 @@ async fn earlier_times_of_other_claims_do_not_affect_a_claim(h: Harness) {
             let last = n + 1 == TASKS;
             let (thread, now) = if last { ("t".to_owned(), at(10)) } else { (format!("other {n}"), at(1)) };
             let mail = h.mail.clone();
-            async move { mail.claim(&thread, &claimer(n), LEASE_MS, now, 1).await.unwrap() }
+            async move { mail.claims().claim(&thread, &claimer(n), LEASE_MS, now, 1).await.unwrap() }
         });
         let claims = futures_util::future::join_all(claims).await.concat();
         assert_eq!(claims.len(), 1, "round {round}");
-        h.mail.ack(&claims[0].dispatch_id, token(&claims[0]), at(20)).await.unwrap();
+        h.mail.claims().ack(&claims[0].dispatch_id, token(&claims[0]), at(20)).await.unwrap();
     }
 }
 
 async fn claim_one(mail: &Mailbox, n: usize, now: Timestamp) -> Vec<RunDispatch> {
-    mail.claim("t", &claimer(n), LEASE_MS, now, 1).await.unwrap()
+    mail.claims().claim("t", &claimer(n), LEASE_MS, now, 1).await.unwrap()
 }
 
 fn claimer(n: usize) -> String {

@@ -15,7 +15,7 @@ on_both! {
 
 async fn a_lease_without_end_causes_no_wakeup(h: Harness) {
     h.enqueue_all([queued("held")]).await;
-    let held = h.mail.claim_dispatch("held", CONSUMER, u64::MAX, at(1000)).await.unwrap().unwrap();
+    let held = h.mail.claims().claim_dispatch("held", CONSUMER, u64::MAX, at(1000)).await.unwrap().unwrap();
     assert_eq!(held.lease_until, Some(at(i64::MAX)));
     assert_eq!(h.mail.next_wakeup(at(1000)).await.unwrap(), None);
     assert_eq!(h.mail.reclaim_expired_leases(at(i64::MAX), 10).await.unwrap(), []);
@@ -30,7 +30,7 @@ async fn a_row_enqueued_with_no_attempts_left_is_a_dead_letter_after_one_failure
             ..on(&name(what), queued(&name(what)))
         };
         let held = h.claim_new(row("failing"), at(1)).await;
-        let failed = h.mail.nack(&held.dispatch_id, token(&held), at(9), "no", at(2)).await.unwrap();
+        let failed = h.mail.claims().nack(&held.dispatch_id, token(&held), at(9), "no", at(2)).await.unwrap();
         assert_eq!((failed.status, failed.attempt_count), (RunDispatchStatus::DeadLetter, most));
         // The row does not prevent the reclaim of other rows.
         h.claim_new(row("silent"), at(1)).await;
@@ -77,7 +77,7 @@ async fn ids_and_keys_have_a_maximum_length(h: Harness) {
         let refused = h.mail.interrupt(thread, at(1)).await;
         assert!(matches!(refused, Err(MailboxError::Validation(_))), "{refused:?}");
         // Claims and reads of an unknown thread are not errors.
-        assert_eq!(h.mail.claim(thread, CONSUMER, LEASE_MS, at(1), 1).await.unwrap(), []);
+        assert_eq!(h.mail.claims().claim(thread, CONSUMER, LEASE_MS, at(1), 1).await.unwrap(), []);
         assert_eq!(h.list(thread).await, []);
         assert_eq!(h.mail.current_dispatch_epoch(thread).await.unwrap(), 0);
     }

@@ -169,7 +169,7 @@ async fn case_10_of_concurrent_rows_with_one_key_one_is_enqueued(h: Harness) {
 
 async fn case_11_the_key_of_a_nacked_row_is_in_use(h: Harness) {
     let held = h.claim_new(keyed("k", queued("a")), at(1)).await;
-    let back = h.mail.nack("a", token(&held), at(50), "busy", at(2)).await.unwrap();
+    let back = h.mail.claims().nack("a", token(&held), at(50), "busy", at(2)).await.unwrap();
     let error = h.mail.enqueue(&keyed("k", queued("b"))).await.unwrap_err();
     assert_eq!(error, duplicate_key("k", "a"));
     assert_eq!(h.list("t").await, [back]);

@@ -70,7 +70,7 @@ impl Harness {
     }
 
     pub(crate) async fn claim(&self, thread: &str, now: Timestamp, limit: usize) -> Vec<RunDispatch> {
-        self.mail.claim(thread, CONSUMER, LEASE_MS, now, limit).await.unwrap()
+        self.mail.claims().claim(thread, CONSUMER, LEASE_MS, now, limit).await.unwrap()
     }
 
     /// Claims one row of the thread.
@@ -81,7 +81,7 @@ impl Harness {
     }
 
     pub(crate) async fn claim_dispatch(&self, id: &str, now: Timestamp) -> Option<RunDispatch> {
-        self.mail.claim_dispatch(id, CONSUMER, LEASE_MS, now).await.unwrap()
+        self.mail.claims().claim_dispatch(id, CONSUMER, LEASE_MS, now).await.unwrap()
     }
 
     /// Enqueues a row and claims it.
@@ -93,7 +93,11 @@ impl Harness {
     /// Enqueues a row, claims it and records a result.
     pub(crate) async fn claim_new_with_result(&self, row: RunDispatch, now: Timestamp) -> RunDispatch {
         let held = self.claim_new(row, now).await;
-        self.mail.record_run_result(&held.dispatch_id, token(&held), &done(&held), now).await.unwrap()
+        self.mail
+            .claims()
+            .record_run_result(&held.dispatch_id, token(&held), &done(&held), now)
+            .await
+            .unwrap()
     }
 
     /// Enqueues a row and moves it to a status. A terminal status is reached at `now`. The thread must be free.
@@ -115,12 +119,12 @@ impl Harness {
         let token = token(&held);
         match status {
             RunDispatchStatus::Queued | RunDispatchStatus::Cancelled | RunDispatchStatus::Claimed => {}
-            RunDispatchStatus::Acked => drop(self.mail.ack(&id, token, now).await.unwrap()),
+            RunDispatchStatus::Acked => drop(self.mail.claims().ack(&id, token, now).await.unwrap()),
             RunDispatchStatus::Superseded => {
-                self.mail.supersede_claimed(&id, token, now, "not needed").await.unwrap();
+                self.mail.claims().supersede_claimed(&id, token, now, "not needed").await.unwrap();
             }
             RunDispatchStatus::DeadLetter => {
-                self.mail.dead_letter(&id, token, "hopeless", now).await.unwrap();
+                self.mail.claims().dead_letter(&id, token, "hopeless", now).await.unwrap();
             }
         }
         let stored = self.load(&id).await;

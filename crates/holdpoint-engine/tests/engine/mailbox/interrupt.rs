@@ -54,7 +54,7 @@ async fn case_50_of_a_concurrent_cancel_and_claim_one_succeeds(h: Harness) {
                 if n % 4 < 2 {
                     return mail.cancel(&id, at(10)).await.unwrap();
                 }
-                mail.claim("t", CONSUMER, LEASE_MS, at(10), 1).await.unwrap().pop()
+                mail.claims().claim("t", CONSUMER, LEASE_MS, at(10), 1).await.unwrap().pop()
             }
         })
         .await;
@@ -63,7 +63,7 @@ async fn case_50_of_a_concurrent_cancel_and_claim_one_succeeds(h: Harness) {
         let found = h.load(&id).await;
         if found.status == RunDispatchStatus::Claimed {
             assert_eq!(found, claimed(&queued(&id), &found, at(10)));
-            h.mail.ack(&id, token(&found), at(20)).await.unwrap();
+            h.mail.claims().ack(&id, token(&found), at(20)).await.unwrap();
         } else {
             assert_eq!(found, ended(&queued(&id), RunDispatchStatus::Cancelled, at(10)));
         }
@@ -131,12 +131,12 @@ async fn case_54_a_call_of_an_interrupted_holder_is_rejected_and_closes_the_row(
         h.interrupt(call, 2).await;
         let (mail, old, result) = (&h.mail, token(&held), done(&row));
         let answer = match call {
-            "ack" => mail.ack(call, old, at(10)).await,
-            "nack" => mail.nack(call, old, at(99), "no", at(10)).await,
-            "dead_letter" => mail.dead_letter(call, old, "no", at(10)).await,
-            "record_start" => mail.record_dispatch_start(call, old, "instance", at(10)).await,
-            "record_result" => mail.record_run_result(call, old, &result, at(10)).await,
-            _ => mail.complete(call, old, &result, at(10)).await,
+            "ack" => mail.claims().ack(call, old, at(10)).await,
+            "nack" => mail.claims().nack(call, old, at(99), "no", at(10)).await,
+            "dead_letter" => mail.claims().dead_letter(call, old, "no", at(10)).await,
+            "record_start" => mail.claims().record_dispatch_start(call, old, "instance", at(10)).await,
+            "record_result" => mail.claims().record_run_result(call, old, &result, at(10)).await,
+            _ => mail.claims().complete(call, old, &result, at(10)).await,
         };
         let conflict =
             MailboxError::EpochConflict { dispatch_id: call.to_owned(), dispatch_epoch: 0, current_epoch: 2 };
@@ -144,17 +144,17 @@ async fn case_54_a_call_of_an_interrupted_holder_is_rejected_and_closes_the_row(
         let found = h.load(call).await;
         assert_eq!(found, superseded(&row, &found, at(10)), "{call}");
         // The row is closed, so the next call has a stale claim.
-        let again = h.mail.ack(call, old, at(11)).await;
+        let again = h.mail.claims().ack(call, old, at(11)).await;
         assert_eq!(again, Err(stale(call, RunDispatchStatus::Superseded)), "{call}");
     }
 }
 
 async fn case_55_a_lease_extension_of_an_interrupted_holder_closes_the_row(h: Harness) {
     let held = h.claim_new(queued("a"), at(5)).await;
-    let running = h.mail.record_dispatch_start("a", token(&held), "instance", at(6)).await.unwrap();
+    let running = h.mail.claims().record_dispatch_start("a", token(&held), "instance", at(6)).await.unwrap();
     assert_eq!(running.run_status, Some(RunStatus::Running));
     h.interrupt("t", 1).await;
-    assert!(!h.mail.extend_lease("a", token(&held), 5000, at(10)).await.unwrap());
+    assert!(!h.mail.claims().extend_lease("a", token(&held), 5000, at(10)).await.unwrap());
     let found = h.load("a").await;
     assert_eq!(found, superseded(&queued("a"), &found, at(10)));
 }
@@ -175,7 +175,7 @@ async fn case_57_a_new_row_cannot_be_claimed_until_the_old_claim_is_closed(h: Ha
     assert_eq!(h.claim("t", at(10), 5).await, []);
     assert_eq!(h.claim_dispatch("new", at(10)).await, None);
     assert_eq!(h.list("t").await, [held.clone(), new.clone()]);
-    h.mail.ack("old", token(&held), at(20)).await.unwrap_err();
+    h.mail.claims().ack("old", token(&held), at(20)).await.unwrap_err();
     let found = h.claim("t", at(30), 5).await;
     assert_eq!(found, [claimed(&new, &found[0], at(30))]);
     assert_eq!(h.load("new").await, found[0]);
@@ -220,27 +220,30 @@ async fn case_58_a_row_enqueued_during_an_interrupt_is_superseded_or_has_the_new
 
 async fn case_59_a_holder_can_supersede_its_own_row(h: Harness) {
     let held = h.claim_new_with_result(queued("a"), at(5)).await;
-    let wrong = h.mail.supersede_claimed("a", "wrong", at(10), "newer").await;
+    let wrong = h.mail.claims().supersede_claimed("a", "wrong", at(10), "newer").await;
     assert_eq!(wrong, Err(stale("a", RunDispatchStatus::Claimed)));
     assert_eq!(h.load("a").await, held);
-    let closed = h.mail.supersede_claimed("a", token(&held), at(10), "newer").await.unwrap().unwrap();
+    let closed =
+        h.mail.claims().supersede_claimed("a", token(&held), at(10), "newer").await.unwrap().unwrap();
     let with_reason = RunDispatch { last_error: Some("newer".to_owned()), ..closed.clone() };
     assert_eq!(closed, superseded(&queued("a"), &with_reason, at(10)));
     assert_eq!(h.load("a").await, closed);
     // After an interrupt this is no conflict, and the row gets the epoch of the thread.
     let held = h.claim_new(on("u", queued("b")), at(5)).await;
     h.interrupt("u", 3).await;
-    let closed = h.mail.supersede_claimed("b", token(&held), at(10), "newer").await.unwrap().unwrap();
+    let closed =
+        h.mail.claims().supersede_claimed("b", token(&held), at(10), "newer").await.unwrap().unwrap();
     let moved = RunDispatch { dispatch_epoch: 3, ..on("u", queued("b")) };
     assert_eq!(closed, superseded(&moved, &with_reason, at(10)));
     assert_eq!(h.load("b").await, closed);
     for status in TERMINAL.into_iter().chain([RunDispatchStatus::Queued]) {
         let row = h.enqueue_in_status(on("v", queued(status.as_str())), status, at(5)).await;
-        let answer = h.mail.supersede_claimed(status.as_str(), "any", at(10), "newer").await.unwrap();
+        let answer =
+            h.mail.claims().supersede_claimed(status.as_str(), "any", at(10), "newer").await.unwrap();
         assert_eq!(answer, None);
         assert_eq!(h.load(status.as_str()).await, row);
     }
-    assert_eq!(h.mail.supersede_claimed(UNKNOWN, "any", at(10), "newer").await.unwrap(), None);
+    assert_eq!(h.mail.claims().supersede_claimed(UNKNOWN, "any", at(10), "newer").await.unwrap(), None);
 }
 
 async fn case_60_the_epoch_of_a_thread_survives_the_purge_of_its_rows(h: Harness) {
@@ -260,7 +263,7 @@ async fn case_61_an_interrupt_does_not_affect_other_threads(h: Harness) {
     h.interrupt("a", 1).await;
     assert_eq!(h.list("b").await, [held.clone(), on("b", queued("other"))]);
     assert_eq!(h.mail.current_dispatch_epoch("b").await.unwrap(), 0);
-    let acked = h.mail.ack("held", token(&held), at(10)).await.unwrap();
+    let acked = h.mail.claims().ack("held", token(&held), at(10)).await.unwrap();
     assert_eq!(acked, ended(&on("b", queued("held")), RunDispatchStatus::Acked, at(10)));
 }
 
@@ -271,7 +274,7 @@ async fn a_row_nacked_during_an_interrupt_is_superseded(h: Harness) {
         let row = on(&thread, queued(&thread));
         let held = h.claim_new(row.clone(), at(5)).await;
         let (holder, interrupter) = (&handles[round % 2], &handles[(round + 1) % 2]);
-        let nack = holder.nack(&thread, token(&held), at(99), "not me", at(10));
+        let nack = holder.claims().nack(&thread, token(&held), at(99), "not me", at(10));
         let (nacked, interrupted) = tokio::join!(nack, interrupter.interrupt(&thread, at(10)));
         let (interrupted, found) = (interrupted.unwrap(), h.load(&thread).await);
         if let Ok(nacked) = nacked {

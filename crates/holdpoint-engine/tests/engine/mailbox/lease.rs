@@ -22,19 +22,19 @@ async fn case_42_only_the_holder_of_a_claim_can_extend_its_lease(h: Harness) {
     let held = h.claim_new(queued("a"), at(10)).await;
     // The lease counts from `now`: it can become longer or shorter, and an expired lease can be renewed.
     for (now, extension) in [(20, 5000), (30, 5), (90_000, 100)] {
-        assert!(h.mail.extend_lease("a", token(&held), extension, at(now)).await.unwrap());
+        assert!(h.mail.claims().extend_lease("a", token(&held), extension, at(now)).await.unwrap());
         let lease_until = Some(at(now).plus_ms(extension));
         assert_eq!(h.load("a").await, RunDispatch { lease_until, updated_at: at(now), ..held.clone() });
     }
     let extended = h.load("a").await;
-    assert!(!h.mail.extend_lease("a", "wrong", 5000, at(40)).await.unwrap());
+    assert!(!h.mail.claims().extend_lease("a", "wrong", 5000, at(40)).await.unwrap());
     assert_eq!(h.load("a").await, extended);
     for status in TERMINAL.into_iter().chain([RunDispatchStatus::Queued]) {
         let row = h.enqueue_in_status(on("u", queued(status.as_str())), status, at(1)).await;
-        assert!(!h.mail.extend_lease(&row.dispatch_id, "any", 5000, at(40)).await.unwrap());
+        assert!(!h.mail.claims().extend_lease(&row.dispatch_id, "any", 5000, at(40)).await.unwrap());
         assert_eq!(h.load(&row.dispatch_id).await, row);
     }
-    assert!(!h.mail.extend_lease(UNKNOWN, "any", 5000, at(40)).await.unwrap());
+    assert!(!h.mail.claims().extend_lease(UNKNOWN, "any", 5000, at(40)).await.unwrap());
 }
 
 async fn case_43_a_lease_is_valid_through_its_last_millisecond(h: Harness) {
@@ -66,7 +66,7 @@ async fn case_44_a_reclaimed_row_is_queued_like_a_failed_row(h: Harness) {
 async fn case_45_a_reclaimed_last_attempt_is_a_dead_letter_without_a_run_status(h: Harness) {
     let row = RunDispatch { max_attempts: 1, ..queued("a") };
     let held = h.claim_new(row.clone(), at(10)).await;
-    let running = h.mail.record_dispatch_start("a", token(&held), "instance", at(20)).await.unwrap();
+    let running = h.mail.claims().record_dispatch_start("a", token(&held), "instance", at(20)).await.unwrap();
     assert_eq!(running, started(&held, "instance", at(20)));
     let reclaimed = h.mail.reclaim_expired_leases(at(5000), 10).await.unwrap();
     let found = h.load("a").await;
@@ -98,7 +98,7 @@ async fn case_46_concurrent_reclaims_return_each_row_once(h: Harness) {
 async fn case_47_the_oldest_leases_are_reclaimed_first(h: Harness) {
     for (name, lease_ms) in [("c", 300), ("a", 100), ("e", 500), ("d", 400), ("b", 200)] {
         h.enqueue_all([on(name, queued(name))]).await;
-        h.mail.claim_dispatch(name, CONSUMER, lease_ms, at(0)).await.unwrap().unwrap();
+        h.mail.claims().claim_dispatch(name, CONSUMER, lease_ms, at(0)).await.unwrap().unwrap();
     }
     for expected in [&["a", "b"][..], &["c", "d"], &["e"], &[]] {
         let reclaimed = h.mail.reclaim_expired_leases(at(9000), 2).await.unwrap();
@@ -116,12 +116,12 @@ async fn case_48_a_batch_of_leases_has_one_result_for_each_lease(h: Harness) {
     for name in ["a", "lost", "c", "interrupted"] {
         held.push(h.claim_new(on(name, queued(name)), at(10)).await);
     }
-    let acked = h.mail.ack("lost", token(&held[1]), at(15)).await.unwrap();
+    let acked = h.mail.claims().ack("lost", token(&held[1]), at(15)).await.unwrap();
     h.interrupt("interrupted", 1).await;
     let mut leases: Vec<_> =
         held.iter().map(|row| (row.dispatch_id.clone(), token(row).to_owned())).collect();
     leases.insert(1, (UNKNOWN.to_owned(), "any".to_owned()));
-    let answers = h.mail.extend_leases(&leases, 7000, at(20)).await.unwrap();
+    let answers = h.mail.claims().extend_leases(&leases, 7000, at(20)).await.unwrap();
     assert_eq!(answers, [true, false, false, true, false]);
     let extended =
         |row: &RunDispatch| RunDispatch { lease_until: Some(at(7020)), updated_at: at(20), ..row.clone() };
@@ -129,5 +129,5 @@ async fn case_48_a_batch_of_leases_has_one_result_for_each_lease(h: Harness) {
     assert_eq!(h.load("lost").await, acked);
     assert_eq!(h.load("c").await, extended(&held[2]));
     assert_eq!(h.load("interrupted").await.status, RunDispatchStatus::Superseded);
-    assert_eq!(h.mail.extend_leases(&[], 7000, at(20)).await.unwrap(), [false; 0]);
+    assert_eq!(h.mail.claims().extend_leases(&[], 7000, at(20)).await.unwrap(), [false; 0]);
 }

@@ -120,7 +120,7 @@ async fn case_72_the_next_wakeup_is_the_earliest_due_row_or_expired_lease(h: Har
     assert_eq!(h.mail.next_wakeup(at(1000)).await.unwrap(), None);
     h.enqueue_all([RunDispatch { available_at: at(5000), ..queued("delayed") }]).await;
     h.enqueue_all([on("u", queued("held"))]).await;
-    h.mail.claim_dispatch("held", CONSUMER, 6000, at(1000)).await.unwrap().unwrap();
+    h.mail.claims().claim_dispatch("held", CONSUMER, 6000, at(1000)).await.unwrap().unwrap();
     assert_eq!(h.load("held").await.lease_until, Some(at(7000)));
     assert_eq!(h.mail.next_wakeup(at(1000)).await.unwrap(), Some(at(5000)));
     // A lease is valid through its last millisecond, so the wakeup is one millisecond later.
@@ -134,17 +134,17 @@ async fn case_73_any_text_can_be_an_id(h: Harness) {
     for text in texts {
         let row = RunDispatch { run_id: text.to_owned(), ..on(text, keyed(text, queued(text))) };
         assert_eq!(h.mail.enqueue(&row).await.unwrap(), row);
-        let held = h.mail.claim(text, text, LEASE_MS, at(10), 1).await.unwrap().remove(0);
+        let held = h.mail.claims().claim(text, text, LEASE_MS, at(10), 1).await.unwrap().remove(0);
         let by_text = |claim: &RunDispatch, row: &RunDispatch, now| RunDispatch {
             claimed_by: Some(text.to_owned()),
             ..claimed(row, claim, now)
         };
         assert_eq!(held, by_text(&held, &row, at(10)));
-        let running = h.mail.record_dispatch_start(text, token(&held), text, at(11)).await.unwrap();
+        let running = h.mail.claims().record_dispatch_start(text, token(&held), text, at(11)).await.unwrap();
         assert_eq!(running, started(&held, text, at(11)));
-        let back = h.mail.nack(text, token(&held), at(13), text, at(12)).await.unwrap();
+        let back = h.mail.claims().nack(text, token(&held), at(13), text, at(12)).await.unwrap();
         assert_eq!(back, failed(&row, Some(text.to_owned()), at(13), at(12)));
-        let held = h.mail.claim(text, text, LEASE_MS, at(20), 1).await.unwrap().remove(0);
+        let held = h.mail.claims().claim(text, text, LEASE_MS, at(20), 1).await.unwrap().remove(0);
         assert_eq!(held, by_text(&held, &back, at(20)));
         let result = RunDispatchResult {
             dispatch_instance_id: Some(text.to_owned()),
@@ -153,7 +153,7 @@ async fn case_73_any_text_can_be_an_id(h: Harness) {
             error: Some(text.to_owned()),
             ..done(&row)
         };
-        let acked = h.mail.complete(text, token(&held), &result, at(30)).await.unwrap();
+        let acked = h.mail.claims().complete(text, token(&held), &result, at(30)).await.unwrap();
         assert_eq!(acked, ended(&resulted(&back, &result, at(30)), RunDispatchStatus::Acked, at(30)));
         assert_eq!(h.load(text).await, acked);
         assert_eq!(h.list(text).await, [acked]);
@@ -180,7 +180,7 @@ async fn case_74_large_times_and_extreme_priorities_are_stored_exactly(h: Harnes
     let held = h.claim_one("t", late).await;
     assert_eq!(held, claimed(&row("first", 0), &held, late));
     assert_eq!(h.load("first").await, held);
-    let acked = h.mail.ack("first", token(&held), Timestamp(late.0 + 2)).await.unwrap();
+    let acked = h.mail.claims().ack("first", token(&held), Timestamp(late.0 + 2)).await.unwrap();
     assert_eq!(acked, ended(&row("first", 0), RunDispatchStatus::Acked, Timestamp(late.0 + 2)));
     assert_eq!(h.load("first").await, acked);
 }

@@ -25,7 +25,7 @@ async fn no_operation_finds_a_dispatch_of_another_tenant(h: Harness) {
     h.enqueue_all([on("u", queued("waiting"))]).await;
     let waiting = h.load("waiting").await;
     assert_eq!(theirs.load_dispatch("waiting").await.unwrap(), None);
-    assert_eq!(theirs.claim_dispatch("waiting", CONSUMER, LEASE_MS, at(1)).await.unwrap(), None);
+    assert_eq!(theirs.claims().claim_dispatch("waiting", CONSUMER, LEASE_MS, at(1)).await.unwrap(), None);
     assert_eq!(theirs.cancel("waiting", at(1)).await.unwrap(), None);
     let by = holdpoint_engine::core::Principal::named("eve");
     let cancelled = h.engine.dispatches().cancel(&other, "waiting", by, None).await;
@@ -35,23 +35,23 @@ async fn no_operation_finds_a_dispatch_of_another_tenant(h: Harness) {
     let held = h.claim_new(queued("held"), at(1)).await;
     let (id, token) = ("held", token(&held));
     let missing = Err(MailboxError::NotFound { kind: "dispatch", id: id.to_owned() });
-    assert_eq!(theirs.ack(id, token, at(2)).await, missing);
-    assert_eq!(theirs.nack(id, token, at(9), "no", at(2)).await, missing);
-    assert_eq!(theirs.dead_letter(id, token, "no", at(2)).await, missing);
-    assert_eq!(theirs.record_dispatch_start(id, token, "i", at(2)).await, missing);
-    assert_eq!(theirs.record_run_result(id, token, &done(&held), at(2)).await, missing);
-    assert_eq!(theirs.complete(id, token, &done(&held), at(2)).await, missing);
-    assert_eq!(theirs.supersede_claimed(id, token, at(2), "no").await, Ok(None));
-    assert_eq!(theirs.extend_lease(id, token, 99_000, at(2)).await, Ok(false));
+    assert_eq!(theirs.claims().ack(id, token, at(2)).await, missing);
+    assert_eq!(theirs.claims().nack(id, token, at(9), "no", at(2)).await, missing);
+    assert_eq!(theirs.claims().dead_letter(id, token, "no", at(2)).await, missing);
+    assert_eq!(theirs.claims().record_dispatch_start(id, token, "i", at(2)).await, missing);
+    assert_eq!(theirs.claims().record_run_result(id, token, &done(&held), at(2)).await, missing);
+    assert_eq!(theirs.claims().complete(id, token, &done(&held), at(2)).await, missing);
+    assert_eq!(theirs.claims().supersede_claimed(id, token, at(2), "no").await, Ok(None));
+    assert_eq!(theirs.claims().extend_lease(id, token, 99_000, at(2)).await, Ok(false));
     // A rejected call does not close the row after an interrupt of its thread.
     h.mail.interrupt("t", at(2)).await.unwrap();
-    assert_eq!(theirs.extend_lease(id, token, 99_000, at(2)).await, Ok(false));
-    assert_eq!(theirs.ack(id, token, at(2)).await, missing);
+    assert_eq!(theirs.claims().extend_lease(id, token, 99_000, at(2)).await, Ok(false));
+    assert_eq!(theirs.claims().ack(id, token, at(2)).await, missing);
     assert_eq!(h.load("held").await, held);
 
     let held = h.claim_new(on("v", queued("dead")), at(1)).await;
     let (id, token) = ("dead", crate::mailbox::rows::token(&held));
-    h.mail.dead_letter(id, token, "hopeless", at(3)).await.unwrap();
+    h.mail.claims().dead_letter(id, token, "hopeless", at(3)).await.unwrap();
     let requeued = h.engine.dispatches().requeue(&other, id, None).await;
     assert!(matches!(requeued, Err(Error::NotFound("dispatch"))), "{requeued:?}");
 }
@@ -70,13 +70,13 @@ async fn threads_of_the_same_name_in_two_tenants_are_separate(h: Harness) {
     assert_eq!(held.dispatch_id, "ours");
     assert_eq!(h.mail.queued_thread_ids().await.unwrap(), [""; 0]);
     assert_eq!(theirs.queued_thread_ids().await.unwrap(), ["t"]);
-    let theirs_held = theirs.claim("t", CONSUMER, LEASE_MS, at(1), 10).await.unwrap();
+    let theirs_held = theirs.claims().claim("t", CONSUMER, LEASE_MS, at(1), 10).await.unwrap();
     assert_eq!(ids(&theirs_held), ["theirs"]);
     // An interrupt does not affect the thread of the other tenant.
     assert_eq!(h.mail.interrupt("t", at(2)).await.unwrap().active_dispatch, Some(held.clone()));
     assert_eq!(theirs.current_dispatch_epoch("t").await.unwrap(), 0);
-    theirs.ack("theirs", token(&theirs_held[0]), at(3)).await.unwrap();
-    let superseded = h.mail.ack("ours", token(&held), at(3)).await;
+    theirs.claims().ack("theirs", token(&theirs_held[0]), at(3)).await.unwrap();
+    let superseded = h.mail.claims().ack("ours", token(&held), at(3)).await;
     assert!(matches!(superseded, Err(MailboxError::EpochConflict { .. })), "{superseded:?}");
     // Dispatch ids are unique across tenants.
     let taken = theirs.enqueue(&RunDispatch { dispatch_id: "ours".to_owned(), ..row }).await;

@@ -90,7 +90,7 @@ impl SimulatedNetwork {
         });
         let env = TestEnv::with(database, |options| options.outgoing(outgoing.clone())).await;
         env.register(gated("gated")).await;
-        let worker = env.engine.delivery_worker(Arc::new(Fixed));
+        let worker = env.engine.webhooks().delivery_worker(Arc::new(Fixed));
         Self { worker, env, peer, script, switchboard, outgoing, _folder: folder }
     }
 

@@ -51,11 +51,8 @@ pub(super) async fn dead_letters(
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
         let last = attempts_of(&app, delivery, 1).await?.first().map(|attempt| attempt.seq);
-        shown.push(translate::dead_letter(
-            delivery,
-            last,
-            app.engine.deliveries().dead_letter_kept_until(delivery),
-        ));
+        let kept_until = app.engine.deliveries().dead_letter_kept_until(delivery);
+        shown.push(translate::dead_letter(delivery, last, kept_until));
     }
     Ok(Json(DeadLetters { deliveries: shown, next_cursor: next }))
 }

@@ -50,7 +50,7 @@ impl Side {
 
     pub(super) async fn claim_ready(&mut self, lease_ms: u64, now: i64, all: bool) -> String {
         let limit = if all { 1000 } else { 2 };
-        let claimed = self.mail(0).claim_ready("raw", lease_ms, Timestamp(now), limit).await;
+        let claimed = self.mail(0).claims().claim_ready("raw", lease_ms, Timestamp(now), limit).await;
         let order: Vec<_> = claimed.iter().flatten().map(|row| (row.priority, row.created_at)).collect();
         assert!(order.is_sorted(), "{order:?}");
         self.rows(claimed.map(by_thread))
