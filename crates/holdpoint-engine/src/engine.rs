@@ -200,11 +200,6 @@ impl Engine {
         &self.0.outgoing
     }
 
-    /// Returns whether conversation nodes are enabled.
-    pub fn has_conversations(&self) -> bool {
-        self.0.nodes.has_conversations()
-    }
-
     pub(crate) fn nodes(&self) -> &NodeTypes {
         &self.0.nodes
     }

@@ -31,6 +31,11 @@ pub(super) enum Author {
 }
 
 impl Workflows<'_> {
+    /// Returns whether conversation nodes are enabled.
+    pub fn has_conversations(self) -> bool {
+        self.engine.0.nodes.has_conversations()
+    }
+
     /// Registers a definition for the tenant `default`: a JSON document, or one that
     /// [`Workflow::builder`](holdpoint_core::Workflow::builder) built. See [`Self::register`].
     pub async fn put(self, definition: impl Into<Value>) -> Result<Registration, Error> {

@@ -29,7 +29,7 @@ pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
     if let Some(letters) = &mut document.dead_letter {
         letters.retention_days = days(app.engine.webhooks().settings());
     }
-    document.conversation_primitive = app.engine.has_conversations();
+    document.conversation_primitive = app.engine.workflows().has_conversations();
     document.observability = app.telemetry.is_some().then(|| Observability {
         otel: OtelFeatures { export_protocols: texts(&["http/json", "http/protobuf"]) },
     });

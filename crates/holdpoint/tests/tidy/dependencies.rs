@@ -6,6 +6,8 @@ use crate::tree::{Violation, assert_none, files, manifest, rust_under};
 
 const CORE: &str = "crates/holdpoint-core/";
 const ENGINE: &str = "crates/holdpoint-engine/";
+const EXTENSIONS: [&str; 3] =
+    ["crates/holdpoint-agents/", "crates/holdpoint-providers/", "crates/holdpoint-samples/"];
 const SERVER: &str = "crates/holdpoint/";
 const STORE: &str = "crates/holdpoint-engine/src/store";
 const OUTGOING: &str = "crates/holdpoint-engine/src/outgoing";
@@ -14,7 +16,8 @@ const PROTOCOLS: [&str; 8] = ["openwop", "agents", "agui", "chat", "holds", "inb
 #[test]
 fn only_the_server_serves_http() {
     let serving = ["axum", "tower", "clap"];
-    assert_none(&rust_under(&[CORE, ENGINE]), |file| crates_used(&file.text, &serving));
+    let below = [&[CORE, ENGINE], &EXTENSIONS[..]].concat();
+    assert_none(&rust_under(&below), |file| crates_used(&file.text, &serving));
     assert_eq!(forbidden(&manifest("holdpoint-engine"), &serving), [""; 0]);
 }
 
@@ -27,14 +30,14 @@ fn the_command_line_does_not_depend_on_the_engine_or_the_server() {
 
 #[test]
 fn only_the_outgoing_module_uses_an_http_client() {
-    let mut files = rust_under(&[CORE, ENGINE]);
+    let mut files = rust_under(&[&[CORE, ENGINE], &EXTENSIONS[..]].concat());
     files.retain(|file| !file.path.starts_with(OUTGOING));
     assert_none(&files, |file| crates_used(&file.text, &["hyper", "http_body", "ureq", "reqwest"]));
 }
 
 #[test]
 fn only_the_store_uses_the_database_driver() {
-    let mut files = rust_under(&[CORE, ENGINE, SERVER]);
+    let mut files = rust_under(&[&[CORE, ENGINE, SERVER], &EXTENSIONS[..]].concat());
     files.retain(|file| !file.path.starts_with(STORE) && !is_test(&file.path));
     assert_none(&files, |file| crates_used(&file.text, &["rusqlite", "tokio_postgres"]));
     assert_eq!(forbidden(&manifest("holdpoint"), &["rusqlite", "tokio-postgres"]), [""; 0]);
@@ -42,7 +45,7 @@ fn only_the_store_uses_the_database_driver() {
 
 #[test]
 fn sql_is_written_in_the_store_only() {
-    let mut files = rust_under(&[CORE, ENGINE, SERVER]);
+    let mut files = rust_under(&[&[CORE, ENGINE, SERVER], &EXTENSIONS[..]].concat());
     files.retain(|file| !file.path.starts_with(STORE) && !is_test(&file.path));
     assert_none(&files, |file| sql(&file.text));
 }
@@ -75,6 +78,9 @@ fn dependencies_point_one_way() {
         ("holdpoint-api", &["holdpoint-ids"]),
         ("holdpoint-core", &["holdpoint-ids"]),
         ("holdpoint-engine", &["holdpoint-core"]),
+        ("holdpoint-agents", &["holdpoint-core", "holdpoint-engine"]),
+        ("holdpoint-providers", &["holdpoint-core", "holdpoint-engine"]),
+        ("holdpoint-samples", &["holdpoint-agents", "holdpoint-core", "holdpoint-engine"]),
         ("holdpoint-client", &["holdpoint-api"]),
         ("holdpoint-cli", &["holdpoint-api", "holdpoint-client", "holdpoint-core"]),
     ] {

@@ -5,6 +5,7 @@ mod code;
 mod dependencies;
 mod handlers;
 mod language;
+mod modules;
 mod names;
 mod ports;
 mod requirements;

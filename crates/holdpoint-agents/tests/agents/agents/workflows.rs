@@ -204,13 +204,8 @@ async fn a_new_message_cancels_the_workflow_and_continues_the_run(agents: AgentE
     agents.env.register(refund("refund", true)).await;
     let of = agents.declare_and_send(clerk(&refunds(json!({ "amount": 5 })), &["refund"])).await;
     let thread = agents.env.run(&of).await.thread().to_owned();
-    let run = agents
-        .env
-        .engine
-        .agents()
-        .send_input(input(Some(&thread), "never mind"), InputMode::Queue)
-        .await
-        .unwrap();
+    let never_mind = input(Some(&thread), "never mind");
+    let run = agents.env.engine.agents().send_input(never_mind, InputMode::Queue).await.unwrap();
     assert_eq!(run.id, of.run);
     assert_eq!(agents.env.status(&child_of(&of, 1)).await, "cancelled", "in the same commit");
     agents.env.drain().await;
@@ -393,13 +388,8 @@ async fn a_superseded_workflow_ends_with_more_child_runs_than_one_commit_holds(d
     let of = agents.declare_and_send(clerk(&steps, &["twice"])).await;
     assert_eq!((agents.env.status(&of).await, agents.runs().await), ("waiting-approval", 4));
     let thread = agents.env.run(&of).await.thread().to_owned();
-    agents
-        .env
-        .engine
-        .agents()
-        .send_input(input(Some(&thread), "never mind"), InputMode::Queue)
-        .await
-        .unwrap();
+    let never_mind = input(Some(&thread), "never mind");
+    agents.env.engine.agents().send_input(never_mind, InputMode::Queue).await.unwrap();
     let twice = child_of(&of, 1);
     assert_eq!(agents.env.status(&twice).await, "waiting-approval", "one commit cannot cancel them all");
     agents.env.drain().await;
