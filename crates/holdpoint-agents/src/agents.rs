@@ -1,4 +1,4 @@
-//! Agents: definitions, stored messages, and decisions about tool calls.
+//! Agents: definitions, and decisions about tool calls.
 
 use std::sync::Arc;
 

@@ -30,8 +30,8 @@ pub(crate) use scheduling::{GraphAction, evaluate_edge, next_action, ready_nodes
 /// can have this prefix.
 pub const AGENT_PREFIX: &str = "agent:";
 
-/// Returns the kind of the provider and the name of the graph, if a workflow id belongs to a graph of a provider. It is
-/// the part before the colon, such as `langgraph`.
+/// Returns the kind of the provider (the part before the colon, such as `langgraph`) and the name of the graph. Returns
+/// `None` if the id is not the id of a provider's graph.
 pub fn provider_graph(id: &str) -> Option<(&str, &str)> {
     id.split_once(':').filter(|_| !id.starts_with(AGENT_PREFIX))
 }

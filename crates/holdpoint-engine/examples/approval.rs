@@ -1,4 +1,4 @@
-//! An approval before a payment. The payment is code of this program and happens once, also after a crash.
+//! An approval before a payment. The payment is code of this program. A recorded payment is not repeated after a crash.
 
 use holdpoint_engine::core::workflow::{Approval, Input};
 use holdpoint_engine::{EffectContext, Engine, Node, Options, Outputs, Stop, Workflow};

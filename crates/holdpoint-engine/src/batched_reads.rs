@@ -182,7 +182,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn waiting_reads_complete_if_one_of_several_readers_panics() {
         let folder = tempfile::tempdir().unwrap();
-        let engine = Engine::open(Options::new(Location::Sqlite(folder.path().join("db")))).await.unwrap();
+        let engine = Engine::open(Options::new(Location::Sqlite(folder.path().join("db"))).manual_worker())
+            .await
+            .unwrap();
         let reads = Arc::new(BatchedReads::<TestValue>::default());
         let read = |run: &str| {
             let (reads, db) = (reads.clone(), engine.db().clone());

@@ -1,7 +1,8 @@
 //! The engine: loads runs, lets the core decide commands, and commits the events. All protocols use this write path.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holdpoint_core::{TenantId, Timestamp};
@@ -96,10 +97,16 @@ const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
 const ATTEMPTS_MAX: usize = 64;
 
 /// A handle to an open engine. Clones share the engine.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Engine(pub(crate) Arc<EngineState>);
 
-#[derive(Debug)]
+/// Shows the name only: the caches contain the data of all tenants.
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct EngineState {
     db: Database,
     committer: Committer,
@@ -131,26 +138,31 @@ pub(crate) struct EngineState {
     quotas: Quotas,
     admissions: quotas::Admissions,
     cascade_max: usize,
-    /// Stops the background worker and the task that receives notifications of other nodes.
-    stop: watch::Sender<bool>,
+    /// Stops the background worker, and ends the waits of run handles.
+    closing: watch::Sender<bool>,
     /// The worker that [`Engine::open`] started.
-    background: Mutex<Option<JoinHandle<()>>>,
+    background: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    /// Stops the task that receives notifications of other nodes.
+    stop: watch::Sender<bool>,
 }
 
 impl Engine {
     /// The version of the database schema. Every run records it at its start. It grows with each migration.
     pub const VERSION: u64 = crate::store::ENGINE_VERSION;
 
-    /// Waits for the nodes that the background worker executes, commits submitted changes and closes the store. Later
-    /// calls fail.
+    /// Waits without a time limit for the nodes that the background worker executes, commits submitted changes and
+    /// closes the store. Later calls fail.
     pub async fn close(&self) {
-        self.0.stop.send_replace(true);
-        let worker = self.0.background.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(worker) = worker
+        self.0.closing.send_replace(true);
+        // A second caller waits here until the first one has seen the end of the worker.
+        let mut background = self.0.background.lock().await;
+        if let Some(worker) = background.as_mut()
             && worker.await.is_err()
         {
             tracing::error!("the background worker panicked");
         }
+        *background = None;
+        self.0.stop.send_replace(true);
         self.0.committer.close().await;
         self.0.feed.close();
     }

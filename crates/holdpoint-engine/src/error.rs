@@ -104,3 +104,10 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] store::Error),
 }
+
+impl Error {
+    /// Returns the error for stored content that cannot be read.
+    pub fn unreadable(what: &'static str, why: impl ToString) -> Self {
+        store::unreadable(what, why).into()
+    }
+}

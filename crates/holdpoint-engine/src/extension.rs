@@ -1,6 +1,6 @@
 //! The extension point of the engine. An extension adds node types, checks changes before they are committed, offers
 //! workflows and does periodic work. The crates `holdpoint-agents`, `holdpoint-providers` and `holdpoint-samples` use
-//! only this module and the public API, and so can any other crate.
+//! this module and the public API, and so can any other crate. A few methods that only they need are hidden.
 //!
 //! 1. Implement [`Node`](crate::Node) or [`PureNode`](crate::PureNode) for each node type.
 //! 2. Implement [`Extension`] and add the node types in [`Extension::add_nodes`].
@@ -36,7 +36,8 @@
 //! ```
 //!
 //! An extension that keeps state outside of the database, such as a session at another server, stores a reference to
-//! it in a handle: [`Engine::handles`].
+//! it in a handle: [`Engine::handles`]. A run has at most one handle. The upkeep of `holdpoint-providers` ends every handle
+//! that expires, so that an engine with that extension has no handles of other extensions.
 
 use std::any::Any;
 use std::fmt;
@@ -82,8 +83,9 @@ pub trait Extension: Any + fmt::Debug + Send + Sync {
         let _ = types;
     }
 
-    /// Checks a decided change before it is committed. Returns `None` if there is nothing to check. An error rejects
-    /// the change; the run stays as it was.
+    /// Checks the events of a start, a command or a timer before they are committed. Returns `None` if there is nothing
+    /// to check. An error rejects the change; the run stays as it was. The engine calls it again for the same command
+    /// after a conflict. It does not call it for external events, forks and the results of nodes.
     fn check_change<'a>(&'a self, change: DecidedChange<'a>) -> Option<HookFuture<'a>> {
         let _ = change;
         None

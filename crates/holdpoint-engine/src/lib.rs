@@ -3,22 +3,56 @@
 //! Runs are durable. Every change is committed before a call returns, and a run continues after a crash without
 //! repeating recorded effects.
 //!
-//! 1. Open an [`Engine`] with [`Options`].
-//! 2. Register a workflow with [`Engine::register`] and start a run with [`Engine::start`].
-//! 3. Run a [`Worker`], which executes nodes with outside effects.
-//! 4. Answer interrupts with [`Engine::execute`]. All protocols of the server use the same commands.
+//! ```
+//! use holdpoint_engine::core::workflow::{Approval, Input};
+//! use holdpoint_engine::{EffectContext, Engine, Node, Options, Outputs, Stop, Workflow};
+//! use serde_json::json;
 //!
-//! `examples/embed.rs` is a complete program.
+//! /// Charges a card. A recorded step is not executed again.
+//! struct Charge;
+//!
+//! impl Node for Charge {
+//!     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+//!         let receipt = context.step("charge", || async { Ok(json!("receipt-1")) }).await?;
+//!         Ok(Outputs::from_iter([("receipt".to_owned(), receipt)]))
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("holdpoint.db");
+//! let engine = Engine::open(Options::from(path).node("acme.charge", Charge)).await?;
+//! let review = Approval::new("Charge the card?").show(Input::variable("amount")).approvers(["alice"]);
+//! let checkout = Workflow::builder("checkout").node("review", review).then("charge", "acme.charge").build()?;
+//! engine.workflows().put(checkout).await?;
+//!
+//! let run = engine.runs().start("checkout").input("amount", 120).by("shop").await?;
+//! run.wait_for_interrupt().await?.accept().by("alice").await?;
+//! let done = run.wait().await?;
+//! assert_eq!(done.variable::<String>("receipt")?, "receipt-1");
+//! # engine.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Engine`] has a facet for each subject: [`Engine::runs`], [`Engine::interrupts`], [`Engine::workflows`] and others.
+//! - [`RunHandle`] waits for interrupts and for the end of a run without polling.
+//! - [`extension`] is the extension point. The crates `holdpoint-agents` and `holdpoint-providers` use it.
+//! - All protocols of the server use the same commands: [`Runs::execute`].
+//!
+//! # Features
+//! - `postgres` (default): PostgreSQL as the database. Without it, only SQLite is available.
+//! - `tls` (default): TLS for outgoing calls and for PostgreSQL.
 //!
 //! # Layout
-//! - `engine`: the operations of [`Engine`], one file per subject (starting, families, forks, pending, keys, webhooks …)
+//! - `engine`: the facets and the operations below them, one file per subject (starting, families, forks, keys …)
 //! - `draft`: a run with changes that are not committed; executes nodes without effects
 //! - `committer`: the group commit: job queue, locks, preconditions, writes, unknown outcomes
 //! - `store`: SQL, one file per table; the drivers of SQLite and PostgreSQL; migrations
 //! - `worker`: timers, claims, leases and the execution of dispatches; `local_handoff` passes new dispatches to it
 //! - `context`, `nodes`: the interface of node code, and the built-in node types
-//! - [`agent`]: the agent node: models, tools, MCP servers, connections
-//! - `providers`: LangGraph Server and the Claude Agent SDK; `engine/graphs` addresses their graphs by state key
+//! - [`extension`]: the extension point; `run_end`, `truncate`, `operator`: helpers for extensions
 //! - [`outgoing`]: the guarded HTTP client
 //! - `webhooks`: deliveries and their attempts
 //! - `mailbox`: the operations on the queue of dispatches
@@ -26,8 +60,8 @@
 //! - `bus`, `work_signal`, `peers`, `feed`: notifications in this process, to its worker, to other nodes, to exporters
 //! - `metrics`, `process_stats`, `trace`: measurements of the engine and of the process; ids of traces and spans
 //! - `approval_check`, `permitted_effects`: effects compared with their approvals
-//! - `seal`, `location`, `operator`, `answerer`, `clock`, `error`: encryption of secrets, the address of the database,
-//!   settings of the operator, automatic answers to side questions, time, errors
+//! - `seal`, `location`, `answerer`, `clock`, `error`: encryption of secrets, the address of the database, automatic
+//!   answers to side questions, time, errors
 
 mod answerer;
 mod approval_check;
@@ -127,7 +161,8 @@ pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::webhooks::{OldSecret, Webhook, WebhookChange, WebhookOwner};
 pub use webhooks::{
-    DeliveryContent, DeliveryWorker, Render, RenderFuture, WebhookSettings, fingerprint, sign,
+    DeliveryContent, DeliveryEnvelope, DeliverySignature, DeliveryWorker, Render, RenderFuture,
+    WebhookSettings, fingerprint, sign,
 };
 
 // Metrics, traces and the feed of commits

@@ -22,7 +22,7 @@ mod subscription_list;
 
 pub use delivery_worker::DeliveryWorker;
 pub(crate) use lane::{BestEffortEvent, DeliveryLane};
-pub use render::{DeliveryContent, Render, RenderFuture};
+pub use render::{DeliveryContent, DeliveryEnvelope, DeliverySignature, Render, RenderFuture};
 pub use settings::WebhookSettings;
 pub(crate) use settings::millis;
 pub(crate) use signature::fresh_secret;

@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Deletes expired rows and handles. `run` does this at intervals.
+    /// Deletes expired rows and does the upkeep of extensions. `run` does this at intervals.
     pub async fn tidy(&self) {
         upkeep::purge(&self.engine).await;
         upkeep::maintain_extensions(self.engine.clone()).await;

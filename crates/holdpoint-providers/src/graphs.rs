@@ -25,7 +25,7 @@ const NODE: &str = "graph";
 pub struct GraphStart {
     /// The owner of the run.
     pub owner: Owner,
-    /// The name of the graph: `native:…`, `langgraph:…` or `claude:…`.
+    /// The name of the graph: `native:WORKFLOW` or `KIND:NAME`.
     pub graph: String,
     /// The state key. `None` for a generated one.
     pub state_key: Option<String>,

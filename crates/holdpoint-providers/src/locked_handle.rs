@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use holdpoint_engine::extension::{Handle, HandleLock};
-use holdpoint_engine::{Engine, Error, UnsealError};
+use holdpoint_engine::{Engine, Error};
 
 use super::settings::{ProviderLimits, Providers};
 use super::{ProviderError, code};
@@ -257,7 +257,8 @@ async fn read_under_lock(engine: &Engine, row: &Handle) -> Result<(Handle, Handl
     let found = engine.handles().by_key(&row.tenant, &row.state_key).await?;
     let row = found.ok_or(Error::NotFound("handle"))?;
     let state = match engine.handles().content(&row)? {
-        Some(content) => serde_json::from_slice(&content).map_err(|_| Error::Sealed(UnsealError))?,
+        Some(content) => serde_json::from_slice(&content)
+            .map_err(|_| Error::unreadable("handle", "the content is not the state of a provider"))?,
         None => HandleState::default(),
     };
     Ok((row, state))

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::{LockedHandle, ProviderAnswers, ProviderInterrupt};
 
-/// A runtime that executes graphs. Every call has the lock of the handle, so that at most one process of the cluster
-/// calls a provider about a graph.
+/// A runtime that executes graphs. The engine holds the lock of the handle during every call, so that at most one process
+/// of the cluster calls a provider about a graph.
 ///
 /// A start or an answer is one attempt. Its id, [`LockedHandle::attempt`], is the same for every retry. After a crash the
 /// engine first calls [`Provider::probe`], and sends the attempt again only if it has no result.

@@ -12,7 +12,7 @@ pub struct ProviderInterrupt {
     pub items: Vec<ProviderInterruptItem>,
 }
 
-/// One question of an interrupt.
+/// One item of an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProviderInterruptItem {
     /// `i0`, `i1` and so on. The reference maps it to the id of the provider.

@@ -23,6 +23,8 @@ const EXPIRES_MS: u64 = 7 * 24 * 3_600_000;
 /// The default retention time of a handle after its graph has ended.
 const KEEP_MS: u64 = 24 * 3_600_000;
 const PAUSES_MAX: u32 = 100;
+/// The kinds that other parts of the engine use.
+const RESERVED: [&str; 4] = ["agent", "claude", "langgraph", "native"];
 /// The server of a graph whose name contains no server.
 const DEFAULT: &str = "default";
 
@@ -175,11 +177,21 @@ impl Providers {
         Ok(Self { kinds: kinds.into(), sessions, limits })
     }
 
-    /// Adds a provider. Its graphs are `KIND:NAME`, with any name.
-    #[must_use]
-    pub fn add(mut self, kind: impl Into<String>, provider: impl Provider) -> Self {
-        self.kinds.insert(kind.into(), ProviderKind::Single(Arc::new(provider)));
-        self
+    /// Adds a provider of a new kind. Its graphs are `KIND:NAME`, with any name.
+    pub fn add(mut self, kind: &str, provider: impl Provider) -> Result<Self, BadProviders> {
+        let is_valid = WorkflowId::parse(kind).is_ok()
+            && kind.starts_with(|first: char| first.is_ascii_lowercase())
+            && kind.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-');
+        if !is_valid {
+            let message =
+                "must begin with a lower-case letter and have only lower-case letters, digits, _ and -";
+            return Err(BadProviders::new("kind", message));
+        }
+        if RESERVED.contains(&kind) || self.kinds.contains_key(kind) {
+            return Err(BadProviders::new("kind", format!("{kind} is in use; choose another kind")));
+        }
+        self.kinds.insert(kind.to_owned(), ProviderKind::Single(Arc::new(provider)));
+        Ok(self)
     }
 
     /// Returns the providers of an engine. Without the extension, an engine has none.
@@ -196,12 +208,16 @@ impl Providers {
     ) -> Result<(AnyProvider, String), ProviderError> {
         let (kind, name) = graph.split_once(':').unwrap_or((graph, ""));
         let Some(providers) = self.kinds.get(kind) else {
-            let prefixes = self.prefixes().join(", ");
-            return Err(unknown(graph, &format!("its name must begin with native:, {prefixes}")));
+            let prefixes = [vec!["native:".to_owned()], self.prefixes()].concat().join(" or ");
+            return Err(unknown(graph, &format!("its name must begin with {prefixes}")));
         };
         match providers.find(name).filter(|(provider, _)| provider.tenants().admit(tenant)) {
             Some((provider, name)) if !name.is_empty() => Ok((provider.clone(), name.to_owned())),
-            _ => Err(unknown(graph, "it is not in the operator's file of providers (see --providers)")),
+            _ => {
+                let why =
+                    "it is not in the operator's file of providers (see --providers), or not for this tenant";
+                Err(unknown(graph, why))
+            }
         }
     }
 

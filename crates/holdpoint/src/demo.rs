@@ -11,7 +11,9 @@ const WORKFLOW: &str = include_str!("welcome/sample-approval.json");
 
 pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Result<()> {
     for definition in demo::agents() {
-        engine.agents().put_of_file(tenant, definition).await.context("a demo agent")?;
+        let id = definition["agentId"].to_string();
+        let stored = engine.agents().put_of_file(tenant, definition).await;
+        stored.with_context(|| format!("the demo agent {id}"))?;
     }
     engine
         .workflows()

@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 
 use crate::config::OutgoingArgs;
 use crate::extensions;
+use crate::reserved::explain_reserved_workflow;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -109,7 +110,10 @@ fn check_file(options: &Options, file: String, text: &str) -> FileCheck {
     let parsed = parse_strict(text.as_bytes());
     let id = parsed.as_ref().ok().and_then(|definition| Some(definition["id"].as_str()?.to_string()));
     let checked = match parsed {
-        Ok(definition) => options.check_workflow(&definition),
+        Ok(definition) => match id.as_deref().and_then(explain_reserved_workflow) {
+            Some(why) => Err(vec![DefinitionFlaw::at_top("id", why)]),
+            None => options.check_workflow(&definition),
+        },
         Err(error) => Err(vec![DefinitionFlaw::at_top("(document)", format!("is not valid JSON: {error}"))]),
     };
     let (flaws, checked) = match checked {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{DefinitionFlaw, Workflow};
@@ -35,8 +34,8 @@ pub struct Input(Value);
 
 impl Input {
     /// Returns a fixed value.
-    pub fn value(value: impl Serialize) -> Self {
-        Self(json!({ "type": "static", "value": to_value(value) }))
+    pub fn value(value: impl Into<Value>) -> Self {
+        Self(json!({ "type": "static", "value": value.into() }))
     }
 
     /// Returns the value of a variable of the run. Inputs of the run and outputs of nodes are variables.
@@ -71,8 +70,8 @@ impl Step {
 
     /// Sets a member of the config.
     #[must_use]
-    pub fn config(mut self, name: &str, value: impl Serialize) -> Self {
-        self.config.insert(name.to_owned(), to_value(value));
+    pub fn config(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.config.insert(name.to_owned(), value.into());
         self
     }
 
@@ -106,7 +105,7 @@ impl Approval {
         Self(self.0.config("description", text.into()))
     }
 
-    /// Shows a value to the approvers. The approval is bound to it.
+    /// Shows a value to the approvers.
     #[must_use]
     pub fn show(self, input: Input) -> Self {
         Self(self.0.input("artifact", input))
@@ -285,7 +284,7 @@ impl WorkflowBuilder {
             "id": id, "typeId": type_id, "name": id, "config": config, "inputs": inputs,
         }));
         for source in nodes {
-            let edge = format!("{source}-{id}");
+            let edge = format!("e{}", self.edges.len() + 1);
             self.edges.push(json!({ "id": edge, "sourceNodeId": source, "targetNodeId": id }));
         }
         self.last = Some(id.to_owned());
@@ -309,12 +308,6 @@ impl WorkflowBuilder {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Returns the JSON of a value. A value that has none becomes null, which the checks of the definition reject where a
-/// value is needed.
-fn to_value(value: impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Approvers<'_> {
     pub async fn find_warnings(self, tenant: &TenantId, definition: &Value) -> Result<Vec<String>, Error> {
         let named = find_named_assignees(definition);
         let entries: Vec<String> = named.iter().map(|(_, entry)| entry.clone()).collect();
-        let unknown = self.engine.approvers().find_unknown(tenant, &entries).await?;
+        let unknown = self.find_unknown(tenant, &entries).await?;
         let lines: Vec<&(String, String)> =
             named.iter().filter(|(_, entry)| unknown.contains(entry)).collect();
         let flaw = |(node, entry): &&(String, String)| {
@@ -70,7 +70,7 @@ impl Approvers<'_> {
     pub async fn check_agent(self, tenant: &TenantId, definition: &Value) -> Result<(), Error> {
         let config = json!({"approval": definition.get("approval")});
         let workflow = json!({"nodes": [{"id": "agent", "config": config}]});
-        self.engine.approvers().find_warnings(tenant, &workflow).await.map(drop)
+        self.find_warnings(tenant, &workflow).await.map(drop)
     }
 
     /// Returns the warning about an entry that no key of the tenant matches.

@@ -44,7 +44,7 @@ pub(super) enum CommandOutcome {
 impl Runs<'_> {
     /// Executes a command and commits the change, or the refusal if the run records it.
     pub async fn execute(self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
-        self.engine.runs().execute_once(of, std::slice::from_ref(command), None).await
+        self.execute_once(of, std::slice::from_ref(command), None).await
     }
 
     /// Executes commands in one change, all or none, and writes a receipt. Stops at a refusal that the run records.
@@ -66,14 +66,14 @@ impl Runs<'_> {
                 Err(Error::Refused(_)) if source == RunSource::Cache => {}
                 Err(error) => return Err(error),
             }
-            (run, source) = (self.engine.runs().get_stored(of).await?, RunSource::Store);
+            (run, source) = (self.get_stored(of).await?, RunSource::Store);
         }
         Err(Error::Busy)
     }
 
     /// Cancels a run. Has no effect on a run that has already ended.
     pub async fn cancel(self, of: &RunRef, reason: Option<String>, by: Principal) -> Result<Arc<Run>, Error> {
-        self.engine.runs().cancel_once(of, reason, by, None).await
+        self.cancel_once(of, reason, by, None).await
     }
 
     /// Cancels a run and writes a receipt.
@@ -84,9 +84,9 @@ impl Runs<'_> {
         by: Principal,
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
-        match self.engine.runs().execute_once(of, &[Command::Cancel { reason, by }], once).await {
+        match self.execute_once(of, &[Command::Cancel { reason, by }], once).await {
             Err(Error::Refused(Refusal::RunFinished(_))) => {
-                let run = self.engine.runs().get(of).await?;
+                let run = self.get(of).await?;
                 self.engine.keep_unchanged(once, &run).await?;
                 Ok(run)
             }

@@ -110,6 +110,7 @@ impl Workflows<'_> {
         Ok(listed)
     }
 
+    /// Returns a revision of a workflow.
     pub async fn revision(
         self,
         tenant: &TenantId,
@@ -126,7 +127,7 @@ impl Workflows<'_> {
 
     /// Returns the definition of a workflow, or the definition that an extension offers. Does not register it.
     pub async fn definition(self, tenant: &TenantId, id: &WorkflowId) -> Result<Value, Error> {
-        match self.engine.workflows().get(tenant, id).await {
+        match self.get(tenant, id).await {
             Ok(registered) => Ok(registered.definition),
             Err(Error::NotFound(what)) => {
                 self.engine.0.extensions.offered_workflow(tenant, id).ok_or(Error::NotFound(what))

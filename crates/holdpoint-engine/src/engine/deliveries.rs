@@ -57,7 +57,7 @@ impl Deliveries<'_> {
         once: Option<&Once<Delivery>>,
     ) -> Result<Delivery, Error> {
         let now = self.engine.now();
-        let was = self.engine.deliveries().get(tenant, webhook, id).await?;
+        let was = self.get(tenant, webhook, id).await?;
         let queued = Delivery {
             state: DeliveryState::Queued,
             attempt: 0,
@@ -68,7 +68,7 @@ impl Deliveries<'_> {
         };
         let replay = Work::Plain(vec![deliveries::replay(tenant, webhook, id, now)]);
         if !matches!(self.engine.submit(replay, once, &queued).await?, CommitReply::Touched(1)) {
-            let found = self.engine.deliveries().get(tenant, webhook, id).await?;
+            let found = self.get(tenant, webhook, id).await?;
             self.engine.keep_unchanged(once, &found).await?;
             return Ok(found);
         }

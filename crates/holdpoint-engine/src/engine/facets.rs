@@ -32,11 +32,11 @@ facets! {
     events -> Events;
     /// Workflow definitions.
     workflows -> Workflows;
-    /// The people that definitions name as approvers.
+    /// The principals that definitions name as approvers.
     approvers -> Approvers;
     /// Grants: permissions for effects, which result from approvals.
     grants -> Grants;
-    /// Holds: single questions without a workflow.
+    /// Holds: interrupts that callers create without a workflow.
     holds -> Holds;
     /// Webhook subscriptions.
     webhooks -> Webhooks;
@@ -54,7 +54,7 @@ facets! {
     limits -> Limits;
     /// Threads: sequences of runs and their messages.
     threads -> Threads;
-    /// Dispatches, for operators.
+    /// The operations of operators on dispatches.
     dispatches -> Dispatches;
     /// References to state outside of the database, for extensions.
     handles -> Handles;

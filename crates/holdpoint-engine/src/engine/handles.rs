@@ -18,7 +18,7 @@ pub struct HandleLock {
 }
 
 impl Handles<'_> {
-    /// Stores a handle, unless its state key is in use. Returns true if it was stored.
+    /// Stores a handle, unless its state key is in use or its run already has a handle. Returns true if it was stored.
     pub async fn insert(self, handle: &Handle) -> Result<bool, Error> {
         self.engine.write_handle(handles::insert(handle)).await
     }
@@ -33,7 +33,7 @@ impl Handles<'_> {
         Ok(handles::by_run(self.engine.db(), of).await?)
     }
 
-    /// Returns handles whose expiry time has passed, the oldest first.
+    /// Returns handles whose expiry time has passed, the oldest first. Handles of other extensions are among them.
     pub async fn due(self, limit: u64) -> Result<Vec<Handle>, Error> {
         Ok(handles::due(self.engine.db(), self.engine.now(), limit).await?)
     }

@@ -19,7 +19,7 @@ impl Holds<'_> {
     /// The id of the workflow of all holds.
     pub const WORKFLOW: &'static str = "holdpoint-hold";
 
-    /// Registers the workflow of holds for a tenant. Must be called before [`Engine::create_hold`], because it can be a
+    /// Registers the workflow of holds for a tenant. Must be called before [`Holds::create`], because it can be a
     /// separate commit.
     pub async fn prepare(self, tenant: &TenantId) -> Result<(), Error> {
         if self

@@ -57,7 +57,7 @@ impl RequestKey {
 /// commit of their change.
 ///
 /// An operation fails with [`Error::Duplicate`] without a change if there is a receipt for the request. An operation
-/// that fails leaves no receipt; [`Engine::keep_receipt`] stores the response to a refusal.
+/// that fails leaves no receipt; [`Receipts::keep`] stores the response to a refusal.
 pub struct Once<T> {
     /// The identity of the request.
     pub request: RequestKey,
@@ -84,7 +84,7 @@ impl Receipts<'_> {
     /// Returns the receipt of a request, unless it has expired. Callers look for it before they try an operation,
     /// because the core refuses many repeated commands and does not know the key. If two requests with one key
     /// arrive at the same time, the commit accepts one of them; if the core refuses the second one,
-    /// [`Engine::keep_receipt`] fails with [`Error::Duplicate`].
+    /// [`Receipts::keep`] fails with [`Error::Duplicate`].
     pub async fn get(self, request: &RequestKey) -> Result<Option<Receipt>, Error> {
         Ok(receipts::find(self.engine.db(), &request.receipt_key(), self.engine.now()).await?)
     }

@@ -1,6 +1,6 @@
 //! Opens an engine on SQLite or PostgreSQL.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use holdpoint_core::Timestamp;
 use tokio::runtime::Handle;
@@ -25,14 +25,15 @@ use crate::workflow_registry::WorkflowRegistry;
 
 impl Engine {
     /// Opens an engine: with a path of an SQLite file, a [`Location`], or [`Options`]. Creates or migrates the database
-    /// if necessary. Starts a worker in the background, unless the options say [`Options::manual_worker`].
+    /// if necessary. Starts a worker in the background, unless the options say [`Options::manual_worker`]. Call
+    /// [`Engine::close`] at the end: dropping the engine does not stop its worker.
     pub async fn open(options: impl Into<Options>) -> Result<Self, Error> {
         let options = options.into();
         let starts_worker = options.starts_worker;
         let engine = Self::open_without_worker(options).await?;
         if starts_worker {
-            let worker = tokio::spawn(engine.worker().run(engine.0.stop.subscribe()));
-            *engine.0.background.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker);
+            let worker = tokio::spawn(engine.worker().run(engine.0.closing.subscribe()));
+            *engine.0.background.lock().await = Some(worker);
         }
         Ok(engine)
     }
@@ -40,6 +41,7 @@ impl Engine {
     async fn open_without_worker(options: Options) -> Result<Self, Error> {
         let Options {
             location,
+            invalid_location,
             clock,
             nodes,
             answerer,
@@ -60,6 +62,9 @@ impl Engine {
             extensions,
             starts_worker: _,
         } = options;
+        if let Some(why) = invalid_location {
+            return Err(store::Error::Failed(format!("the address of the database is invalid: {why}")).into());
+        }
         let outgoing = outgoing.unwrap_or_else(|| Outgoing::new(OutgoingPolicy::default()));
         let hooks = Arc::new(WebhookHub::new(webhooks, webhook_outgoing.unwrap_or_else(|| outgoing.clone())));
         let seal = SealSource::choose(seal, &location).await?;
@@ -98,7 +103,8 @@ impl Engine {
             quotas,
             admissions: super::quotas::Admissions::default(),
             stop,
-            background: Mutex::default(),
+            background: tokio::sync::Mutex::default(),
+            closing: watch::Sender::new(false),
         };
         Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await
     }

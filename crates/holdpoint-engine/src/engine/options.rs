@@ -27,6 +27,8 @@ const RETENTION: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct Options {
     pub(super) location: Location,
+    /// The reason why the URL of the database is invalid. [`Engine::open`](super::Engine::open) reports it.
+    pub(super) invalid_location: Option<&'static str>,
     pub(super) clock: Clock,
     pub(super) nodes: NodeTypes,
     pub(super) answerer: Option<AnyAnswerer>,
@@ -69,10 +71,18 @@ impl From<&Path> for Options {
     }
 }
 
-/// The path of an SQLite file, or a URL that [`Location::parse`] accepts.
+/// A URL such as `postgres://user@host/database`, or the path of an SQLite file.
 impl From<&str> for Options {
     fn from(text: &str) -> Self {
-        Self::new(Location::parse(text).unwrap_or_else(|_| Location::Sqlite(text.into())))
+        let is_url =
+            ["://", "password="].iter().any(|part| text.contains(part)) || text.starts_with("sqlite:");
+        match Location::parse(text) {
+            Ok(location) => Self::new(location),
+            Err(why) if is_url => {
+                Self { invalid_location: Some(why), ..Self::new(Location::Sqlite("".into())) }
+            }
+            Err(_) => Self::new(Location::Sqlite(text.into())),
+        }
     }
 }
 
@@ -81,6 +91,7 @@ impl Options {
     pub fn new(location: Location) -> Self {
         Self {
             location,
+            invalid_location: None,
             clock: Clock::System,
             nodes: NodeTypes::built_in(),
             answerer: None,

@@ -173,7 +173,7 @@ impl<'e> Limits<'e> {
 
     /// Checks that the quotas permit more data. Called before a run is cancelled in favour of a new one.
     pub async fn check_growth(self, tenant: &TenantId) -> Result<(), Error> {
-        let (usage, quotas) = (self.engine.limits().usage(tenant).await?, &self.engine.0.quotas);
+        let (usage, quotas) = (self.usage(tenant).await?, &self.engine.0.quotas);
         check(STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;
         Ok(check(DELIVERIES, quotas.deliveries, usage.deliveries.saturating_add(1))?)
     }

@@ -27,10 +27,10 @@ enum LoadedRun {
 impl Runs<'_> {
     /// Returns the run as of the last acknowledged commit or later. A run of another tenant is not found.
     pub async fn get(self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        self.engine.runs().get_since(of, 0).await
+        self.get_since(of, 0).await
     }
 
-    /// Returns runs in the given order, each as [`Engine::run`] does. The reads run concurrently, so that they
+    /// Returns runs in the given order, each as [`Runs::get`] does. The reads run concurrently, so that they
     /// share queries.
     pub async fn get_each(self, of: &[RunRef]) -> Result<Vec<Arc<Run>>, Error> {
         let found = try_join_all(of.iter().map(|of| self.engine.find(of, 0))).await?;
@@ -81,11 +81,11 @@ impl Events<'_> {
         Ok(events::from(&self.engine.0.db, of, from).await?)
     }
 
-    /// Returns events like [`Engine::events`], for followers of a run: events that this node committed recently come
+    /// Returns events like [`Events::list`], for followers of a run: events that this node committed recently come
     /// from memory. Even a short log can be returned in parts if several nodes wrote it.
     pub async fn follow(self, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
         let recent = self.engine.0.cache.recent.from(of, from);
-        if recent.is_empty() { self.engine.events().list(of, from).await } else { Ok(recent) }
+        if recent.is_empty() { self.list(of, from).await } else { Ok(recent) }
     }
 
     /// Returns the number of events of a run without folding them.
@@ -111,7 +111,7 @@ impl Interrupts<'_> {
         limit: u64,
     ) -> Result<Vec<PendingRow>, Error> {
         let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
-        Ok(self.engine.interrupts().page(tenant, &filter, limit).await?.rows)
+        Ok(self.page(tenant, &filter, limit).await?.rows)
     }
 }
 

@@ -104,7 +104,8 @@ impl RunStart<'_> {
         self
     }
 
-    /// Sets the id of the run. A second start with the id fails, so that a start can be repeated after a crash.
+    /// Sets the id of the run. A second start with this id fails with [`Refusal::AlreadyStarted`], so that a caller can
+    /// repeat a start whose result it did not receive.
     pub fn id(mut self, id: RunId) -> Self {
         self.id = Some(id);
         self
@@ -151,7 +152,7 @@ impl RunHandle {
     }
 
     /// Waits until an interrupt is open and returns the first one. Fails with [`Refusal::RunFinished`] if the run ends
-    /// first.
+    /// first, and with an error of the store if the engine is closed.
     pub async fn wait_for_interrupt(&self) -> Result<InterruptHandle, Error> {
         self.wait_until(|run| match run.open_interrupts().next() {
             Some(open) => Some(Ok(InterruptHandle { run: self.clone(), interrupt: Box::new(open.clone()) })),
@@ -176,13 +177,19 @@ impl RunHandle {
     ) -> Result<T, Error> {
         // The subscription exists before the first read, so that no change is missed.
         let mut changes = self.engine.events().subscribe(&self.of);
+        let mut closing = self.engine.0.closing.subscribe();
+        let mut is_closing = false;
         loop {
             if let Some(result) = reached(&self.state().await?) {
                 return result;
             }
-            changes.changed().await;
-            if !self.engine.is_alive() {
+            // After the close, the state is read once more: the run may have ended before.
+            if is_closing {
                 return Err(crate::store::Error::Closed.into());
+            }
+            tokio::select! {
+                () = changes.changed() => {}
+                _ = closing.wait_for(|closing| *closing) => is_closing = true,
             }
         }
     }
@@ -207,12 +214,12 @@ impl InterruptHandle {
         InterruptAnswer { run: self.run.clone(), id: self.interrupt.id, value, by: None }
     }
 
-    /// Returns the acceptance of an approval.
+    /// Returns an answer that accepts an approval. It is sent when it is awaited.
     pub fn accept(&self) -> InterruptAnswer {
         self.answer(json!({ "action": "accept" }))
     }
 
-    /// Returns the rejection of an approval.
+    /// Returns an answer that rejects an approval. It is sent when it is awaited.
     pub fn reject(&self, reason: impl Into<String>) -> InterruptAnswer {
         self.answer(json!({ "action": "reject", "feedback": reason.into() }))
     }
@@ -235,7 +242,7 @@ pub struct InterruptAnswer {
 }
 
 impl InterruptAnswer {
-    /// Sets the principal that answers. The caller has authenticated it.
+    /// Sets the principal that answers. The caller must authenticate it first.
     pub fn by(self, name: impl Into<String>) -> Self {
         self.by_principal(Principal::named(name))
     }
@@ -304,5 +311,6 @@ pub(super) fn default_tenant() -> Result<TenantId, Error> {
 }
 
 fn to_json(field: &str, value: impl Serialize) -> Result<Value, Refusal> {
-    serde_json::to_value(value).map_err(|error| Refusal::invalid(field, format!("has no JSON form: {error}")))
+    serde_json::to_value(value)
+        .map_err(|error| Refusal::invalid(field, format!("cannot be written as JSON: {error}")))
 }

@@ -125,7 +125,7 @@ impl Sessions<'_> {
         let link = LinkUse { link_hash, session_id, token_hash, now, expires_at };
         self.engine.write(sessions::by_link(link)).await?;
         // Read back instead of counting changed rows: an earlier commit may have succeeded although its reply was lost.
-        self.engine.sessions().get_by_hash(token_hash).await
+        self.get_by_hash(token_hash).await
     }
 }
 

@@ -45,7 +45,10 @@ async fn answer_with_stale_cache(engine: &Engine, last: Value) -> RunRef {
 
 async fn engine(folder: &tempfile::TempDir) -> Engine {
     let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-    let options = Options::new(location).clock(Clock::manual(1_800_000_000_000)).node("test.quick", Quick);
+    let options = Options::new(location)
+        .manual_worker()
+        .clock(Clock::manual(1_800_000_000_000))
+        .node("test.quick", Quick);
     Engine::open(options).await.unwrap()
 }
 

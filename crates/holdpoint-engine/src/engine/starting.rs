@@ -30,7 +30,7 @@ pub struct StartOptions {
 impl Runs<'_> {
     /// Starts a run of the latest revision under a new id.
     pub async fn create(self, workflow: &WorkflowId, start: StartRequest) -> Result<Arc<Run>, Error> {
-        self.engine.runs().create_with(workflow, start, StartOptions::default()).await
+        self.create_with(workflow, start, StartOptions::default()).await
     }
 
     /// Starts a run with an id that the caller chose. Fails if a run with this id exists.
@@ -41,7 +41,7 @@ impl Runs<'_> {
         start: StartRequest,
     ) -> Result<Arc<Run>, Error> {
         let options = StartOptions { id: Some(id.clone()), ..StartOptions::default() };
-        self.engine.runs().create_with(workflow, start, options).await
+        self.create_with(workflow, start, options).await
     }
 
     /// Starts a run of the latest revision with options.

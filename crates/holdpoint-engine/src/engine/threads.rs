@@ -37,12 +37,12 @@ impl Error {
 impl Threads<'_> {
     /// Returns the newest run of a thread.
     pub async fn latest_run(self, tenant: &TenantId, thread: &str) -> Result<Option<RunSummary>, Error> {
-        Ok(self.engine.threads().runs(tenant, thread, None, 1).await?.into_iter().next())
+        Ok(self.runs(tenant, thread, None, 1).await?.into_iter().next())
     }
 
     /// Returns the run of a thread that has not ended, if there is one.
     pub async fn open_run(self, tenant: &TenantId, thread: &str) -> Result<Option<RunRef>, Error> {
-        let latest = self.engine.threads().latest_run(tenant, thread).await?;
+        let latest = self.latest_run(tenant, thread).await?;
         let open = latest.filter(|run| !run.status.is_terminal());
         Ok(open.map(|run| RunRef { tenant: tenant.clone(), run: run.run }))
     }
@@ -164,7 +164,7 @@ impl Threads<'_> {
     ) -> Result<ThreadInterruption, Error> {
         let mail = self.engine.mailbox(tenant).interrupt(thread, self.engine.now()).await?;
         let mut cancelled = None;
-        if let Some(of) = self.engine.threads().open_run(tenant, thread).await? {
+        if let Some(of) = self.open_run(tenant, thread).await? {
             let run = self.engine.runs().get(&of).await?;
             let awaits = run.children.iter().any(|child| run.awaits(&child.run));
             let waits = (awaits || run.waiting_on().is_some()) && run.next_work().is_none();

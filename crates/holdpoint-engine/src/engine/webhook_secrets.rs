@@ -32,7 +32,7 @@ impl Webhooks<'_> {
     ) -> Result<(Webhook, String), Error> {
         let (secret, sealed) = self.engine.make_webhook_secret(id)?;
         for _ in 0..ATTEMPTS_MAX {
-            let from = self.engine.webhooks().get(tenant, id).await?;
+            let from = self.get(tenant, id).await?;
             let now = self.engine.now();
             let old_secret = (overlap_ms > 0).then(|| OldSecret {
                 fingerprint: from.fingerprint.clone(),

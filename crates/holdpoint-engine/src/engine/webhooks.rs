@@ -161,7 +161,7 @@ impl Webhooks<'_> {
     /// Stores that webhooks of a tenant are paused because their owners have no active key. If this fails, the next
     /// delivery stores it and is not sent.
     pub async fn pause_lapsed(self, tenant: &TenantId) -> Result<(), Error> {
-        let all = self.engine.webhooks().list(tenant, None, limits::WEBHOOKS_PER_TENANT_MAX).await?;
+        let all = self.list(tenant, None, limits::WEBHOOKS_PER_TENANT_MAX).await?;
         for hook in all.iter().filter(|hook| hook.has_unstored_pause()) {
             self.engine.pause_lapsed(hook).await?;
         }

@@ -233,6 +233,7 @@ fn invalid(message: impl Into<String>) -> Stop {
     Stop::failed("invalid_input", message)
 }
 
+/// Returns the failure of a node whose call the outgoing policy refused.
 pub fn call_refused(refused: crate::outgoing::OutgoingRefusal) -> Stop {
     Stop::failed("http_refused", refused.to_string())
 }
@@ -241,6 +242,7 @@ fn permanent_failure(message: String) -> Stop {
     Stop::failed("http_failed", message)
 }
 
+/// Returns the failure of a node whose call failed. Errors of the connection are retryable.
 pub fn call_failed(error: Error) -> Stop {
     let message = error.to_string();
     match error {

@@ -31,9 +31,9 @@ pub struct BadApproval {
 /// The connection or the provider that an [`OperatorApproval`] belongs to, as approvals name it.
 #[derive(Clone, Copy, Debug)]
 pub enum RequirementSource<'a> {
-    /// A connection.
+    /// The name of the connection, as approvals show it.
     Connection(&'a str),
-    /// A provider.
+    /// The name of the graph of a provider, as approvals show it.
     Provider(&'a str),
 }
 

@@ -10,7 +10,7 @@ use super::statement::{LockScope, Query, QueryResult, Tx};
 use super::{Error, Row};
 use crate::committer::Counters;
 
-/// The settings of a connection. There are none.
+/// The settings of a connection. They never exist: `parse` always fails.
 #[derive(Debug)]
 pub(crate) struct PostgresSettings {
     pub(crate) committers: usize,

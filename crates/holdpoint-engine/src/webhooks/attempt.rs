@@ -11,7 +11,9 @@ use holdpoint_core::webhook::{
 use uuid::Uuid;
 
 use super::settings::millis;
-use super::{BestEffortEvent, DeliveryContent, DeliveryLane, Render, sign};
+use super::{
+    BestEffortEvent, DeliveryContent, DeliveryEnvelope, DeliveryLane, DeliverySignature, Render, sign,
+};
 use crate::engine::{Engine, SigningSecrets};
 use crate::error::Error;
 use crate::outgoing::{Method, OutgoingRequest};
@@ -23,7 +25,6 @@ use crate::store::webhooks::Webhook;
 const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// Time beyond the attempt timeout after which a probe of an open circuit counts as lost.
 const PROBE_GRACE_MS: u64 = 1000;
-const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 
 /// Sends deliveries and records their results.
 pub(super) struct DeliverySender {
@@ -292,10 +293,13 @@ impl DeliverySender {
             }
         };
         let settings = &self.engine.hooks().settings;
+        let mut headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+        headers.extend(rendered.trace.iter().cloned());
+        headers.extend(self.render.headers(&envelope(target, delivery, &rendered, at, durable)));
         let request = OutgoingRequest {
             method: Method::Post,
             url: target.url.clone(),
-            headers: headers(target, delivery, &rendered, at, durable),
+            headers,
             body: rendered.body,
             timeout_ms: settings.attempt_timeout_ms(),
             body_bytes_max: RESPONSE_BYTES_MAX,
@@ -325,39 +329,26 @@ impl AttemptResult {
     }
 }
 
-/// Returns the headers. Each header of the protocol occurs with both prefixes, `X-openwop-` and `OpenWOP-`.
-fn headers(
-    target: &DeliveryTarget,
-    delivery: &Delivery,
-    rendered: &DeliveryContent,
+/// Returns the facts about a delivery that the renderer puts into headers.
+fn envelope<'a>(
+    target: &'a DeliveryTarget,
+    delivery: &'a Delivery,
+    rendered: &'a DeliveryContent,
     at: Timestamp,
     durable: bool,
-) -> Vec<(String, String)> {
-    let mut ours = vec![("Event-Type", rendered.event_type.clone())];
-    if let Some(Signer { webhook, secrets }) = &target.signed {
-        let seconds = at.0.div_euclid(1000);
-        ours.extend(webhook.clone().map(|id| ("Webhook-Id", id)));
-        ours.extend([
-            ("Timestamp", seconds.to_string()),
-            ("Signature", sign(&secrets.secret, seconds, &rendered.body)),
-            ("Signature-Algorithm", "v1".to_owned()),
-        ]);
-        let next = secrets.next.as_ref().map(|next| sign(next, seconds, &rendered.body));
-        ours.extend(next.map(|signature| ("Signature-Next", signature)));
+) -> DeliveryEnvelope<'a> {
+    let timestamp = at.0.div_euclid(1000);
+    let sign = |secret: &str| sign(secret, timestamp, &rendered.body);
+    DeliveryEnvelope {
+        event_type: &rendered.event_type,
+        webhook: target.signed.as_ref().and_then(|signer| signer.webhook.as_deref()),
+        signature: target.signed.as_ref().map(|Signer { secrets, .. }| DeliverySignature {
+            timestamp,
+            current: sign(&secrets.secret),
+            next: secrets.next.as_deref().map(sign),
+        }),
+        durable: durable.then_some((&delivery.id, &delivery.dedup_key)),
     }
-    if durable {
-        ours.extend([("Delivery-Id", delivery.id.clone()), ("Dedup-Key", delivery.dedup_key.clone())]);
-    }
-    let mut headers = vec![
-        ("Content-Type".to_owned(), "application/json".to_owned()),
-        ("User-Agent".to_owned(), AGENT.to_owned()),
-    ];
-    headers.extend(rendered.trace.iter().cloned());
-    for (name, value) in ours {
-        headers.push((format!("X-openwop-{name}"), value.clone()));
-        headers.push((format!("OpenWOP-{name}"), value));
-    }
-    headers
 }
 
 /// Returns random bits for jitter: the second half of a UUIDv7.

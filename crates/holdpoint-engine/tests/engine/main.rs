@@ -27,6 +27,7 @@ mod holds;
 mod kept_events;
 mod keys;
 mod leases;
+mod library;
 mod loops;
 mod lost_connections;
 mod mailbox;

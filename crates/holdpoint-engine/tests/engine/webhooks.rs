@@ -6,8 +6,8 @@ use holdpoint_engine::core::webhook::{ChangeReason, DeliveryState, Mode, RetryPo
 use holdpoint_engine::core::{RunRef, StartRequest, TenantId, WorkflowId};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy, Resolver, ScriptedResolver};
 use holdpoint_engine::{
-    Attempt, AttemptFilter, Delivery, DeliveryContent, DeliveryFilter, DeliveryWorker, Engine, Error,
-    NewWebhook, Options, Render, RenderFuture, SealKey, Webhook, WebhookSettings, fingerprint,
+    Attempt, AttemptFilter, Delivery, DeliveryContent, DeliveryEnvelope, DeliveryFilter, DeliveryWorker,
+    Engine, Error, NewWebhook, Options, Render, RenderFuture, SealKey, Webhook, WebhookSettings, fingerprint,
 };
 use serde_json::{Value, json};
 
@@ -39,6 +39,18 @@ on_both! {
 struct PlainRender(Engine);
 
 impl Render for PlainRender {
+    fn headers(&self, envelope: &DeliveryEnvelope<'_>) -> Vec<(String, String)> {
+        let mut named = vec![("Event-Type", Some(envelope.event_type.to_owned()))];
+        named.push(("Webhook-Id", envelope.webhook.map(str::to_owned)));
+        let signature = envelope.signature.as_ref();
+        named.push(("Timestamp", signature.map(|signature| signature.timestamp.to_string())));
+        named.push(("Signature", signature.map(|signature| signature.current.clone())));
+        named.push(("Signature-Next", signature.and_then(|signature| signature.next.clone())));
+        named.push(("Delivery-Id", envelope.durable.map(|(id, _)| id.to_owned())));
+        named.push(("Dedup-Key", envelope.durable.map(|(_, key)| key.to_owned())));
+        named.into_iter().filter_map(|(name, value)| Some((format!("Test-{name}"), value?))).collect()
+    }
+
     fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
         Box::pin(async move {
             let recorded = self.0.events().list(of, seq).await?.into_iter().next().unwrap();

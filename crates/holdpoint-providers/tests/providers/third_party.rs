@@ -91,7 +91,8 @@ impl Provider for Doubler {
 }
 
 fn with_doubler(doubler: &Doubler) -> impl FnOnce(Options) -> Options {
-    let providers = Providers::new(ProviderSettings::default()).unwrap().add("acme", doubler.clone());
+    let providers =
+        Providers::new(ProviderSettings::default()).unwrap().add("acme", doubler.clone()).unwrap();
     move |options| options.extension(providers)
 }
 
@@ -131,6 +132,16 @@ async fn an_attempt_with_a_lost_response_takes_effect_once(database: TestDatabas
     answer(&env, "1", json!(4)).await;
     assert_eq!(env.engine.graphs().status(&of).await.unwrap(), GraphStatus::Completed(json!(8)));
     assert_eq!(doubler.outcomes.lock().unwrap().len(), 2, "one start and one answer");
+}
+
+#[test]
+fn the_kind_of_a_provider_must_be_free_and_valid() {
+    for kind in ["native", "agent", "langgraph", "claude", "", "Acme", "a:b", "1a"] {
+        let providers = Providers::new(ProviderSettings::default()).unwrap();
+        assert!(providers.add(kind, Doubler::default()).is_err(), "{kind:?}");
+    }
+    let once = Providers::default().add("acme", Doubler::default()).unwrap();
+    assert!(once.add("acme", Doubler::default()).is_err(), "a kind is added once");
 }
 
 async fn a_tenant_that_the_provider_does_not_admit_has_no_graph(database: TestDatabase) {

@@ -10,7 +10,7 @@ const ENGINE: &str = "crates/holdpoint-engine/src/";
 const METHODS_MAX: usize = 15;
 
 /// The modules that each module of the engine may import. A module that is not listed imports none. `engine`, `worker`,
-/// `lib` and `extension` are above all others and may import any.
+/// `lib` and `extension` may import any module.
 const IMPORTS: [(&str, &[&str]); 21] = [
     ("approval_check", &["context", "nodes", "permitted_effects"]),
     ("batched_reads", &["store"]),

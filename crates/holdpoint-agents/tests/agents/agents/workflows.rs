@@ -203,8 +203,7 @@ async fn a_cancelled_agent_cancels_its_workflows(agents: AgentEnv) {
 async fn a_new_message_cancels_the_workflow_and_continues_the_run(agents: AgentEnv) {
     agents.env.register(refund("refund", true)).await;
     let of = agents.declare_and_send(clerk(&refunds(json!({ "amount": 5 })), &["refund"])).await;
-    let thread = agents.env.run(&of).await.thread().to_owned();
-    let never_mind = input(Some(&thread), "never mind");
+    let never_mind = input(Some(agents.env.run(&of).await.thread()), "never mind");
     let run = agents.env.engine.agents().send_input(never_mind, InputMode::Queue).await.unwrap();
     assert_eq!(run.id, of.run);
     assert_eq!(agents.env.status(&child_of(&of, 1)).await, "cancelled", "in the same commit");

@@ -13,7 +13,8 @@ use crate::store::awaited;
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_two_workers_found_is_used_once() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(Options::new(Location::Sqlite(folder.path().join("db")))).await.unwrap();
+    let engine =
+        Engine::open(Options::new(Location::Sqlite(folder.path().join("db"))).manual_worker()).await.unwrap();
     let (tenant, by) = (TenantId::parse("default").unwrap(), Principal::named("shop"));
     let config = json!({"kind": "external-event", "data": {"eventType": "paid", "correlation": {}}});
     let node = json!({"id": "wait", "typeId": "core.interrupt", "name": "wait", "config": config, "inputs": {},

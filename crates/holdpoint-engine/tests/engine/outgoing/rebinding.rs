@@ -10,8 +10,8 @@ use holdpoint_engine::outgoing::{
     Authorities, Dialer, Outgoing, OutgoingPolicy, Resolver, ScriptedResolver, Switchboard,
 };
 use holdpoint_engine::{
-    Attempt, AttemptFilter, DeliveryContent, DeliveryFilter, DeliveryWorker, Error, NewWebhook, Render,
-    RenderFuture, Webhook,
+    Attempt, AttemptFilter, DeliveryContent, DeliveryEnvelope, DeliveryFilter, DeliveryWorker, Error,
+    NewWebhook, Render, RenderFuture, Webhook,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -41,6 +41,10 @@ const URL: &str = "https://hook.example/in?key=hunter2";
 struct Fixed;
 
 impl Render for Fixed {
+    fn headers(&self, _envelope: &DeliveryEnvelope<'_>) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     fn event<'a>(&'a self, _of: &'a RunRef, _seq: u64) -> RenderFuture<'a> {
         let content =
             DeliveryContent { event_type: "run.started".to_owned(), body: b"{}".to_vec(), trace: Vec::new() };

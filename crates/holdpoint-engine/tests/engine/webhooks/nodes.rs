@@ -39,7 +39,7 @@ async fn two_nodes_share_deliveries_and_repeat_none(mut hooks: WebhookEnv) {
             break;
         }
     }
-    let ids: Vec<String> = peer.header("X-openwop-Delivery-Id").into_iter().flatten().collect();
+    let ids: Vec<String> = peer.header("Test-Delivery-Id").into_iter().flatten().collect();
     assert_eq!(ids.len(), 60);
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 60);
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered; 60]);
@@ -125,7 +125,7 @@ async fn a_delivery_of_an_unresponsive_node_is_taken_over_and_its_result_is_igno
     let delivery = hooks.deliveries(&hook).await.remove(0);
     assert_eq!((delivery.state, delivery.attempt), (DeliveryState::Delivered, 1));
     assert_eq!(hooks.attempts(&hook).await.len(), 2, "both attempts are recorded");
-    let ids = peer.header("X-openwop-Delivery-Id");
+    let ids = peer.header("Test-Delivery-Id");
     assert_eq!(ids[0], ids[1]);
     second.close().await;
 }

@@ -42,7 +42,7 @@ async fn a_stored_webhook_has_no_owner_and_is_delivered(database: TestDatabase) 
     assert_eq!(hooks.deliver().await, 1);
     let body = peer.requests()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
     let at = hooks.env.clock.now().0 / 1000;
-    let signature = peer.header("X-openwop-Signature").pop().flatten();
+    let signature = peer.header("Test-Signature").pop().flatten();
     assert_eq!(signature, Some(sign(SECRET, at, body.as_bytes())));
     let engine = &hooks.env.engine;
     engine.webhooks().pause(&tenant(), WEBHOOK, None).await.unwrap();

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use holdpoint_api::webhooks::{CallbackLink, DeliveryHead, InterruptCallback};
 use holdpoint_core::{Event, InterruptId, Run, RunRef};
 use holdpoint_engine::{
-    DeliveryContent, Error, Render, RenderFuture, SpanContext, StoreError, trace_headers,
+    DeliveryContent, DeliveryEnvelope, Error, Render, RenderFuture, SpanContext, StoreError, trace_headers,
 };
 
 use crate::app::{App, AppState};
@@ -15,6 +15,8 @@ use crate::error::ApiError;
 use crate::json::to_json;
 use crate::links::{Intent, LinkRequest, find_allowed_intent};
 
+/// The user agent of deliveries.
+const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 /// The event type of a callback.
 const CALLBACK_EVENT_TYPE: &str = "interrupt.requested";
 
@@ -22,6 +24,10 @@ const CALLBACK_EVENT_TYPE: &str = "interrupt.requested";
 pub(crate) struct DeliveryRenderer(pub App);
 
 impl Render for DeliveryRenderer {
+    fn headers(&self, envelope: &DeliveryEnvelope<'_>) -> Vec<(String, String)> {
+        headers(envelope)
+    }
+
     fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
         Box::pin(async move { skip_missing(self.0.event(of, seq).await) })
     }
@@ -29,6 +35,28 @@ impl Render for DeliveryRenderer {
     fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
         Box::pin(async move { skip_missing(self.0.callback(of, seq).await) })
     }
+}
+
+/// Returns the headers. Each header of the protocol occurs with both prefixes, `X-openwop-` and `OpenWOP-`.
+fn headers(envelope: &DeliveryEnvelope<'_>) -> Vec<(String, String)> {
+    let mut ours = vec![("Event-Type", envelope.event_type.to_owned())];
+    ours.extend(envelope.webhook.map(|id| ("Webhook-Id", id.to_owned())));
+    if let Some(signature) = &envelope.signature {
+        ours.extend([
+            ("Timestamp", signature.timestamp.to_string()),
+            ("Signature", signature.current.clone()),
+            ("Signature-Algorithm", "v1".to_owned()),
+        ]);
+        ours.extend(signature.next.clone().map(|next| ("Signature-Next", next)));
+    }
+    if let Some((id, dedup_key)) = envelope.durable {
+        ours.extend([("Delivery-Id", id.to_owned()), ("Dedup-Key", dedup_key.to_owned())]);
+    }
+    let both = |(name, value): (&str, String)| {
+        [(format!("X-openwop-{name}"), value.clone()), (format!("OpenWOP-{name}"), value)]
+    };
+    let agent = ("User-Agent".to_owned(), AGENT.to_owned());
+    std::iter::once(agent).chain(ours.into_iter().flat_map(both)).collect()
 }
 
 /// Returns None for runs and events that were deleted: their deliveries are skipped.
@@ -108,4 +136,42 @@ async fn find_requested_interrupt(
         Event::InterruptRequested { id, .. } => Some(id),
         _ => None,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_engine::DeliverySignature;
+
+    use super::*;
+
+    #[test]
+    fn each_header_of_the_protocol_has_both_prefixes() {
+        let signature =
+            DeliverySignature { timestamp: 7, current: "one".to_owned(), next: Some("two".to_owned()) };
+        let envelope = DeliveryEnvelope {
+            event_type: "run.started",
+            webhook: Some("wh-1"),
+            signature: Some(signature),
+            durable: Some(("d-1", "key-1")),
+        };
+        let sent = headers(&envelope);
+        let value =
+            |name: &str| sent.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        for (name, expected) in [
+            ("Event-Type", "run.started"),
+            ("Webhook-Id", "wh-1"),
+            ("Timestamp", "7"),
+            ("Signature", "one"),
+            ("Signature-Next", "two"),
+            ("Signature-Algorithm", "v1"),
+            ("Delivery-Id", "d-1"),
+            ("Dedup-Key", "key-1"),
+        ] {
+            assert_eq!(value(&format!("X-openwop-{name}")), Some(expected));
+            assert_eq!(value(&format!("OpenWOP-{name}")), Some(expected));
+        }
+        assert_eq!(sent.len(), 17, "and the user agent");
+        let bare = DeliveryEnvelope { webhook: None, signature: None, durable: None, ..envelope };
+        assert_eq!(headers(&bare).len(), 3, "a callback without a secret");
+    }
 }
