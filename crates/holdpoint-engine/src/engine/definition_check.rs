@@ -16,7 +16,7 @@ pub struct CheckedWorkflow {
 }
 
 impl Options {
-    /// Checks a definition as [`Workflows::register`](super::Engine::register) does with these options. Opens no database.
+    /// Checks a definition as [`Workflows::register`](super::Workflows::register) does with these options. Opens no database.
     pub fn check_workflow(&self, definition: &Value) -> Result<CheckedWorkflow, Vec<DefinitionFlaw>> {
         let workflow = self.nodes.check(definition, 1)?;
         let ignored = find_ignored(definition, &workflow);
