@@ -4,6 +4,8 @@
 //! Add [`AgentRuntime`] to the options of the engine, and import [`EngineAgents`] for `engine.agents()`. Tools that are
 //! written in Rust implement [`tool::Toolbox`]; [`AgentSettings::rust`] has them by name.
 
+#![warn(missing_docs)]
+
 mod agents;
 mod calls;
 mod clearance;

@@ -15,6 +15,8 @@
 //! - [`payloads`]: payloads of the events of the log; [`events`]: their envelope, pages and streams
 //! - [`snapshot`]: the snapshot of a run
 
+#![warn(missing_docs)]
+
 pub mod admin;
 pub mod agents;
 pub mod agui;

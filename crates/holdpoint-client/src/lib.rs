@@ -31,6 +31,8 @@
 //! - [`webhook`]: verifies the signature of a webhook delivery
 //! - [`Error`], [`Refusal`]: failed connections and refusals of the server
 
+#![warn(missing_docs)]
+
 mod builder;
 mod error;
 mod events;

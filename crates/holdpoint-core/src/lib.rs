@@ -21,6 +21,8 @@
 //! A new event or command does not compile until every match handles it: no match in this crate has a `_` arm over our
 //! enums.
 
+#![warn(missing_docs)]
+
 pub mod agent;
 mod command;
 mod decide;

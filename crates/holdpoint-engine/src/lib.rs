@@ -63,6 +63,8 @@
 //! - `seal`, `location`, `answerer`, `clock`, `error`: encryption of secrets, the address of the database, automatic
 //!   answers to side questions, time, errors
 
+#![warn(missing_docs)]
+
 mod answerer;
 mod approval_check;
 mod batched_reads;

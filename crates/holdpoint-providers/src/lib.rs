@@ -7,6 +7,8 @@
 //! Add [`Providers`] to the options of the engine, and import [`EngineGraphs`] for `engine.graphs()`. A provider from
 //! another crate implements [`Provider`].
 
+#![warn(missing_docs)]
+
 mod claude;
 mod conversion;
 mod graphs;

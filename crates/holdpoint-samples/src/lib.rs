@@ -4,6 +4,8 @@
 //! - [`demo`]: agents that need no model
 //! - [`Conformance`]: the node types that the public OpenWOP suite needs
 
+#![warn(missing_docs)]
+
 use holdpoint_core::{TenantId, WorkflowId};
 use holdpoint_engine::extension::{Extension, NodeTypes};
 use serde_json::Value;
