@@ -113,7 +113,7 @@ fn start_runs(
     for one in due {
         let spec = tools.find(&one.call.name);
         match setup.workflow(&one.call.name).zip(spec) {
-            Some((tool, spec)) => workflow_tools::start(context, (tool, spec), &one.call, one.arguments)?,
+            Some((tool, spec)) => workflow_tools::start(context, tool, spec, &one.call, one.arguments)?,
             None => others.push(one),
         }
     }
@@ -155,7 +155,7 @@ fn prepare_call(
                 (Behaviour::Ask, Clearance::Cleared) => Clearance::Ask,
                 (_, clearance) => clearance,
             };
-            enforce(context, setup, &call, (&target, clearance))?.then(|| (call.arguments.clone(), None))
+            enforce(context, setup, &call, &target, clearance)?.then(|| (call.arguments.clone(), None))
         }
         // A fork cannot use a decision of its source run: it opens a new interrupt.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
@@ -165,7 +165,7 @@ fn prepare_call(
         CallStatus::Running => {
             let arguments = call.effective_arguments();
             let clearance = target.clearance(context, &call, arguments);
-            enforce(context, setup, &call, (&target, clearance))?.then(|| (arguments.clone(), None))
+            enforce(context, setup, &call, &target, clearance)?.then(|| (arguments.clone(), None))
         }
         CallStatus::Resuming => resume(context, setup, &target, &call)?,
         CallStatus::Suspended | CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => None,
@@ -179,7 +179,8 @@ fn enforce(
     context: &mut EffectContext,
     setup: &Setup,
     call: &ToolCall,
-    (target, clearance): (&CallTarget<'_>, Clearance),
+    target: &CallTarget<'_>,
+    clearance: Clearance,
 ) -> Result<bool, Stop> {
     match clearance {
         Clearance::Cleared => return Ok(true),
@@ -229,7 +230,7 @@ fn resume(
                 return deny(context, setup, call, Some(&verdict.explanation())).map(|()| None);
             }
             let clearance = target.clearance(context, call, &arguments);
-            let cleared = enforce(context, setup, call, (target, clearance))?;
+            let cleared = enforce(context, setup, call, target, clearance)?;
             Ok(cleared.then(|| (arguments, decision(interrupt))))
         }
     }

@@ -103,7 +103,7 @@ impl Connection {
 impl Connections {
     /// Returns the model of a definition with the settings of the connection that it names.
     pub(super) fn resolve_model(&self, model: &Value, user: ConnectionUser<'_>) -> Result<Value, AgentFlaw> {
-        resolve("model", model, (&self.models, &MODEL_MEMBERS), user).map(|resolved| resolved.value)
+        resolve("model", model, &self.models, &MODEL_MEMBERS, user).map(|resolved| resolved.value)
     }
 
     /// Returns the tool at this index of a definition with the settings of the connection that it names, and the origin
@@ -115,7 +115,7 @@ impl Connections {
         user: ConnectionUser<'_>,
     ) -> Result<(Value, Option<ToolOrigin>), AgentFlaw> {
         let ResolvedEntry { value, used } =
-            resolve(&format!("tools[{at}]"), tool, (&self.tools, &TOOL_MEMBERS), user)?;
+            resolve(&format!("tools[{at}]"), tool, &self.tools, &TOOL_MEMBERS, user)?;
         let origin = used.map(|(name, connection)| {
             let settings = &connection.settings;
             ToolOrigin {
@@ -141,7 +141,8 @@ struct ResolvedEntry<'a> {
 fn resolve<'a>(
     field: &str,
     value: &Value,
-    (connections, allowed): (&'a BTreeMap<String, Connection>, &[&str]),
+    connections: &'a BTreeMap<String, Connection>,
+    allowed: &[&str],
     user: ConnectionUser<'_>,
 ) -> Result<ResolvedEntry<'a>, AgentFlaw> {
     let Some(name) = value.get("use") else {

@@ -58,7 +58,8 @@ fn inputs_of(workflow: &Workflow) -> Value {
 
 pub(super) fn start(
     context: &mut EffectContext,
-    (tool, spec): (&WorkflowTool, &ToolSpec),
+    tool: &WorkflowTool,
+    spec: &ToolSpec,
     call: &ToolCall,
     arguments: Value,
 ) -> Result<(), Stop> {

@@ -62,23 +62,32 @@ impl Client {
         match &self.connection.transport {
             Transport::Plain(http) => {
                 let sent = http.request(request.map(Full::new)).await;
-                let response = sent.map_err(|error| self.failure(&error, error.is_connect()))?;
+                let response = sent.map_err(|error| match error.is_connect() {
+                    true => self.connect_failure(&error),
+                    false => self.connection_failure(&error),
+                })?;
                 Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
             }
             Transport::Full(http) => {
                 let request = reqwest::Request::try_from(request)
                     .map_err(|error| Error::InvalidRequest(root_cause(&error)))?;
                 let sent = http.execute(request).await;
-                let response = sent.map_err(|error| self.failure(&error, error.is_connect()))?;
+                let response = sent.map_err(|error| match error.is_connect() {
+                    true => self.connect_failure(&error),
+                    false => self.connection_failure(&error),
+                })?;
                 let response = http::Response::<reqwest::Body>::from(response);
                 Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
             }
         }
     }
 
-    fn failure(&self, error: &dyn std::error::Error, is_connect: bool) -> Error {
-        let (server, reason) = (self.server().to_owned(), root_cause(error));
-        if is_connect { Error::Connect { server, reason } } else { Error::Connection { server, reason } }
+    fn connect_failure(&self, error: &dyn std::error::Error) -> Error {
+        Error::Connect { server: self.server().to_owned(), reason: root_cause(error) }
+    }
+
+    fn connection_failure(&self, error: &dyn std::error::Error) -> Error {
+        Error::Connection { server: self.server().to_owned(), reason: root_cause(error) }
     }
 }
 

@@ -158,7 +158,8 @@ impl Run {
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.apply_agent_event(event),
-            Event::MessageChunk { node, last, meta, .. } => self.apply_message_chunk(node, *last, meta),
+            Event::MessageChunk { last: true, .. } => {}
+            Event::MessageChunk { node, last: false, meta, .. } => self.apply_message_chunk(node, meta),
             Event::SleepStarted { node, until } => self.update_node(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.update_node(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.add_child(event),
@@ -256,7 +257,10 @@ impl Run {
     /// Folds the suspension of a node on an interrupt, or its delay because of an outage.
     fn suspend_or_delay_node(&mut self, event: &Event, at: Timestamp) {
         if let Event::NodeSuspended { node, interrupt, all } = event {
-            self.update_node(node, |state| state.wait(*interrupt, *all));
+            self.update_node(node, |state| {
+                state.status = NodeStatus::Waiting(*interrupt);
+                state.waits_for_all = *all;
+            });
         } else if let Event::NodeDelayed { node, error, until } = event {
             self.update_node(node, |state| state.delay(error, *until, at));
         }

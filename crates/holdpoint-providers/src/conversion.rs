@@ -173,9 +173,8 @@ pub(crate) fn to_provider_interrupt(run_interrupt: &Interrupt) -> ProviderInterr
 /// Returns the answer to a run interrupt in the format of the provider.
 pub(crate) fn to_provider_answers(run_interrupt: &Interrupt, value: Value) -> ProviderAnswers {
     let interrupt = to_provider_interrupt(run_interrupt);
-    let is_unknown = interrupt.items.first().is_some_and(|item| item.kind == OUTCOME_UNKNOWN);
     let value = if run_interrupt.kind == Kind::Approval {
-        approval_to_provider_answer(&value, is_unknown)
+        approval_to_provider_answer(&interrupt, &value)
     } else {
         value
     };
@@ -183,7 +182,8 @@ pub(crate) fn to_provider_answers(run_interrupt: &Interrupt, value: Value) -> Pr
 }
 
 /// Converts the answer to an approval. If the outcome of the call is unknown, `accept` means that the call is repeated.
-fn approval_to_provider_answer(answer: &Value, is_unknown: bool) -> Value {
+fn approval_to_provider_answer(interrupt: &ProviderInterrupt, answer: &Value) -> Value {
+    let is_unknown = interrupt.items.first().is_some_and(|item| item.kind == OUTCOME_UNKNOWN);
     let text = |member: &str| answer.get(member).and_then(Value::as_str);
     match text("action") {
         Some("edit-accept") => {

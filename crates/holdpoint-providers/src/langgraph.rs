@@ -78,7 +78,7 @@ impl LangGraph {
             return match runs.iter().find(|run| run.is_active()) {
                 Some(run) => self.wait_for_run(handle, reference, &run.run_id).await,
                 // Without input a graph continues from its last checkpoint.
-                None => self.send(handle, reference, ("input", Value::Null)).await,
+                None => self.send(handle, reference, "input", Value::Null).await,
             };
         }
         outcome_of_state(handle, reference, state).await
@@ -88,7 +88,8 @@ impl LangGraph {
         &self,
         handle: &LockedHandle,
         reference: LangGraphReference,
-        (member, content): (&str, Value),
+        member: &str,
+        content: Value,
     ) -> Result<ProviderOutcome, ProviderError> {
         let body = json!({
             "assistant_id": handle.provider_graph(),
@@ -199,7 +200,7 @@ impl Provider for LangGraph {
         let state = self.server.state(&reference.thread).await?.unwrap_or_default();
         if state.is_empty() {
             let input = if input.is_null() { json!({}) } else { input.clone() };
-            return self.send(handle, reference, ("input", input)).await;
+            return self.send(handle, reference, "input", input).await;
         }
         self.continue_thread(handle, reference, state).await
     }
@@ -220,7 +221,7 @@ impl Provider for LangGraph {
             // All interrupts are answered: an earlier attempt was successful.
             return self.continue_thread(handle, reference, state).await;
         }
-        self.send(handle, reference, ("command", json!({ "resume": open }))).await
+        self.send(handle, reference, "command", json!({ "resume": open })).await
     }
 
     async fn probe(&self, handle: &LockedHandle) -> Result<Probe, ProviderError> {

@@ -1,6 +1,8 @@
 //! Reads the members of a JSON object. A flaw names its field. Its message never contains the value, which may be a
 //! secret in the wrong field.
 
+use std::ops::RangeInclusive;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -62,14 +64,12 @@ impl<'a> ModelMembers<'a> {
     pub(super) fn count(
         &mut self,
         name: &'static str,
-        (least, most): (u64, u64),
+        range: RangeInclusive<u64>,
     ) -> Result<Option<u64>, BadModel> {
-        let expected = format!("a whole number from {least} to {most}");
+        let expected = format!("a whole number from {} to {}", range.start(), range.end());
         let count: Option<u64> = self.take(name, &expected)?;
         match count {
-            Some(count) if count < least || count > most => {
-                Err(self.flaw(name, format!("must be {expected}")))
-            }
+            Some(count) if !range.contains(&count) => Err(self.flaw(name, format!("must be {expected}"))),
             count => Ok(count),
         }
     }

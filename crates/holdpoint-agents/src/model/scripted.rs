@@ -161,7 +161,7 @@ impl ScriptedReply {
             confidence: members.take("confidence", "a number from 0 to 1")?,
             usage: members.take("usage", "{\"inputTokens\": …, \"outputTokens\": …}")?.unwrap_or_default(),
             error: members.take("error", "one of unavailable, timeout, overflow, refused")?,
-            delay_ms: members.count("delayMs", (0, DELAY_MS_MAX))?.unwrap_or(0),
+            delay_ms: members.count("delayMs", 0..=DELAY_MS_MAX)?.unwrap_or(0),
         };
         if step.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return Err(members.flaw("confidence", "must be a number from 0 to 1"));

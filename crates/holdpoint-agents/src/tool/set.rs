@@ -13,6 +13,7 @@ use crate::rules::ConnectionRules;
 
 mod listing;
 
+use listing::Completeness;
 pub(crate) use listing::{RequiredTools, ToolList};
 
 /// The tools of an agent. A server is started at the first list or call.
@@ -205,7 +206,7 @@ impl Tools {
     fn assign_names(
         &self,
         offered: &[(&ToolEntry, Arc<ToolSpec>)],
-        complete: bool,
+        completeness: Completeness,
     ) -> (Vec<Arc<ToolSpec>>, BTreeMap<String, ToolOwner>) {
         let fixed = offered.iter().filter(|(entry, _)| entry.single).map(|(_, spec)| spec.name.as_str());
         let fixed: BTreeSet<&str> =
@@ -218,7 +219,9 @@ impl Tools {
         for (entry, spec) in offered {
             let owner = entry.owner(spec);
             let long = prefixed(&entry.name, &spec.name);
-            let alone = complete && counts[spec.name.as_str()] == 1 && !fixed.contains(spec.name.as_str());
+            let alone = completeness == Completeness::Complete
+                && counts[spec.name.as_str()] == 1
+                && !fixed.contains(spec.name.as_str());
             let name = if entry.single || alone { spec.name.clone() } else { long.clone() };
             if known.contains_key(&name) || (!entry.single && fixed.contains(name.as_str())) {
                 tracing::warn!(tool = name, from = entry.name, "skipping a tool: another tool has its name");

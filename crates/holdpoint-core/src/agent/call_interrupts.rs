@@ -80,7 +80,7 @@ impl Ticket {
             true => &["accept", "reject", "ask"],
             false => &["accept", "edit-accept", "reject", "ask"],
         };
-        Self::approval(key, call, settings, (&title, actions), &suspension)
+        Self::approval(key, call, settings, &title, actions, &suspension)
     }
 
     /// Adds the reason and source of the rule that asks, for the approver.
@@ -105,14 +105,14 @@ impl Ticket {
         let why = why.unwrap_or("the server stopped while it was under way");
         let message = format!("It is unknown whether {} was carried out: {why}.", call.name);
         let title = format!("Outcome of {} is unknown", call.name);
-        Self::ask_to_repeat(key, call, settings, (&title, &message))
+        Self::ask_to_repeat(key, call, settings, &title, &message)
     }
 
     /// Creates the approval that asks again about an approved call that was not made, because its server is
     /// unreachable.
     pub fn call_not_made(key: String, call: &ToolCall, settings: &ApprovalSettings, why: &str) -> Self {
         let message = format!("{} was not carried out: {why}.", call.name);
-        Self::ask_to_repeat(key, call, settings, (&format!("{} was not carried out", call.name), &message))
+        Self::ask_to_repeat(key, call, settings, &format!("{} was not carried out", call.name), &message)
     }
 
     /// Creates the approval that asks to repeat a call.
@@ -120,7 +120,8 @@ impl Ticket {
         key: String,
         call: &ToolCall,
         settings: &ApprovalSettings,
-        (title, message): (&str, &str),
+        title: &str,
+        message: &str,
     ) -> Self {
         let edit = if settings.needs_several_approvals() { "" } else { " edit to say what it returned," };
         let suspension = Suspension {
@@ -131,7 +132,7 @@ impl Ticket {
             response_schema: None,
         };
         let actions = ["accept", "edit-accept", "reject", "ask"];
-        Self::approval(key, call, settings, (title, &actions), &suspension)
+        Self::approval(key, call, settings, title, &actions, &suspension)
     }
 
     /// Adds the schema of the tool's arguments if edits are offered. A schema that is invalid or too large for the
@@ -152,7 +153,8 @@ impl Ticket {
         key: String,
         call: &ToolCall,
         settings: &ApprovalSettings,
-        (title, actions): (&str, &[&str]),
+        title: &str,
+        actions: &[&str],
         suspension: &Suspension,
     ) -> Self {
         let mut data = settings.people.clone();

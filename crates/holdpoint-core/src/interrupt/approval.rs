@@ -82,23 +82,23 @@ pub(super) fn evaluate(
     if let Some(acting) = &who.acted_by {
         decided.insert("actedBy".to_owned(), json!(acting));
     }
-    count_vote(interrupt, who, &action, decided, answer.copied)
+    count_vote(interrupt, answer, who, &action, decided)
 }
 
 /// Counts an answer. If one approval is enough, the answer is the decision; otherwise it is a vote, and the last vote
 /// that is needed ends the interrupt with the outcome of all votes.
 fn count_vote(
     interrupt: &Interrupt,
+    answer: &Answer,
     who: AnswerAuthor,
     action: &str,
     decided: Map<String, Value>,
-    copied: bool,
 ) -> Result<AnswerResult, Refusal> {
     let quorum = Quorum::of(&interrupt.data);
     if quorum.required == 1 {
         return Ok(AnswerResult::Decided { value: Value::Object(decided), by: who.by, vote: None });
     }
-    let votes: Vec<&Vote> = interrupt.votes.iter().filter(|vote| vote.copied == copied).collect();
+    let votes: Vec<&Vote> = interrupt.votes.iter().filter(|vote| vote.copied == answer.copied).collect();
     if let Some(earlier) = votes.iter().find(|vote| vote.by == who.by) {
         let same = earlier.action() == action && interrupt.repeated < limits::REPEATED_VOTES_MAX;
         let action = action.to_owned();

@@ -62,8 +62,9 @@ impl Rule {
     /// Returns the specificity of the rule.
     pub fn specificity(&self) -> Specificity {
         let equalities = self.conditions.iter().filter(|condition| condition.is_equality()).count();
-        let chars = self.conditions.iter().map(Condition::literal_chars).sum();
-        Specificity::new(self.tool.rank(), self.conditions.len(), equalities, chars)
+        let argument_chars = self.conditions.iter().map(Condition::literal_chars).sum();
+        let (tool, tool_chars) = self.tool.rank();
+        Specificity::new(tool, tool_chars, self.conditions.len(), equalities, argument_chars)
     }
 
     /// Returns true if the rule matches a call. `primary` is the name of the tool's declared primary argument.

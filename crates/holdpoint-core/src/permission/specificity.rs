@@ -38,7 +38,8 @@ impl ToolRank {
 
 impl Specificity {
     pub(super) fn new(
-        (tool, tool_chars): (ToolRank, usize),
+        tool: ToolRank,
+        tool_chars: usize,
         conditions: usize,
         equalities: usize,
         argument_chars: usize,

@@ -10,9 +10,10 @@ use crate::event::Event;
 use crate::{InterruptId, NodeId, RunId};
 
 impl Run {
-    /// Records the progress of a streamed reply. The text is not kept, because the complete reply contains it.
-    pub(super) fn apply_message_chunk(&mut self, node: &NodeId, last: bool, meta: &Map<String, Value>) {
-        let Some(progress) = StreamProgress::from_meta(meta).filter(|_| !last) else { return };
+    /// Records the progress of a streamed reply that is not complete. The text is not kept, because the complete reply
+    /// contains it.
+    pub(super) fn apply_message_chunk(&mut self, node: &NodeId, meta: &Map<String, Value>) {
+        let Some(progress) = StreamProgress::from_meta(meta) else { return };
         // A chunk does not end a delay of the node: a model that fails repeatedly may stream chunks before each
         // failure.
         let Some(position) = self.workflow.position(node) else { return };

@@ -85,11 +85,6 @@ impl NodeState {
         }
     }
 
-    pub(super) fn wait(&mut self, interrupt: InterruptId, for_all: bool) {
-        self.status = NodeStatus::Waiting(interrupt);
-        self.waits_for_all = for_all;
-    }
-
     pub(super) fn record(&mut self, step: &str, result: &Value) {
         self.steps.insert(step.to_owned(), result.clone());
     }

@@ -269,7 +269,9 @@ impl Evaluation<'_> {
             if targets.is_empty() {
                 targets.extend(others);
             }
-            mark(evaluated, position, !targets.is_empty());
+            if !targets.is_empty() {
+                mark(evaluated, position);
+            }
             let fault = self.all(&targets, part.inner(value), &mut [])?;
             if fault.is_some() {
                 return Ok(fault);
@@ -321,7 +323,7 @@ impl Evaluation<'_> {
         let Value::Array(items) = part.value else { return Ok(None) };
         for (position, item) in items.iter().enumerate() {
             let Some(target) = first.get(position).copied().or(others) else { break };
-            mark(evaluated, position, true);
+            mark(evaluated, position);
             let fault = self.evaluate_node(target, part.inner(item), &mut [])?;
             if fault.is_some() {
                 return Ok(fault);
@@ -342,7 +344,7 @@ impl Evaluation<'_> {
         for (position, item) in items.iter().enumerate() {
             if self.evaluate_node(node, part.inner(item), &mut [])?.is_none() {
                 found += 1;
-                mark(evaluated, position, true);
+                mark(evaluated, position);
             }
         }
         Ok(Some(found))

@@ -55,9 +55,9 @@ pub(super) fn size(value: &Value) -> u64 {
 }
 
 /// Sets a flag, if flags are requested.
-pub(super) fn mark(evaluated: &mut [bool], position: usize, now: bool) {
+pub(super) fn mark(evaluated: &mut [bool], position: usize) {
     if let Some(seen) = evaluated.get_mut(position) {
-        *seen |= now;
+        *seen = true;
     }
 }
 

@@ -32,15 +32,20 @@ pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value
                     why,
                 })?;
                 let value = run.variables.get(name).cloned();
-                require(value, *optional)
-                    .ok_or_else(|| input_error(format!("variable {name:?} is not set")))?
+                if value.is_none() && !optional {
+                    return Err(input_error(format!("variable {name:?} is not set")));
+                }
+                value
             }
             PortValue::Connection { node: source, output, optional, back } => {
                 let state = run.node_state(source);
                 let value = state.and_then(|state| state.outputs.get(output));
                 let before = state.filter(|_| *back).and_then(|state| state.outputs_before.get(output));
-                let missing = || input_error(format!("node {source} has no output {output:?}"));
-                require(value.or(before).cloned(), *optional).ok_or_else(missing)?
+                let value = value.or(before).cloned();
+                if value.is_none() && !optional {
+                    return Err(input_error(format!("node {source} has no output {output:?}")));
+                }
+                value
             }
             PortValue::Expression(expression) => {
                 let variables = readable_variables(run, node);
@@ -75,9 +80,4 @@ fn check_readable(run: &Run, node: &Node, name: &str) -> Result<(), String> {
         }
         Some(_) | None => Ok(()),
     }
-}
-
-/// Returns `None` if a required value is missing, and `Some(None)` if an optional value is missing.
-fn require(value: Option<Value>, optional: bool) -> Option<Option<Value>> {
-    if value.is_none() && !optional { None } else { Some(value) }
 }

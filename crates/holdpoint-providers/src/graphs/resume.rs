@@ -64,7 +64,7 @@ impl Graphs<'_> {
         if let Some(decision) = find_recorded_resume(&run, &name)? {
             return Ok((handle, decision));
         }
-        if resume.to.is_some_and(|to| !matches_open_interrupts(&run, &to)) {
+        if resume.to.is_some_and(|(kind, data)| !matches_open_interrupts(&run, &kind, &data)) {
             return Err(GraphError::InterruptChanged);
         }
         let answers = answers(&run, &name, &resume.answer)?;
@@ -87,9 +87,11 @@ impl Graphs<'_> {
 
 /// Returns whether the open interrupts have this kind and data. Returns true for a graph that does not wait; `answers`
 /// rejects it.
-fn matches_open_interrupts(run: &Run, to: &(String, Value)) -> bool {
+fn matches_open_interrupts(run: &Run, kind: &str, data: &Value) -> bool {
     match GraphStatus::of(run) {
-        GraphStatus::Waiting { kind, data, .. } => (&kind, &data) == (&to.0, &to.1),
+        GraphStatus::Waiting { kind: open_kind, data: open_data, .. } => {
+            open_kind == kind && open_data == *data
+        }
         GraphStatus::Running
         | GraphStatus::Completed(_)
         | GraphStatus::Failed(_)

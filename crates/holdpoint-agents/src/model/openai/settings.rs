@@ -1,6 +1,7 @@
 //! The `model` of a definition with `"provider": "openai"`.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use holdpoint_engine::outgoing;
@@ -90,16 +91,16 @@ impl OpenAiSettings {
         if let Some(stream) = members.take("stream", "true or false")? {
             settings.stream = stream;
         }
-        let counts: [(&'static str, (u64, u64), &mut u64); 4] = [
-            ("timeoutMs", (1, HOUR_MS), &mut settings.timeout_ms),
-            ("idleTimeoutMs", (1, HOUR_MS), &mut settings.idle_timeout_ms),
-            ("retries", (0, 10), &mut settings.retries),
-            ("retryBaseMs", (1, 60_000), &mut settings.retry_base_ms),
+        let counts: [(&'static str, RangeInclusive<u64>, &mut u64); 4] = [
+            ("timeoutMs", 1..=HOUR_MS, &mut settings.timeout_ms),
+            ("idleTimeoutMs", 1..=HOUR_MS, &mut settings.idle_timeout_ms),
+            ("retries", 0..=10, &mut settings.retries),
+            ("retryBaseMs", 1..=60_000, &mut settings.retry_base_ms),
         ];
         for (name, range, setting) in counts {
             *setting = members.count(name, range)?.unwrap_or(*setting);
         }
-        if let Some(most) = members.count("maxReplyBytes", (1, 64 * 1024 * 1024))? {
+        if let Some(most) = members.count("maxReplyBytes", 1..=64 * 1024 * 1024)? {
             settings.reply_bytes_max = usize::try_from(most).unwrap_or(settings.reply_bytes_max);
         }
         members.reject_unknown()?;
@@ -120,7 +121,7 @@ fn parse_options(members: &mut ModelMembers<'_>) -> Result<Map<String, Value>, B
         }
         options.insert("temperature".to_owned(), temperature.into());
     }
-    if let Some(tokens) = members.count("maxTokens", (1, 100_000_000))? {
+    if let Some(tokens) = members.count("maxTokens", 1..=100_000_000)? {
         options.insert("maxTokens".to_owned(), tokens.into());
     }
     Ok(options)

@@ -17,6 +17,14 @@ pub(crate) enum RequiredTools {
     All,
 }
 
+/// The extent of a list of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Completeness {
+    Complete,
+    /// The tools of at least one server are missing.
+    Partial,
+}
+
 /// The tools that were listed.
 #[derive(Debug, Default)]
 pub(crate) struct ToolList {
@@ -53,7 +61,10 @@ impl Tools {
             self.entries.iter().filter(|entry| entry.single || of == RequiredTools::All).collect();
         let lists = join_all(entries.iter().map(|entry| entry.toolbox.list(tenant))).await;
         let (mut offered, mut unreachable, mut refused) = (Vec::new(), None, None);
-        let mut complete = of == RequiredTools::All;
+        let mut completeness = match of {
+            RequiredTools::All => Completeness::Complete,
+            RequiredTools::None | RequiredTools::Fixed => Completeness::Partial,
+        };
         for (entry, list) in entries.into_iter().zip(lists) {
             let list = match list {
                 Ok(list) => {
@@ -69,15 +80,16 @@ impl Tools {
                     entry.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
                 }
             };
-            complete &= list.is_some();
+            if list.is_none() {
+                completeness = Completeness::Partial;
+            }
             offered.extend(list.into_iter().flatten().map(|spec| (entry, spec)));
         }
-        let (specs, owners) = self.assign_names(&offered, complete);
+        let (specs, owners) = self.assign_names(&offered, completeness);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if complete {
-            *known = owners;
-        } else {
-            known.extend(owners);
+        match completeness {
+            Completeness::Complete => *known = owners,
+            Completeness::Partial => known.extend(owners),
         }
         ToolList { specs, unreachable, refused, of }
     }

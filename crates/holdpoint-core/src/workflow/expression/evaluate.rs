@@ -51,8 +51,8 @@ impl ExpressionNode {
         match self {
             ExpressionNode::Literal(value) => Ok(Cow::Borrowed(value)),
             ExpressionNode::Path(path) => Ok(Cow::Borrowed(scope.lookup(path).unwrap_or(&Value::Null))),
-            ExpressionNode::Any(nodes) => first_that_is(true, nodes, scope),
-            ExpressionNode::All(nodes) => first_that_is(false, nodes, scope),
+            ExpressionNode::Any(nodes) => evaluate_until(truthy, nodes, scope),
+            ExpressionNode::All(nodes) => evaluate_until(|value| !truthy(value), nodes, scope),
             ExpressionNode::Not(node) => Ok(Cow::Owned(Value::Bool(!truthy(&*node.evaluate(scope)?)))),
             ExpressionNode::Negative(node) => negative(&*node.evaluate(scope)?).map(Cow::Owned),
             ExpressionNode::Comparison(left, operator, right) => {
@@ -70,18 +70,18 @@ impl ExpressionNode {
     }
 }
 
-/// Evaluates a chain as in JavaScript: `a || b` is the first truthy value, `a && b` the first falsy value. If there is
-/// no such value, the chain is its last value. Operands after it are not evaluated, so `list != null && list[0] > 3` is
-/// safe.
-fn first_that_is<'v>(
-    truth: bool,
+/// Evaluates a chain as in JavaScript: `a || b` is the first truthy value, `a && b` the first falsy value. `decides`
+/// tests for such a value. If there is none, the chain is its last value. Operands after it are not evaluated, so
+/// `list != null && list[0] > 3` is safe.
+fn evaluate_until<'v>(
+    decides: fn(&Value) -> bool,
     nodes: &'v [ExpressionNode],
     scope: &ExpressionScope<'v>,
 ) -> Result<Cow<'v, Value>, EvalError> {
     let mut value = Cow::Owned(Value::Null);
     for node in nodes {
         value = node.evaluate(scope)?;
-        if truthy(&value) == truth {
+        if decides(&value) {
             break;
         }
     }
