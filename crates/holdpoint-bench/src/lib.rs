@@ -108,7 +108,7 @@ pub enum Action {
 }
 
 pub fn run(connection: Connection, action: Action) -> Result<(), Failure> {
-    let output = Output::new(connection.json);
+    let output = Output::of(&connection);
     // The caller may be in a runtime already, so the benchmark has a thread of its own.
     let worker = std::thread::spawn(move || measure(&connection, &action));
     let report = worker.join().map_err(|_| Failure::broken("the benchmark panicked"))??;

@@ -73,7 +73,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             let message = Some(read_message(message)?);
             let body = StartAgent { thread_id: thread, message, tags, ..StartAgent::default() };
             let reply = client.send_keyed(client.agents().start(&id, &body), idempotency_key.as_deref())?;
-            return report_run(client, output, &reply, watch);
+            return RunReport { watch, ..run_report(&reply) }.show(client, output, &reply);
         }
     }
     Ok(())
@@ -84,17 +84,11 @@ pub(super) fn read_message(message: String) -> Result<String, Failure> {
     if message == "-" { values::read("-") } else { Ok(message) }
 }
 
-/// Reports the run that accepted a message.
-pub(super) fn report_run(
-    client: &Client,
-    output: &Output,
-    reply: &Reply<MessageAccepted>,
-    watch: bool,
-) -> Result<(), Failure> {
+/// Returns the report of the run that accepted a message.
+pub(super) fn run_report(reply: &Reply<MessageAccepted>) -> RunReport<'_> {
     let MessageAccepted { run_id, thread_id, status, .. } = &reply.value;
     let heading = format!("sent to run {} in thread {}", clean(run_id.as_str()), clean(thread_id));
-    RunReport { run: run_id, status: *status, heading, thread: Some(thread_id), watch }
-        .show(client, output, reply)
+    RunReport { run: run_id, status: *status, heading, thread: Some(thread_id), watch: false }
 }
 
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {

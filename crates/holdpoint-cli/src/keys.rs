@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_new_key_is_shown_with_the_actions_of_its_scopes() {
-        let described = |scope: &str| describe_new(&Output::new(true), &key(&json!({"scopes": [scope]})));
+        let described = |scope: &str| describe_new(&Output::json(), &key(&json!({"scopes": [scope]})));
         let starter = described("runs:create");
         assert!(starter.contains("This key may:\n  start and fork runs"), "{starter}");
         assert!(starter.contains("--add-scopes approvals:respond"), "{starter}");

@@ -203,14 +203,14 @@ pub enum ClientCommand {
 
 /// Runs one command and prints its output and its error.
 pub fn run(command: ClientCommand) -> ExitCode {
-    let json = command.connection().json;
-    finish(perform(command), json)
+    let output = Output::of(command.connection());
+    finish(perform(command), &output)
 }
 
 /// Prints the failure of a command, if there is one, and returns the exit code.
-pub fn finish(done: Result<ExitCode, Failure>, json: bool) -> ExitCode {
+pub fn finish(done: Result<ExitCode, Failure>, output: &Output) -> ExitCode {
     done.unwrap_or_else(|failure| {
-        eprintln!("{}", if json { failure.json_line() } else { failure.to_string() });
+        eprintln!("{}", if output.json { failure.json_line() } else { failure.to_string() });
         failure.exit_code()
     })
 }

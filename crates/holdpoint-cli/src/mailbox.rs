@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn a_row_has_the_status_of_the_dispatch_and_of_its_run() {
-        let text = table(&Output::new(true), &[dispatch()]);
+        let text = table(&Output::json(), &[dispatch()]);
         assert!(text.contains("d1        acked   1/5     r1   failed"), "{text}");
         assert!(text.ends_with("timed out"), "{text}");
     }
 
     #[test]
     fn a_dispatch_is_shown_with_the_report_of_its_run() {
-        let text = show(&Output::new(true), &dispatch());
+        let text = show(&Output::json(), &dispatch());
         for line in [
             "run status   failed",
             "reported     done",
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn every_status_is_counted() {
         let counts = DispatchCounts { queued: 3, ..DispatchCounts::default() };
-        let text = describe_stats(&Output::new(true), &MailboxStats { counts, next_wakeup_at: None });
+        let text = describe_stats(&Output::json(), &MailboxStats { counts, next_wakeup_at: None });
         assert!(text.contains("queued       3") && text.ends_with("dead_letter  0"), "{text}");
     }
 }

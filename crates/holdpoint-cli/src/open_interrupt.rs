@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     fn described(kind: &str, data: &Value) -> String {
-        describe_with_command(&Output::new(true), &snapshot(&json!({"interrupt": interrupt(kind, data)})))
+        describe_with_command(&Output::json(), &snapshot(&json!({"interrupt": interrupt(kind, data)})))
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let custom = described("custom", &json!({"customKind": "poll", "payload": {"a": [1]}}));
         assert!(custom.contains("poll") && custom.contains("\"a\": ["), "{custom}");
         assert!(custom.ends_with("r1 gate --value JSON"), "{custom}");
-        assert_eq!(describe_with_command(&Output::new(true), &snapshot(&json!({}))), "");
+        assert_eq!(describe_with_command(&Output::json(), &snapshot(&json!({}))), "");
     }
 
     #[test]

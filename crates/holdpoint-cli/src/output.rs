@@ -22,18 +22,25 @@ pub struct Output {
 }
 
 impl Output {
-    pub fn new(json: bool) -> Self {
+    /// Returns an output of aligned texts, with colours on a terminal.
+    pub fn text() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_terminal = std::io::stdout().is_terminal();
-        let colour = !json && !refused && is_terminal;
-        Self { json, colour, is_terminal, program: "holdpoint".to_string(), flags: String::new() }
+        let colour = !refused && is_terminal;
+        Self { json: false, colour, is_terminal, program: "holdpoint".to_string(), flags: String::new() }
+    }
+
+    /// Returns an output of JSON lines for scripts.
+    pub fn json() -> Self {
+        Self { json: true, colour: false, ..Self::text() }
     }
 
     /// Returns the output for the flags of a command. Suggested commands have the same program name and the same flags.
     pub fn of(connection: &Connection) -> Self {
         let called = std::env::args_os().next().filter(|name| !name.is_empty());
         let program = called.map_or("holdpoint".to_string(), |name| quoted(&name.to_string_lossy()));
-        Self { program, flags: connection.to_flags(), ..Self::new(connection.json) }
+        let output = if connection.json { Self::json() } else { Self::text() };
+        Self { program, flags: connection.to_flags(), ..output }
     }
 
     /// Returns a suggested command with these arguments.
@@ -246,7 +253,7 @@ mod tests {
             vec!["a".into(), "completed".into(), "x".into()],
             vec!["bücher".into(), "-".into(), "yy".into()],
         ];
-        let plain = Output { colour: false, ..Output::new(false) };
+        let plain = Output { colour: false, ..Output::text() };
         let table = plain.table(&["RUN", "STATUS", "TITLE"], &rows, "none");
         assert_eq!(table, "RUN     STATUS     TITLE\na       completed  x\nbücher  -          yy");
         assert_eq!(plain.table(&["RUN"], &[], "none"), "none");
@@ -254,7 +261,7 @@ mod tests {
 
     #[test]
     fn colour_does_not_move_the_columns() {
-        let colour = Output { colour: true, ..Output::new(false) };
+        let colour = Output { colour: true, ..Output::text() };
         let table = colour.table(&["STATUS", "N"], &[vec!["failed".into(), "1".into()]], "");
         assert!(table.ends_with("\u{1b}[31mfailed\u{1b}[0m  1"), "{table:?}");
     }

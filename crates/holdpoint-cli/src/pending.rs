@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn columns_without_a_value_are_omitted() {
-        let output = Output::new(true);
+        let output = Output::json();
         let text = table(&output, &[interrupt(&json!({}))]);
         assert!(!text.contains("VOTES") && !text.contains("ASKS") && !text.contains("FOR"), "{text}");
         let text = table(&output, &[interrupt(&json!({})), voted()]);
@@ -250,7 +250,7 @@ mod tests {
         let fitted = |width: usize| {
             let (mut heads, mut rows) = columns(&[interrupt(&json!({})), voted()]);
             fit(&mut heads, &mut rows, width);
-            Output::new(true).table(&heads, &rows, "")
+            Output::json().table(&heads, &rows, "")
         };
         let narrow = fitted(80);
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn the_table_shows_interrupt_ids_if_a_node_has_several() {
         let one = |node: &str, id: &str| interrupt(&json!({"nodeId": node, "interruptId": id}));
-        let output = Output::new(true);
+        let output = Output::json();
         assert!(!table(&output, &[one("a", "r:i1"), one("b", "r:i2")]).contains("r:i1"));
         let text = table(&output, &[one("a", "r:i1"), one("a", "r:i2")]);
         assert!(text.contains("r:i1") && text.contains("r:i2"), "{text}");

@@ -285,7 +285,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_state_names_the_node_of_the_interrupt_or_the_error() {
-        let output = Output::new(true);
+        let output = Output::json();
         let of = |members: Value| describe_state(&output, &snapshot(&members));
         let interrupt = interrupt("approval", &json!({}));
         assert_eq!(of(json!({"status": "waiting-input", "interrupt": interrupt})), "waiting-input at gate");

@@ -12,10 +12,11 @@ use holdpoint_api::events::After;
 use holdpoint_api::ids::{InputMode, Role};
 use serde_json::Value;
 
-use super::agents::{read_message, report_run};
+use super::agents::{read_message, run_report};
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{Output, age_since, cell, clean};
+use super::runs::RunReport;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -105,12 +106,8 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::Say { thread, message, agent, mode, watch } => {
             let message = Some(read_message(message)?);
             let body = SayInThread { agent_id: agent, message, mode, ..SayInThread::default() };
-            return report_run(
-                client,
-                output,
-                &client.send(client.threads().send_message(&thread, &body))?,
-                watch,
-            );
+            let reply = client.send(client.threads().send_message(&thread, &body))?;
+            return RunReport { watch, ..run_report(&reply) }.show(client, output, &reply);
         }
         Action::Interrupt { thread, keep_waiting } => {
             let body = InterruptThread { keep_waiting: Some(keep_waiting) };
@@ -171,7 +168,7 @@ mod tests {
                 "id": "m1", "runId": "r1", "seq": 1, "at": "2026-01-01T00:00:00Z", "cursor": "c",
             });
             message.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-            line(&Output::new(true), &serde_json::from_value(message).unwrap())
+            line(&Output::json(), &serde_json::from_value(message).unwrap())
         };
         assert_eq!(shown(json!({"role": "user", "by": "ann", "content": "Hello"})), "user ann: Hello");
         let calls = json!([{"id": "c1", "name": "send", "arguments": {"to": "bob"}}]);

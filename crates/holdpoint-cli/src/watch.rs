@@ -139,7 +139,7 @@ mod tests {
                 "timestamp": "2026-05-01T10:00:00Z", "sequence": 7,
             });
             let frame = SseFrame { id: None, event: kind.to_owned(), data: data.to_string() };
-            read_frame(&Output::new(true), &frame, None).1
+            read_frame(&Output::json(), &frame, None).1
         };
         let failure = result("run.failed").unwrap().expect_err("the run failed");
         assert_eq!(failure.message(), "the run failed: no");
@@ -153,7 +153,7 @@ mod tests {
             "eventId": "e", "runId": "r", "sequence": 7, "type": "node.started", "nodeId": "a", "payload": {},
             "timestamp": "2026-05-01T10:00:00Z",
         });
-        let line = event_line(&Output::new(true), &serde_json::from_value(event).unwrap());
+        let line = event_line(&Output::json(), &serde_json::from_value(event).unwrap());
         assert!(line.starts_with("   7  10:00:00.000Z  node.started"), "{line}");
     }
 }

@@ -83,9 +83,10 @@ pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use quotas::{QuotaExceeded, Quotas, Usage};
 pub use run_handle::{FinishedRun, InterruptAnswer, InterruptHandle, RunHandle, RunStart};
+pub use secrets::OldLinks;
 pub use sessions::CredentialLimits;
 pub use starting::{StartOptions, new_run_id};
-pub use threads::ThreadInterruption;
+pub use threads::{ThreadInterruption, WaitingRun};
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 

@@ -120,7 +120,7 @@ pub use store::workflows::{WorkflowRevision, WorkflowSummary};
 pub use bus::Subscription;
 pub use engine::{
     EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions,
-    ThreadInterruption, WaitingInterrupt, new_run_id,
+    ThreadInterruption, WaitingInterrupt, WaitingRun, new_run_id,
 };
 pub use engine::{FinishedRun, InterruptAnswer, InterruptHandle, RunHandle, RunStart};
 pub use store::events::RecordedEvent;
@@ -148,7 +148,7 @@ pub use engine::{Once, RequestKey, Respond};
 pub use store::receipts::Receipt;
 
 // API keys, sessions and link secrets
-pub use engine::CredentialLimits;
+pub use engine::{CredentialLimits, OldLinks};
 pub use store::dependence::Dependence;
 pub use store::keys::ApiKey;
 pub use store::secrets::LinkSecret;

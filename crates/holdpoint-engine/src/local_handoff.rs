@@ -133,17 +133,19 @@ impl LocalHandoff {
 }
 
 impl PendingClaim {
-    /// Returns the row of the dispatch: claimed and started if the dispatch thread is `free`, otherwise queued.
-    pub(crate) fn row(&self, queued: RunDispatch, free: bool, now: Timestamp) -> RunDispatch {
-        self.claimed.store(free, Ordering::SeqCst);
-        if !free {
-            return queued;
-        }
+    /// Returns the row of the dispatch, claimed and started. Called if the dispatch thread is free.
+    pub(crate) fn claim_row(&self, queued: RunDispatch, now: Timestamp) -> RunDispatch {
+        self.claimed.store(true, Ordering::SeqCst);
         let token = &self.claim.token;
         let claimed = queued.claimed(token.clone(), &self.consumer, self.lease_until, now);
         let begin = ClaimAction::RecordStart { instance_id: self.claim.instance.clone() };
         // The row is new, so that no other worker can have claimed it.
         claimed.apply_claim_action(token, &begin, claimed.dispatch_epoch, now).unwrap_or(claimed)
+    }
+
+    /// Leaves the dispatch in the queue, because the dispatch thread is busy.
+    pub(crate) fn leave_queued(&self) {
+        self.claimed.store(false, Ordering::SeqCst);
     }
 
     /// Sends the dispatch to the worker after its commit. If the worker is gone, the claim lapses and another worker

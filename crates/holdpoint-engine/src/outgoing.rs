@@ -217,8 +217,8 @@ impl Outgoing {
         let addresses = self.addresses(target).await?;
         progress.enter(CallStage::Connection);
         let within = self.0.policy.connect_timeout;
-        let by = (&self.0.policy.dialer, &self.0.connects);
-        let tcp = connect::connect_tcp(target, &addresses, within, by).await?;
+        let (dialer, connects) = (&self.0.policy.dialer, &self.0.connects);
+        let tcp = connect::connect_tcp(target, &addresses, within, dialer, connects).await?;
         let mut response = if target.is_tls() {
             progress.enter(CallStage::Handshake);
             let secured = self.0.tls.handshake(target, tcp, within).await?;

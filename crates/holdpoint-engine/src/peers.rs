@@ -50,13 +50,12 @@ struct Hints {
 }
 
 impl HintOutbox {
-    /// Adds a hint about a changed run, and about new work.
-    pub(crate) fn note(&self, of: &RunRef, work: bool) {
+    /// Adds a hint about a changed run.
+    pub(crate) fn note_run(&self, of: &RunRef) {
         if !self.has_listeners() {
             return;
         }
         let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
-        hints.work |= work;
         if hints.runs.len() <= HINTS_MAX {
             hints.runs.insert(hash_of(of));
         }

@@ -70,11 +70,11 @@ impl Condition {
         self.occurred.load(Ordering::SeqCst)
     }
 
-    /// Returns true if a row depends on the condition and it occurred during the poll.
-    fn end_poll(&self, awaited: bool, before: u64) -> bool {
+    /// Ends a poll after which a row depends on the condition. Returns true if it occurred during the poll.
+    fn await_since(&self, before: u64) -> bool {
         // The flag is stored before the count is read, and `occur` counts before it reads the flag: one sees the other.
-        self.awaited.store(awaited, Ordering::SeqCst);
-        awaited && self.occurred.load(Ordering::SeqCst) != before
+        self.awaited.store(true, Ordering::SeqCst);
+        self.occurred.load(Ordering::SeqCst) != before
     }
 }
 
@@ -127,8 +127,9 @@ impl WorkSignal {
 
     /// Ends a poll. Raises the signal if a condition occurred meanwhile on which a row depends.
     pub(crate) fn end_poll(&self, mark: PollMark, shortage: Shortage) {
-        let claim_ended = self.claim_ends.end_poll(shortage.threads, mark.claim_ends);
-        if self.free_slots.end_poll(shortage.slots, mark.free_slots) || claim_ended {
+        let claim_ended = shortage.threads && self.claim_ends.await_since(mark.claim_ends);
+        let slot_freed = shortage.slots && self.free_slots.await_since(mark.free_slots);
+        if slot_freed || claim_ended {
             self.raise();
         }
     }

@@ -23,7 +23,7 @@ pub(crate) use guard::CredentialGuard;
 pub(crate) use holdpoint_api::keys::SCOPES;
 use holdpoint_api::{ErrorCode, ErrorDetails};
 pub(crate) use key_cache::KeyCache;
-pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
+pub(crate) use minting::{KeyKind, TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
 pub(crate) use sessions::{SessionCache, SessionWithKey};
 

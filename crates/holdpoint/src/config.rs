@@ -36,6 +36,15 @@ pub(crate) use seal::{SealArgs, SealSettings};
 pub(crate) use tls::{Scheme, unencrypted_warning};
 pub(crate) use webhooks::WebhookArgs;
 
+/// The treatment of files with definitions that cannot be registered at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InvalidFiles {
+    /// The server does not start.
+    Stop,
+    /// The server logs them and starts without them.
+    Skip,
+}
+
 /// The settings of `holdpoint serve`. The name of a field is also its name in the file.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -134,8 +143,7 @@ pub(crate) struct Config {
     pub agents: Option<PathBuf>,
     pub providers: Option<PathBuf>,
     pub demo: bool,
-    /// True if a definition that cannot be registered stops the start.
-    pub strict: bool,
+    pub invalid_files: InvalidFiles,
     /// True if workflows may use conversations.
     pub conversations: bool,
     pub access: AccessSettings,
@@ -190,7 +198,7 @@ impl Config {
             agents: args.agents,
             providers: args.providers,
             demo: args.demo,
-            strict: args.strict,
+            invalid_files: if args.strict { InvalidFiles::Stop } else { InvalidFiles::Skip },
             conversations: !args.no_conversations,
             access: args.access.into_settings()?,
             rate_limit: rate_limit(args.rate_limit, args.rate_burst)?,

@@ -188,17 +188,17 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
         }
         Command::Client(command) => holdpoint_cli::run(command),
         Command::Workflows { connection, action } => {
+            let output = Output::of(&connection);
             let done = match action {
-                WorkflowAction::Check(check) => {
-                    workflows_check::run(&Output::of(&connection), check, customize)
-                }
+                WorkflowAction::Check(check) => workflows_check::run(&output, check, customize),
                 WorkflowAction::Server(action) => workflows::run(&connection, action),
             };
-            holdpoint_cli::finish(done.map(|()| ExitCode::SUCCESS), connection.json)
+            holdpoint_cli::finish(done.map(|()| ExitCode::SUCCESS), &output)
         }
         Command::Bench { connection, action } => {
-            let json = connection.json;
-            holdpoint_cli::finish(holdpoint_bench::run(connection, action).map(|()| ExitCode::SUCCESS), json)
+            let output = Output::of(&connection);
+            let done = holdpoint_bench::run(connection, action);
+            holdpoint_cli::finish(done.map(|()| ExitCode::SUCCESS), &output)
         }
     }
 }

@@ -117,7 +117,8 @@ impl Links {
     pub(crate) async fn mint(
         &self,
         engine: &Engine,
-        (of, run): (&RunRef, &Run),
+        of: &RunRef,
+        run: &Run,
         interrupt: &Interrupt,
         wanted: LinkRequest,
     ) -> Result<NewLink, ApiError> {

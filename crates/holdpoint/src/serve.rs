@@ -37,7 +37,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let tls = config.tls.as_ref().map(ReloadableTls::load).transpose()?.map(Arc::new);
     config.outgoing.log();
     config.webhooks.log();
-    let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private_webhooks);
+    let outgoing = config.outgoing.for_webhooks(&config.webhooks);
     let agents = config.agents.as_deref().map(folder::read).transpose()?.unwrap_or_default();
     // A customized server may also replace the outgoing policy.
     let options = customize(options(&config, &agents, outgoing.clone())?);
@@ -51,10 +51,10 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         None => None,
     };
     let fixtures = match &config.workflows {
-        Some(folder) => workflow_folder::register_all(&engine, &tenant, folder, config.strict).await?,
+        Some(folder) => workflow_folder::register_all(&engine, &tenant, folder, config.invalid_files).await?,
         None => Vec::new(),
     };
-    agents.register(&engine, &tenant, config.strict).await?;
+    agents.register(&engine, &tenant, config.invalid_files).await?;
     if config.demo {
         demo::register(&engine, &tenant).await?;
     }

@@ -11,7 +11,7 @@ use holdpoint_core::TenantId;
 use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
 use serde_json::Value;
 
-use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
+use crate::auth::{KeyKind, TEST_KEY_PREFIX, fresh_secret, stored_key};
 use crate::config::Config;
 use crate::inbox::sessions::make_link;
 
@@ -40,6 +40,13 @@ impl WelcomeOutput {
     fn of(output: &impl IsTerminal) -> Self {
         if output.is_terminal() { Self::Terminal } else { Self::Log }
     }
+}
+
+/// The first start on a database, which has no keys yet, or a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StartKind {
+    First,
+    Later,
 }
 
 /// The results of a start, for the welcome text.
@@ -83,17 +90,17 @@ pub(crate) async fn prepare(
     address: SocketAddr,
 ) -> anyhow::Result<StartReport> {
     let output = WelcomeOutput::of(&std::io::stdout());
-    let first = engine.keys().count().await? == 0;
-    if first {
+    let start = if engine.keys().count().await? == 0 { StartKind::First } else { StartKind::Later };
+    if start == StartKind::First {
         let sample: Value = serde_json::from_str(SAMPLE).context("the built-in sample workflow")?;
         engine.workflows().register_for_operator(tenant, sample).await?;
     }
     let left = read_client_file(&config.data);
-    let shown_key = match (&config.access.bootstrap_key, first) {
-        (None, true) => Some(match &left {
+    let shown_key = match (&config.access.bootstrap_key, start) {
+        (None, StartKind::First) => Some(match &left {
             // An earlier start ended after it wrote this file: its key is not stored yet.
             Some(key) => key.clone(),
-            None => fresh_secret(false).map_err(key_error)?,
+            None => fresh_secret(KeyKind::Live).map_err(key_error)?,
         }),
         _ => None,
     };
@@ -104,8 +111,8 @@ pub(crate) async fn prepare(
     write_client_file(&config.data, &server, key.as_deref())?;
     let mut made = None;
     if let Some(secret) = &config.access.bootstrap_key {
-        let added = store_bootstrap_key(engine, tenant, secret, first).await?;
-        made = (first && added).then_some(OWNER_KEY);
+        let added = store_bootstrap_key(engine, tenant, secret, start).await?;
+        made = (start == StartKind::First && added).then_some(OWNER_KEY);
     } else if let Some(secret) = &shown_key {
         if !store_first_key(engine, tenant, secret).await? {
             write_client_file(&config.data, &server, None)?;
@@ -145,14 +152,16 @@ async fn store_bootstrap_key(
     engine: &Engine,
     tenant: &TenantId,
     secret: &str,
-    is_first: bool,
+    start: StartKind,
 ) -> anyhow::Result<bool> {
     let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(key_error)?;
     stored.principal = "bootstrap".to_owned();
-    let added = if is_first {
-        engine.keys().add_first(&stored, &owner_key(engine, tenant, stored.test)?).await?
-    } else {
-        engine.keys().add(&stored, None).await?
+    let added = match start {
+        StartKind::First => {
+            let owner = owner_key(engine, tenant, KeyKind::of(&stored))?;
+            engine.keys().add_first(&stored, &owner).await?
+        }
+        StartKind::Later => engine.keys().add(&stored, None).await?,
     };
     if !added && engine.keys().tenant_is_test(tenant).await? == Some(!stored.test) {
         bail!(
@@ -164,9 +173,9 @@ async fn store_bootstrap_key(
 }
 
 /// Returns the key of the owner. Its secret is discarded: only sign-in links use it.
-fn owner_key(engine: &Engine, tenant: &TenantId, test: bool) -> anyhow::Result<ApiKey> {
-    let secret = fresh_secret(test).map_err(key_error)?;
-    first_key(engine, tenant, &secret, (OWNER_KEY, OWNER_PRINCIPAL))
+fn owner_key(engine: &Engine, tenant: &TenantId, kind: KeyKind) -> anyhow::Result<ApiKey> {
+    let secret = fresh_secret(kind).map_err(key_error)?;
+    first_key(engine, tenant, &secret, OWNER_KEY, OWNER_PRINCIPAL)
 }
 
 /// Returns a key of a first start. Every node gives it the same id.
@@ -174,7 +183,8 @@ fn first_key(
     engine: &Engine,
     tenant: &TenantId,
     secret: &str,
-    (id, principal): (&str, &str),
+    id: &str,
+    principal: &str,
 ) -> anyhow::Result<ApiKey> {
     let fresh = stored_key(secret, tenant.clone(), engine.now()).map_err(key_error)?;
     Ok(ApiKey { key_id: id.to_owned(), lineage: id.to_owned(), principal: principal.to_owned(), ..fresh })
@@ -183,8 +193,8 @@ fn first_key(
 /// Stores the first keys. Nodes that start at the same time on an empty database use the same ids, so the primary key
 /// of the table accepts the keys of one node. Returns false on the others.
 async fn store_first_key(engine: &Engine, tenant: &TenantId, secret: &str) -> anyhow::Result<bool> {
-    let first = first_key(engine, tenant, secret, (FIRST_KEY, FIRST_PRINCIPAL))?;
-    Ok(engine.keys().add_first(&first, &owner_key(engine, tenant, first.test)?).await?)
+    let first = first_key(engine, tenant, secret, FIRST_KEY, FIRST_PRINCIPAL)?;
+    Ok(engine.keys().add_first(&first, &owner_key(engine, tenant, KeyKind::of(&first))?).await?)
 }
 
 fn key_error(error: crate::error::ApiError) -> anyhow::Error {

@@ -7,17 +7,19 @@ use holdpoint_cli::values::json_files;
 use holdpoint_core::{TenantId, parse_strict};
 use holdpoint_engine::{Engine, Error, Registration};
 
+use crate::config::InvalidFiles;
+
 /// Prefix of the ids of published test workflows. The discovery document, which needs no key, lists only these ids.
 const FIXTURE_PREFIX: &str = "conformance-";
 
 /// Registers every `.json` file of a folder without changes, and returns the ids of published test workflows among
-/// them. Invalid files are logged with their flaws, and the others are served: one workflow that this build cannot
-/// execute does not stop the others. With `strict`, an invalid file stops the start.
+/// them. With [`InvalidFiles::Skip`], invalid files are logged with their flaws, and the others are served: one
+/// workflow that this build cannot execute does not stop the others.
 pub(crate) async fn register_all(
     engine: &Engine,
     tenant: &TenantId,
     folder: &Path,
-    strict: bool,
+    invalid: InvalidFiles,
 ) -> anyhow::Result<Vec<String>> {
     let paths =
         json_files(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
@@ -30,7 +32,7 @@ pub(crate) async fn register_all(
         }
     }
     let summary = format!("{} of {} workflow files were not registered", flawed.len(), paths.len());
-    if strict && !flawed.is_empty() {
+    if invalid == InvalidFiles::Stop && !flawed.is_empty() {
         bail!("{summary}:\n  {}", flawed.join("\n  "));
     }
     for flaw in &flawed {

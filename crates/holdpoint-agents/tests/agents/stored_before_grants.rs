@@ -218,7 +218,7 @@ async fn stored_holds_have_grants(restored: RestoredEnv) {
         let shown = digest(&restored.env.run(&hold).await.interrupts[0].data);
         let engine = &restored.env.engine;
         let consume =
-            |key: &str| engine.grants().consume(&hold, InterruptId(1), &shown, ("bot", key.to_owned()));
+            |key: &str| engine.grants().consume(&hold, InterruptId(1), &shown, "bot", key.to_owned());
         consume("one").await.unwrap();
         assert!(
             matches!(consume("two").await, Err(Error::Refused(refusal)) if refusal.code().as_str() == "grant_used")

@@ -15,7 +15,7 @@ struct TestCommand {
 fn run_words(words: &[&str]) -> Result<ExitCode, String> {
     let line = TestCommand::try_parse_from(["permissions"].iter().chain(words))
         .map_err(|error| error.to_string())?;
-    run(&Output::new(true), line.action).map_err(|failure| format!("{:?} {failure}", failure.exit_code()))
+    run(&Output::json(), line.action).map_err(|failure| format!("{:?} {failure}", failure.exit_code()))
 }
 
 fn write_file(document: &Value) -> (tempfile::TempDir, String) {
@@ -94,7 +94,7 @@ fn the_decision_is_printed_with_the_overruled_rules() {
         json!({"place": 1, "text": "ask t", "behavior": "ask", "reason": "costs money"})
     );
     assert_eq!(shown["considered"][0]["rule"]["text"], "allow *");
-    let text = report.text(&Output::new(false));
+    let text = report.text(&Output::text());
     assert!(text.contains("costs money") && text.contains("rules[0], `allow *`: less specific"), "{text}");
     assert!(!text.contains("s3cret") && !shown.to_string().contains("s3cret"), "{text}");
 }

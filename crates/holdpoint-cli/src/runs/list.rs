@@ -98,7 +98,7 @@ mod tests {
             "updatedAt": "2026-05-01T10:00:00Z",
         });
         run.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        table(&Output::new(true), &[serde_json::from_value(run).unwrap()])
+        table(&Output::json(), &[serde_json::from_value(run).unwrap()])
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         assert!(listed("failed", &json!({"errorCode": "boom"})).contains("boom"));
         let late = listed("failed", &json!({"errorCode": "approval_rejected", "outcome": "timed_out"}));
         assert!(late.contains("timed_out") && !late.contains("approval_rejected"), "{late}");
-        assert_eq!(table(&Output::new(true), &[]), "no runs");
+        assert_eq!(table(&Output::json(), &[]), "no runs");
     }
 
     #[test]

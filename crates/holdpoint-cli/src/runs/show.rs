@@ -108,7 +108,7 @@ mod tests {
     const NOON: &str = "2026-05-01T12:00:00.000Z";
 
     fn shown(members: &Value) -> String {
-        text(&Output::new(true), &snapshot(members))
+        text(&Output::json(), &snapshot(members))
     }
 
     #[test]

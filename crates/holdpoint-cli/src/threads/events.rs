@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_run_is_named_once_above_its_events() {
-        let output = Output::new(true);
+        let output = Output::json();
         let event = |run: &str, sequence: u64| -> Event {
             let event = json!({
                 "eventId": "e", "runId": run, "sequence": sequence, "type": "run.started", "payload": {},

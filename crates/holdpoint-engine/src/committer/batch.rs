@@ -192,9 +192,13 @@ impl BatchWrite {
                 self.state.busy.insert(DispatchThread::of_row(&row));
             }
             MailboxAction::HandOff(pending_claim) => {
-                let row = queued(&pending_claim.dispatch_id, change.after.thread(), &of.run);
-                let free = self.state.busy.insert(DispatchThread::of_row(&row));
-                self.insert(&pending_claim.row(row, free, at))?;
+                let mut row = queued(&pending_claim.dispatch_id, change.after.thread(), &of.run);
+                if self.state.busy.insert(DispatchThread::of_row(&row)) {
+                    row = pending_claim.claim_row(row, at);
+                } else {
+                    pending_claim.leave_queued();
+                }
+                self.insert(&row)?;
             }
             MailboxAction::Performed(id) => self.insert(&performed_dispatch(change, id))?,
             MailboxAction::Reconcile(id) => self.add(dispatches::RECONCILED, params![id.as_str()].into()),

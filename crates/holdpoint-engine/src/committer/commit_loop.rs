@@ -359,7 +359,10 @@ impl CommitObservers {
             work = true;
         }
         if let Some(outbox) = &self.outbox {
-            outbox.note(&change.of, work);
+            outbox.note_run(&change.of);
+            if work {
+                outbox.note_work();
+            }
         }
         if let Some(thread) = change.started_in_thread() {
             let thread = (change.of.tenant.clone(), thread.to_owned());

@@ -82,7 +82,7 @@ impl Engine {
         let workflow = self.workflows().revision(&source.tenant, &started.workflow, started.revision).await?;
         let of = RunRef { tenant: source.tenant.clone(), run: new_run_id()? };
         let at = self.now();
-        let mut start = start_of_fork(source, started, request, (at, log.len() as u64));
+        let mut start = start_of_fork(source, started, request, at, log.len() as u64);
         start.grants = self.carried_grants(source, started).await?;
         let theirs = started.artifact_owner(&source.run).clone();
         let new_run = Run::new(of.run.clone(), workflow);
@@ -161,7 +161,8 @@ fn start_of_fork(
     source: &RunRef,
     started: &RunParameters,
     request: &ForkRequest,
-    (at, events): (Timestamp, u64),
+    at: Timestamp,
+    events: u64,
 ) -> StartRequest {
     let overlay = &request.overlay;
     let mut configurable = started.configurable.clone();

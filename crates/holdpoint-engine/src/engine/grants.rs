@@ -39,7 +39,8 @@ impl Grants<'_> {
         of: &RunRef,
         interrupt: InterruptId,
         digest: &str,
-        (by, key_hash): (&str, String),
+        by: &str,
+        key_hash: String,
     ) -> Result<GrantRecord, Error> {
         let run = self.engine.runs().get(of).await?;
         let asked = granted(&run, interrupt)?;

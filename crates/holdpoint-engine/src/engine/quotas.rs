@@ -71,29 +71,34 @@ pub struct QuotaExceeded {
     remedy: &'static str,
 }
 
-const OPEN_RUNS: (&str, &str) =
-    ("openRuns", "wait until runs end or cancel some, or raise --quota-open-runs");
-const STORED_BYTES: (&str, &str) = ("storedBytes", "raise --quota-stored-bytes");
-const DEFINITIONS: (&str, &str) = ("definitions", "raise --quota-definitions");
-const DELIVERIES: (&str, &str) =
-    ("deliveries", "repair or delete webhooks whose deliveries wait, or raise --quota-deliveries");
-const FAMILY_RUNS: (&str, &str) =
-    ("familyRuns", "start fewer runs from one run, or raise --quota-family-runs");
-const FORK_BYTES: (&str, &str) = ("forkBytes", "raise --quota-fork-bytes");
+/// The texts of a quota in its error.
+struct QuotaText {
+    quota: &'static str,
+    remedy: &'static str,
+}
+
+const OPEN_RUNS: QuotaText =
+    QuotaText { quota: "openRuns", remedy: "wait until runs end or cancel some, or raise --quota-open-runs" };
+const STORED_BYTES: QuotaText = QuotaText { quota: "storedBytes", remedy: "raise --quota-stored-bytes" };
+const DEFINITIONS: QuotaText = QuotaText { quota: "definitions", remedy: "raise --quota-definitions" };
+const DELIVERIES: QuotaText = QuotaText {
+    quota: "deliveries",
+    remedy: "repair or delete webhooks whose deliveries wait, or raise --quota-deliveries",
+};
+const FAMILY_RUNS: QuotaText =
+    QuotaText { quota: "familyRuns", remedy: "start fewer runs from one run, or raise --quota-family-runs" };
+const FORK_BYTES: QuotaText = QuotaText { quota: "forkBytes", remedy: "raise --quota-fork-bytes" };
 
 /// Returns an error if `wanted` exceeds a quota.
-fn check(
-    (quota, remedy): (&'static str, &'static str),
-    limit: u64,
-    wanted: u64,
-) -> Result<(), QuotaExceeded> {
+fn check(text: &QuotaText, limit: u64, wanted: u64) -> Result<(), QuotaExceeded> {
+    let QuotaText { quota, remedy } = *text;
     if limit == 0 || wanted <= limit { Ok(()) } else { Err(QuotaExceeded { quota, limit, remedy }) }
 }
 
 impl QuotaExceeded {
     /// Returns whether the same request can succeed later without a change of the request or the quota.
     pub fn is_temporary(&self) -> bool {
-        [OPEN_RUNS.0, DELIVERIES.0].contains(&self.quota)
+        [OPEN_RUNS.quota, DELIVERIES.quota].contains(&self.quota)
     }
 }
 
@@ -114,9 +119,9 @@ struct UsageReading {
 
 impl UsageReading {
     fn check(&self, quotas: &Quotas) -> Result<(), QuotaExceeded> {
-        check(OPEN_RUNS, quotas.open_runs, self.open_runs + self.admitted + 1)?;
-        check(STORED_BYTES, quotas.stored_bytes, self.stored_bytes)?;
-        check(DELIVERIES, quotas.deliveries, self.deliveries.saturating_add(1))
+        check(&OPEN_RUNS, quotas.open_runs, self.open_runs + self.admitted + 1)?;
+        check(&STORED_BYTES, quotas.stored_bytes, self.stored_bytes)?;
+        check(&DELIVERIES, quotas.deliveries, self.deliveries.saturating_add(1))
     }
 }
 
@@ -174,8 +179,8 @@ impl<'e> Limits<'e> {
     /// Checks that the quotas permit more data. Called before a run is cancelled in favour of a new one.
     pub async fn check_growth(self, tenant: &TenantId) -> Result<(), Error> {
         let (usage, quotas) = (self.usage(tenant).await?, &self.engine.0.quotas);
-        check(STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;
-        Ok(check(DELIVERIES, quotas.deliveries, usage.deliveries.saturating_add(1))?)
+        check(&STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;
+        Ok(check(&DELIVERIES, quotas.deliveries, usage.deliveries.saturating_add(1))?)
     }
 }
 
@@ -212,7 +217,7 @@ impl Engine {
                 let others = usage::family(self.db(), &root, &parent.id, most).await?;
                 // Siblings may be part of the same commit.
                 let siblings = parent.children.iter().take_while(|known| known.run != of.run).count() as u64;
-                check(FAMILY_RUNS, most, others + siblings + 1).err()
+                check(&FAMILY_RUNS, most, others + siblings + 1).err()
             }
             Err(Error::Quota(exceeded)) => Some(exceeded),
             Err(error) => return Err(error),
@@ -224,7 +229,7 @@ impl Engine {
     pub(super) async fn admit_copy(&self, source: &RunRef) -> Result<(), Error> {
         let most = self.0.quotas.fork_bytes;
         if most > 0 {
-            check(FORK_BYTES, most, usage::log_bytes(self.db(), source).await?)?;
+            check(&FORK_BYTES, most, usage::log_bytes(self.db(), source).await?)?;
         }
         self.admit_run(&source.tenant).await
     }
@@ -233,7 +238,7 @@ impl Engine {
     pub(super) async fn admit_definition(&self, tenant: &TenantId) -> Result<(), Error> {
         let most = self.0.quotas.definitions;
         if most > 0 {
-            check(DEFINITIONS, most, usage::definitions(self.db(), tenant).await? + 1)?;
+            check(&DEFINITIONS, most, usage::definitions(self.db(), tenant).await? + 1)?;
         }
         Ok(())
     }

@@ -11,6 +11,15 @@ use crate::store::{Statement, unreadable};
 /// The number of attempts to rotate secrets while concurrent rotations win.
 const ATTEMPTS_MAX: usize = 16;
 
+/// The effect of a rotation on the links that older secrets signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldLinks {
+    /// The links stay valid until they expire.
+    Keep,
+    /// The links become invalid with the commit of the rotation.
+    Revoke,
+}
+
 impl LinkSecrets<'_> {
     /// The maximum lifetime of a link in milliseconds.
     pub const LIFE_MS_MAX: u64 = holdpoint_core::limits::LINK_LIFE_MS_MAX;
@@ -33,16 +42,18 @@ impl LinkSecrets<'_> {
         Ok(matches!(self.engine.write(vec![self.engine.insertion(secret)?]).await?, CommitReply::Touched(1)))
     }
 
-    /// Makes this secret the active one. Links that older secrets signed stay valid until they expire; with `revoke`
-    /// they become invalid with this commit.
+    /// Makes this secret the active one.
     pub async fn rotate(
         self,
         secret: &LinkSecret,
-        revoke: bool,
+        old: OldLinks,
         once: Option<&Once<LinkSecret>>,
     ) -> Result<(), Error> {
         for _ in 0..ATTEMPTS_MAX {
-            let before = if revoke { secrets::revoke_all() } else { secrets::retire(secret.created_at) };
+            let before = match old {
+                OldLinks::Keep => secrets::retire(secret.created_at),
+                OldLinks::Revoke => secrets::revoke_all(),
+            };
             let work = Work::Plain(vec![before, self.engine.insertion(secret)?]);
             if matches!(self.engine.submit(work, once, secret).await?, CommitReply::Touched(1)) {
                 return Ok(());

@@ -21,6 +21,15 @@ pub struct ThreadInterruption {
     pub cancelled: Option<RunId>,
 }
 
+/// The treatment of a run that only waits, when its thread is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitingRun {
+    /// The run continues to wait.
+    Keep,
+    /// The run is cancelled like any other run.
+    Cancel,
+}
+
 impl Error {
     /// Returns whether a concurrent change of the thread prevented input: the run or its agent ended, or another run
     /// started. The input is then tried again on the changed thread. A thread that is itself an open run of a workflow
@@ -153,13 +162,13 @@ impl Threads<'_> {
         Err(Error::Busy.into())
     }
 
-    /// Interrupts a thread: supersedes its queued dispatches and cancels its open run. With `keep_waiting`, a run that
-    /// only waits is not cancelled.
+    /// Interrupts a thread: supersedes its queued dispatches and cancels its open run, unless the run only waits and
+    /// `waiting` keeps it.
     pub async fn interrupt(
         self,
         tenant: &TenantId,
         thread: &str,
-        keep_waiting: bool,
+        waiting: WaitingRun,
         by: Principal,
     ) -> Result<ThreadInterruption, Error> {
         let mail = self.engine.mailbox(tenant).interrupt(thread, self.engine.now()).await?;
@@ -168,7 +177,7 @@ impl Threads<'_> {
             let run = self.engine.runs().get(&of).await?;
             let awaits = run.children.iter().any(|child| run.awaits(&child.run));
             let waits = (awaits || run.waiting_on().is_some()) && run.next_work().is_none();
-            if !(waits && keep_waiting) {
+            if !(waits && waiting == WaitingRun::Keep) {
                 self.engine.runs().cancel(&of, Some("interrupted".to_owned()), by).await?;
                 cancelled = Some(of.run);
             }

@@ -19,7 +19,8 @@ pub(super) async fn connect_tcp(
     target: &OutgoingTarget,
     addresses: &[SocketAddr],
     within: Duration,
-    (dialer, connects): (&Dialer, &AtomicU64),
+    dialer: &Dialer,
+    connects: &AtomicU64,
 ) -> Result<TcpStream, Error> {
     let tried = &addresses[..addresses.len().min(ADDRESSES_TRIED_MAX)];
     let share = within / u32::try_from(tried.len().max(1)).unwrap_or(1);

@@ -1,7 +1,7 @@
 //! Secrets of signed links: one secret signs, and retired secrets verify until the last link has expired.
 
 use holdpoint_engine::core::Timestamp;
-use holdpoint_engine::{Engine, Error, LinkSecret, LinkSecrets};
+use holdpoint_engine::{Engine, Error, LinkSecret, LinkSecrets, OldLinks};
 
 use crate::receipts::once;
 use crate::test_database::on_both;
@@ -52,19 +52,19 @@ async fn of_concurrent_first_secrets_on_two_nodes_one_is_stored(env: TestEnv) {
 async fn one_secret_signs_and_the_others_are_retired(env: TestEnv) {
     assert!(env.engine.secrets().add(&secret("a", NOON)).await.unwrap());
     assert!(!env.engine.secrets().add(&secret("b", NOON)).await.unwrap());
-    env.engine.secrets().rotate(&secret("c", NOON + 5), false, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("c", NOON + 5), OldLinks::Keep, None).await.unwrap();
     let retired = LinkSecret { retired_at: Some(Timestamp(NOON + 5)), ..secret("a", NOON) };
     assert_eq!(env.engine.secrets().list().await.unwrap(), [retired, secret("c", NOON + 5)]);
-    env.engine.secrets().rotate(&secret("d", NOON + 9), false, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("d", NOON + 9), OldLinks::Keep, None).await.unwrap();
     let first = &env.engine.secrets().list().await.unwrap()[0];
     assert_eq!(first.retired_at, Some(Timestamp(NOON + 5)), "the retirement time does not change");
     assert_eq!(kids(&env.engine).await, (names(&["d"]), names(&["a", "c"])));
 }
 
 async fn revoking_deletes_all_secrets_but_the_new_one(env: TestEnv) {
-    env.engine.secrets().rotate(&secret("a", NOON), true, None).await.unwrap();
-    env.engine.secrets().rotate(&secret("b", NOON + 1), false, None).await.unwrap();
-    env.engine.secrets().rotate(&secret("c", NOON + 2), true, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("a", NOON), OldLinks::Revoke, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("b", NOON + 1), OldLinks::Keep, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("c", NOON + 2), OldLinks::Revoke, None).await.unwrap();
     assert_eq!(kids(&env.engine).await, (names(&["c"]), names(&[])));
 }
 
@@ -74,7 +74,7 @@ async fn concurrent_rotations_on_two_nodes_leave_one_signing_secret(env: TestEnv
     for n in 0..6 {
         let engine = if n % 2 == 0 { env.engine.clone() } else { other.clone() };
         rotations.spawn(async move {
-            engine.secrets().rotate(&secret(&format!("s{n}"), NOON), false, None).await
+            engine.secrets().rotate(&secret(&format!("s{n}"), NOON), OldLinks::Keep, None).await
         });
     }
     rotations.join_all().await.into_iter().for_each(|rotated| rotated.unwrap());
@@ -84,8 +84,8 @@ async fn concurrent_rotations_on_two_nodes_leave_one_signing_secret(env: TestEnv
 }
 
 async fn a_retired_secret_is_kept_a_day_longer_than_the_longest_link(env: TestEnv) {
-    env.engine.secrets().rotate(&secret("a", NOON), false, None).await.unwrap();
-    env.engine.secrets().rotate(&secret("b", NOON), false, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("a", NOON), OldLinks::Keep, None).await.unwrap();
+    env.engine.secrets().rotate(&secret("b", NOON), OldLinks::Keep, None).await.unwrap();
     let kept = i64::try_from(LinkSecrets::LIFE_MS_MAX).unwrap() + 24 * 3_600_000;
     env.clock.advance(kept - 1);
     env.engine.worker().tidy().await;
@@ -97,8 +97,8 @@ async fn a_retired_secret_is_kept_a_day_longer_than_the_longest_link(env: TestEn
 
 async fn a_rotation_with_an_idempotency_key_happens_once(env: TestEnv) {
     let once = once("k", |secret: &LinkSecret| secret.kid.clone());
-    env.engine.secrets().rotate(&secret("a", NOON), false, Some(&once)).await.unwrap();
-    match env.engine.secrets().rotate(&secret("b", NOON), false, Some(&once)).await {
+    env.engine.secrets().rotate(&secret("a", NOON), OldLinks::Keep, Some(&once)).await.unwrap();
+    match env.engine.secrets().rotate(&secret("b", NOON), OldLinks::Keep, Some(&once)).await {
         Err(Error::Duplicate(receipt)) => assert_eq!(receipt.response, "a"),
         other => panic!("{other:?}"),
     }

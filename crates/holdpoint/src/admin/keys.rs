@@ -12,7 +12,7 @@ use holdpoint_core::{TenantId, Timestamp};
 use holdpoint_engine::{ApiKey, Once};
 
 use crate::app::App;
-use crate::auth::{Caller, CanManageKeys, check_scopes, fresh_secret, session_ended, stored_key};
+use crate::auth::{Caller, CanManageKeys, KeyKind, check_scopes, fresh_secret, session_ended, stored_key};
 use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
@@ -55,7 +55,7 @@ fn log_new_key(caller: &Caller, key: &ApiKey) {
 
 /// Returns the requested key and its secret, or the reason for which the caller may not create it.
 fn draft_key(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, String), ApiError> {
-    let test = allowed_kind(caller, body.test)?;
+    let kind = allowed_kind(caller, body.test)?;
     let tenant = allowed_tenant(caller, body.tenant.as_deref())?;
     let scopes = allowed_scopes(caller, body.scopes, body.add_scopes)?;
     let expires_at = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
@@ -64,7 +64,7 @@ fn draft_key(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey
     // tenant.
     let roles = parse_words("roles", body.roles)?;
     let groups = parse_words("groups", body.groups)?;
-    let secret = fresh_secret(test)?;
+    let secret = fresh_secret(kind)?;
     let mut key = stored_key(&secret, tenant, now)?;
     if let Some(principal) = body.principal {
         key.principal = parse_principal("principal", &principal)?;
@@ -148,7 +148,7 @@ fn make_successor(
     let lived = |end: Timestamp| now.plus_ms(u64::try_from(end.0 - old.created_at.0).unwrap_or_default());
     let usual = || Some(old.expires_at.map(lived)?.min(caller.ends_at().unwrap_or(Timestamp(i64::MAX))));
     let expires_at = allowed_expiry(caller, asked.or_else(usual))?;
-    let secret = fresh_secret(old.test)?;
+    let secret = fresh_secret(KeyKind::of(old))?;
     let fresh = stored_key(&secret, old.tenant.clone(), now)?;
     let (principal, lineage) = (old.principal.clone(), old.lineage.clone());
     let (roles, groups) = (old.roles.clone(), old.groups.clone());
@@ -193,14 +193,16 @@ async fn end_dependents(app: &App, tenant: &TenantId) {
     }
 }
 
-/// Returns true for a test key. Callers with a test key cannot create live keys.
-fn allowed_kind(caller: &Caller, wanted: Option<bool>) -> Result<bool, ApiError> {
-    match wanted {
+/// Returns the kind of a new key. Callers with a test key cannot create live keys.
+fn allowed_kind(caller: &Caller, test: Option<bool>) -> Result<KeyKind, ApiError> {
+    match test {
         Some(false) if caller.is_test() => {
             let message = "a test key can only create test keys";
             Err(ApiError::new(ErrorCode::Forbidden, message))
         }
-        wanted => Ok(wanted.unwrap_or(caller.is_test())),
+        Some(true) => Ok(KeyKind::Test),
+        None if caller.is_test() => Ok(KeyKind::Test),
+        Some(false) | None => Ok(KeyKind::Live),
     }
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::admin::{RotateSecrets, Secret, SecretList};
-use holdpoint_engine::{LinkSecret, Once};
+use holdpoint_engine::{LinkSecret, OldLinks, Once};
 
 use crate::app::App;
 use crate::auth::CanManageTenants;
@@ -28,8 +28,8 @@ pub(crate) async fn rotate(
     // Runs in a separate task, so that it completes if the client disconnects: a secret that is revoked in the store
     // must not stay valid in the cache.
     let rotating = tokio::spawn(async move {
-        let revoke = body.revoke_old.unwrap_or(false);
-        let rotate = async |once: Option<&Once<_>>| add_secret(&app, revoke, once).await;
+        let old = if body.revoke_old == Some(true) { OldLinks::Revoke } else { OldLinks::Keep };
+        let rotate = async |once: Option<&Once<_>>| add_secret(&app, old, once).await;
         let respond = |secret: &LinkSecret| ApiResponse::json(StatusCode::OK, &describe(secret));
         let rotated = key.once(&app, caller.sender(), respond, rotate).await;
         app.links.secrets.clear().await;
@@ -40,11 +40,12 @@ pub(crate) async fn rotate(
 
 async fn add_secret(
     app: &App,
-    revoke: bool,
+    old: OldLinks,
     once: Option<&Once<LinkSecret>>,
 ) -> Result<LinkSecret, ApiError> {
     let secret = new_secret(app.engine.now())?;
-    app.engine.secrets().rotate(&secret, revoke, once).await?;
+    app.engine.secrets().rotate(&secret, old, once).await?;
+    let revoke = old == OldLinks::Revoke;
     tracing::info!(kid = secret.kid, revoke, "links are now signed with a new secret");
     Ok(secret)
 }

@@ -26,7 +26,7 @@ pub(crate) async fn decide(
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<DecideCall>>,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
-    decide_at(&app, &caller, CallLocation::Run(of), key, (body, &headers)).await
+    decide_at(&app, &caller, CallLocation::Run(of), key, body, &headers).await
 }
 
 /// The run or the thread of a tool call.
@@ -54,7 +54,7 @@ pub(crate) async fn decide_in_thread(
     InPath(thread): InPath<String>,
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<DecideCall>>,
 ) -> Result<ApiResponse, ApiError> {
-    decide_at(&app, &caller, CallLocation::Thread(thread), key, (body, &headers)).await
+    decide_at(&app, &caller, CallLocation::Thread(thread), key, body, &headers).await
 }
 
 async fn decide_at(
@@ -62,7 +62,8 @@ async fn decide_at(
     caller: &Caller,
     place: CallLocation,
     key: IdempotencyKey,
-    (body, headers): (DecideCall, &HeaderMap),
+    body: DecideCall,
+    headers: &HeaderMap,
 ) -> Result<ApiResponse, ApiError> {
     if let Some(name) = body.unknown.keys().next() {
         return Err(ApiError::invalid(name, "is not a member of a decision"));
@@ -93,7 +94,7 @@ async fn decide_at(
     };
     let decide = async |once: Option<&Once<Run>>| {
         let of = place.find(app, caller).await?;
-        execute_decision(app, caller, &of, &name, (&resume, body.digest.as_ref()), once).await
+        execute_decision(app, caller, &of, &name, &resume, body.digest.as_ref(), once).await
     };
     key.once(app, caller.sender(), respond, decide).await
 }
@@ -105,7 +106,8 @@ async fn execute_decision(
     caller: &Caller,
     of: &RunRef,
     name: &str,
-    (resume, digest): (&ToolCallResume, Option<&String>),
+    resume: &ToolCallResume,
+    digest: Option<&String>,
     once: Option<&Once<Run>>,
 ) -> Result<Arc<Run>, ApiError> {
     let engine = &app.engine;

@@ -11,6 +11,8 @@ use holdpoint_core::{Refusal, TenantId, parse_strict};
 use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value};
 
+use crate::config::InvalidFiles;
+
 const CONNECTIONS: &str = "connections.json";
 /// The largest `outageMs`: a week.
 const OUTAGE_MS_MAX: u64 = 7 * 24 * 3_600_000;
@@ -53,12 +55,12 @@ pub(crate) fn read(folder: &Path) -> anyhow::Result<AgentFolder> {
 }
 
 impl AgentFolder {
-    /// Registers the agents. Invalid definitions are logged; with `strict` they stop the start.
+    /// Registers the agents. With [`InvalidFiles::Skip`], invalid definitions are logged.
     pub(crate) async fn register(
         self,
         engine: &Engine,
         tenant: &TenantId,
-        strict: bool,
+        invalid: InvalidFiles,
     ) -> anyhow::Result<()> {
         let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
         for (path, definition) in self.agents {
@@ -75,7 +77,7 @@ impl AgentFolder {
             }
         }
         let summary = format!("{} of {files} agent files were not registered", flawed.len());
-        if strict && !flawed.is_empty() {
+        if invalid == InvalidFiles::Stop && !flawed.is_empty() {
             bail!("{summary}:\n  {}", flawed.join("\n  "));
         }
         for flaw in &flawed {

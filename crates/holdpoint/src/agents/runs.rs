@@ -22,7 +22,7 @@ pub(crate) async fn start(
 ) -> Result<ApiResponse, ApiError> {
     body.thread_id.as_deref().map_or(Ok(()), translate::check_thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let input = translate::agent_input(&caller, agent, body.thread_id, messages, (body.tags, body.metadata));
+    let input = translate::agent_input(&caller, agent, body.thread_id, messages, body.tags, body.metadata);
     let begin = async |once: Option<&Once<_>>| {
         let input = AgentInput { once: once.cloned(), ..input };
         app.engine.agents().start(input).await.map_err(translate::explain_failure)

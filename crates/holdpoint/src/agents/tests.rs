@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::app::{AppState, router};
-use crate::auth::{fresh_secret, stored_key};
+use crate::auth::{KeyKind, fresh_secret, stored_key};
 
 /// A server in this process, without a worker: runs only change by the commands of a test.
 struct TestServer {
@@ -32,7 +32,7 @@ impl TestServer {
             .await
             .unwrap();
         let tenant = TenantId::parse("default").unwrap();
-        let key = fresh_secret(false).unwrap();
+        let key = fresh_secret(KeyKind::Live).unwrap();
         engine.keys().add(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let definition = |id: &str| json!({"agentId": id, "model": {"use": "main"}});
         for id in ["mailer", "clerk"] {

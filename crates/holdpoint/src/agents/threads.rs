@@ -9,7 +9,7 @@ use holdpoint_api::agents::{
 };
 use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
-use holdpoint_engine::{InputMode, Once, RunSummary};
+use holdpoint_engine::{InputMode, Once, RunSummary, WaitingRun};
 
 use super::{translate, waiting};
 use crate::app::App;
@@ -27,10 +27,10 @@ pub(crate) async fn say(
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let (mode, more) = (parse_mode(&caller, body.mode)?, (body.tags, body.metadata));
+    let (mode, tags, metadata) = (parse_mode(&caller, body.mode)?, body.tags, body.metadata);
     let send = async |once: Option<&Once<_>>| {
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
-        let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, more);
+        let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, tags, metadata);
         let input = AgentInput { once: once.cloned(), ..input };
         app.engine.agents().send_input(input, mode).await.map_err(translate::explain_failure)
     };
@@ -152,10 +152,10 @@ pub(crate) async fn interrupt(
     KeyedBody(key, OptionalBody(body)): KeyedBody<OptionalBody<InterruptThread>>,
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
-    let keep_waiting = body.keep_waiting.unwrap_or_default();
+    let waiting = if body.keep_waiting == Some(true) { WaitingRun::Keep } else { WaitingRun::Cancel };
     let interrupt = async {
         let by = caller.principal();
-        let done = app.engine.threads().interrupt(caller.tenant(), &thread, keep_waiting, by).await?;
+        let done = app.engine.threads().interrupt(caller.tenant(), &thread, waiting, by).await?;
         let shown = translate::describe_interruption(done);
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &shown)))
     };

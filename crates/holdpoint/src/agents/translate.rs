@@ -48,7 +48,8 @@ pub(super) fn agent_input(
     agent: String,
     thread: Option<String>,
     messages: Vec<Message>,
-    (tags, metadata): (Option<Vec<String>>, Option<Object>),
+    tags: Option<Vec<String>>,
+    metadata: Option<Object>,
 ) -> AgentInput {
     let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
     let start = StartRequest { tags, metadata, ..caller.start() };

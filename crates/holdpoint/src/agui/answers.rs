@@ -9,7 +9,7 @@ use holdpoint_core::{Interrupt, Resolution, canonical, repeats_answer, with_igno
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::interrupts::{self, InterruptForm};
+use super::interrupts::{self, Edits, InterruptForm};
 use crate::json::to_json;
 
 /// The reason of a rejection that cancels an interrupt.
@@ -76,12 +76,14 @@ pub(super) fn cancel(asked: &Interrupt) -> CancelEffect {
     }
 }
 
-fn permission(payload: &Value, edits: bool) -> Result<Value, String> {
+fn permission(payload: &Value, edits: Edits) -> Result<Value, String> {
     let approved = approved(payload)?;
     match payload.get("editedArgs") {
         _ if !approved => rejected(payload, "reason"),
         None => Ok(accept()),
-        Some(_) if !edits => Err("editedArgs is not allowed for this interrupt".to_owned()),
+        Some(_) if edits == Edits::Forbidden => {
+            Err("editedArgs is not allowed for this interrupt".to_owned())
+        }
         Some(edited @ Value::Object(_)) => {
             let arguments = Some(Cow::Borrowed(edited));
             Ok(accept_edited(&to_json(&EditedCall { arguments, result: None })))
@@ -124,7 +126,7 @@ fn ticket(asked: &Interrupt, payload: &Value, mode: ToolCallResumeMode) -> Resul
     Ok(resume(payload))
 }
 
-fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
+fn approval(payload: &Value, edits: Edits) -> Result<Value, String> {
     // A payload with an action is an answer in the form of Holdpoint: refine, override and others.
     if payload.get("action").is_some_and(Value::is_string) {
         return Ok(payload.clone());
@@ -136,7 +138,9 @@ fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
     let answer = match payload.get("editedArtifactData") {
         _ if !approved => rejected(payload, "feedback")?,
         None => accept(),
-        Some(_) if !edits => return Err("editedArtifactData is not allowed for this interrupt".to_owned()),
+        Some(_) if edits == Edits::Forbidden => {
+            return Err("editedArtifactData is not allowed for this interrupt".to_owned());
+        }
         Some(edited) => accept_edited(edited),
     };
     Ok(with_ignored(answer, payload, &APPROVAL_MEMBERS))

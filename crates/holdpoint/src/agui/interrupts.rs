@@ -8,12 +8,19 @@ use serde_json::{Map, Value};
 
 use super::{custom_interrupts, ids};
 
+/// The right of an approver to change what an interrupt shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edits {
+    Allowed,
+    Forbidden,
+}
+
 /// The form of an interrupt for a front end.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum InterruptForm<'a> {
-    /// A tool call that requires a permission. `edits`: its arguments may be changed.
+    /// A tool call that requires a permission. `edits` is about its arguments.
     Permission {
-        edits: bool,
+        edits: Edits,
     },
     /// A tool call whose outcome is unknown.
     OutcomeUnknown,
@@ -27,7 +34,7 @@ pub(super) enum InterruptForm<'a> {
     },
     /// A gate of a workflow, with the answers that it allows.
     Approval {
-        edits: bool,
+        edits: Edits,
         rejects: bool,
     },
     Clarification,
@@ -43,14 +50,13 @@ impl<'a> InterruptForm<'a> {
             let offered = asked.data.get("actions").and_then(Value::as_array).into_iter().flatten();
             offered.filter_map(Value::as_str).any(|action| wanted.contains(&action))
         };
+        let edits = if offers(&["edit", "edit-accept"]) { Edits::Allowed } else { Edits::Forbidden };
         let action = text(asked, "/suspension/action");
         match asked.kind {
             Kind::Approval => match action {
-                Some(CONFIRM) => Self::Permission { edits: offers(&["edit", "edit-accept"]) },
+                Some(CONFIRM) => Self::Permission { edits },
                 Some(OUTCOME_UNKNOWN) => Self::OutcomeUnknown,
-                Some(_) | None => {
-                    Self::Approval { edits: offers(&["edit", "edit-accept"]), rejects: offers(&["reject"]) }
-                }
+                Some(_) | None => Self::Approval { edits, rejects: offers(&["reject"]) },
             },
             Kind::Custom => match action {
                 Some(CLIENT_TOOL) => Self::ClientTool,
@@ -148,7 +154,7 @@ fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<V
     match form {
         InterruptForm::Permission { edits } => {
             let edited = || ("editedArgs", edited_args(asked));
-            Some(decision(edits.then(edited), "reason"))
+            Some(decision((*edits == Edits::Allowed).then(edited), "reason"))
         }
         InterruptForm::OutcomeUnknown => {
             let result =
@@ -163,7 +169,8 @@ fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<V
         InterruptForm::Ticket { .. } | InterruptForm::ClientTool => None,
         InterruptForm::Approval { edits, .. } => {
             let edited = json_schema!({"description": "Replaces the artifact that was shown."});
-            let whole = decision(edits.then_some(("editedArtifactData", edited.to_value())), "feedback");
+            let edited = ("editedArtifactData", edited.to_value());
+            let whole = decision((*edits == Edits::Allowed).then_some(edited), "feedback");
             Some(json_schema!({"anyOf": [{"type": "boolean"}, whole]}).to_value())
         }
         InterruptForm::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),

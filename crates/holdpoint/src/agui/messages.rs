@@ -32,19 +32,19 @@ pub(super) fn of_workflow(mut run: Run, events: &[holdpoint_engine::RecordedEven
     let mut messages = Vec::new();
     for one in events {
         run.apply(&one.event, one.at);
-        add_event(&run, (one.seq, &one.event), &mut messages);
+        add_event(&run, one.seq, &one.event, &mut messages);
     }
     messages
 }
 
-fn add_event(run: &Run, (seq, event): (u64, &Event), messages: &mut Vec<(u64, Message)>) {
+fn add_event(run: &Run, seq: u64, event: &Event, messages: &mut Vec<(u64, Message)>) {
     if let Event::RunStarted(started) = event {
         let given = started.inputs.get("messages").and_then(Value::as_array).into_iter().flatten();
         messages.extend(given.filter_map(parse_input).map(|message| (seq, message)));
     } else if let Event::MessageChunk { node, chunk, meta, .. } = event {
         // The chunks of an agent are skipped: its complete message follows.
         if meta.get("messageId").is_none() {
-            add_text(messages, (seq, ids::text_message_id(run, node)), chunk);
+            add_text(messages, seq, ids::text_message_id(run, node), chunk);
         }
     } else if let Event::MessageAdded { node, message } = event {
         // Messages of the workflow itself to an agent have no author and are not shown.
@@ -72,7 +72,7 @@ fn place_of_result(messages: &[(u64, Message)], call: &str) -> usize {
     reply + 1 + results.count()
 }
 
-fn add_text(messages: &mut Vec<(u64, Message)>, (seq, id): (u64, String), chunk: &str) {
+fn add_text(messages: &mut Vec<(u64, Message)>, seq: u64, id: String, chunk: &str) {
     let known = messages.iter_mut().rev().find(|(_, message)| message.id() == id);
     if let Some((_, Message::Assistant { content, .. })) = known {
         content.get_or_insert_default().push_str(chunk);

@@ -64,14 +64,14 @@ impl AgUiRequest<'_> {
         };
         let Some((of, run)) = &latest else { return Ok(None) };
         if plan.is_replay() && new.is_empty() {
-            return Ok(Some(report_state((of.clone(), run.clone()))));
+            return Ok(Some(report_state(of.clone(), run)));
         }
         if plan.is_replay() {
             return self.deliver_input(&latest, history, new).await;
         }
         let decided = match plan.cancels_run {
             true => self.cancel(of).await,
-            false => self.decide((of, run), &plan, &new).await,
+            false => self.decide(of, run, &plan, &new).await,
         };
         let after = match decided {
             Ok(after) => after,
@@ -98,7 +98,8 @@ impl AgUiRequest<'_> {
     /// Executes all answers and messages and closes the interrupts whose deadline has passed, in one change.
     async fn decide(
         &self,
-        (of, run): (&RunRef, &Run),
+        of: &RunRef,
+        run: &Run,
         plan: &ResumePlan,
         new: &[Message],
     ) -> Result<Arc<Run>, ResumeFailure> {

@@ -19,7 +19,7 @@ use super::history::History;
 use super::resume_plan::{self, AgUiViolation};
 use super::stream::{self, LogSegment, StreamContent, StreamContext};
 use super::target::AgUiTarget;
-use super::translate::{SegmentEnd, Translator};
+use super::translate::{ClientVersion, SegmentEnd, Translator};
 use super::{answers, ids, input, interrupts, state};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};
@@ -49,10 +49,10 @@ pub(crate) async fn run(
 }
 
 fn stream_context(caller: &Caller, target: AgUiTarget, input: RunAgentInput) -> StreamContext {
-    let modern = input.protocol_version.is_some();
+    let client = if input.protocol_version.is_some() { ClientVersion::V1 } else { ClientVersion::V0 };
     let state = input.state.map_or_else(|| Value::Object(Map::new()), |given| given.0);
     let order = ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref()));
-    let translator = Translator::new(&input.thread_id, &input.run_id, modern, state);
+    let translator = Translator::new(&input.thread_id, &input.run_id, client, state);
     StreamContext { tenant: caller.tenant().clone(), thread: input.thread_id, target, translator, order }
 }
 
@@ -95,7 +95,7 @@ impl AgUiRequest<'_> {
     ) -> Result<Option<StreamContent>, ApiError> {
         let Some((of, run)) = latest.as_ref().filter(|(_, run)| !run.finished()) else {
             if new.is_empty() && (latest.is_some() || !history.is_empty()) {
-                return Ok(latest.clone().map(report_state));
+                return Ok(latest.as_ref().map(|(of, run)| report_state(of.clone(), run)));
             }
             // The state of another agent is not taken over.
             let own = latest.as_ref().filter(|(_, run)| run.workflow.id == *self.target.workflow());
@@ -110,11 +110,11 @@ impl AgUiRequest<'_> {
         }
         let results = self.client_tool_results(run)?;
         if !results.is_empty() {
-            return self.deliver_results((of, run), results, history, &new).await;
+            return self.deliver_results(of, run, results, history, &new).await;
         }
         match (new.is_empty(), SegmentEnd::of(run)) {
-            (false, _) => self.add_messages((of, run), history, new).await,
-            (true, Some(_)) => Ok(Some(report_state((of.clone(), run.clone())))),
+            (false, _) => self.add_messages(of, run, history, new).await,
+            (true, Some(_)) => Ok(Some(report_state(of.clone(), run))),
             (true, None) => Ok(Some(join_run(of, run, history))),
         }
     }
@@ -138,7 +138,8 @@ impl AgUiRequest<'_> {
 
     async fn deliver_results(
         &self,
-        (of, run): (&RunRef, &Arc<Run>),
+        of: &RunRef,
+        run: &Run,
         answers: BTreeMap<InterruptId, Answer>,
         history: History,
         new: &[Message],
@@ -153,12 +154,9 @@ impl AgUiRequest<'_> {
             }
         };
         match given {
-            Ok(after) => Ok(Some(follow(
-                of,
-                Run::clone(run),
-                after.seq,
-                self.missing_history(history.with_new(run, new)),
-            ))),
+            Ok(after) => {
+                Ok(Some(follow(of, run.clone(), after.seq, self.missing_history(history.with_new(run, new)))))
+            }
             Err(Error::Refused(refusal)) => {
                 Ok(resume_plan::violation_of(&refusal).map(StreamContent::Refused))
             }
@@ -171,7 +169,8 @@ impl AgUiRequest<'_> {
     /// Adds messages to the open run.
     async fn add_messages(
         &self,
-        (of, run): (&RunRef, &Arc<Run>),
+        of: &RunRef,
+        run: &Run,
         history: History,
         new: Vec<Message>,
     ) -> Result<Option<StreamContent>, ApiError> {
@@ -184,7 +183,7 @@ impl AgUiRequest<'_> {
         {
             Ok(after) => Ok(Some(follow(
                 of,
-                Run::clone(run),
+                run.clone(),
                 after.seq,
                 self.missing_history(history.with_new(run, &new)),
             ))),
@@ -294,8 +293,8 @@ pub(super) fn follow(of: &RunRef, from: Run, until: u64, opening: Vec<Event>) ->
 }
 
 /// Returns a stream with only the state of a run, when it waits or has ended.
-pub(super) fn report_state((of, run): (RunRef, Arc<Run>)) -> StreamContent {
-    let from = Run::clone(&run);
+pub(super) fn report_state(of: RunRef, run: &Run) -> StreamContent {
+    let from = run.clone();
     StreamContent::Follow(Box::new(LogSegment { of, from, until: 0, state_only: true, opening: Vec::new() }))
 }
 

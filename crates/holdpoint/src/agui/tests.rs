@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::verifier::verify;
 use crate::app::{AppState, router};
-use crate::auth::{fresh_secret, stored_key};
+use crate::auth::{KeyKind, fresh_secret, stored_key};
 
 /// A server in the process of the test.
 struct TestServer {
@@ -38,7 +38,7 @@ impl TestServer {
             .clock(Clock::manual(1_000_000));
         let engine = Engine::open(options).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
-        let key = fresh_secret(false).unwrap();
+        let key = fresh_secret(KeyKind::Live).unwrap();
         engine.keys().add(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let agent = json!({"agentId": "mailer", "model": {"use": "main"}});
         engine.agents().put(&tenant, agent, None).await.unwrap();

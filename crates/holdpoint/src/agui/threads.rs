@@ -13,7 +13,7 @@ use super::client_order::ClientOrder;
 use super::history::History;
 use super::stream::{self, StreamContent, StreamContext};
 use super::target::AgUiTarget;
-use super::translate::{SegmentEnd, Translator};
+use super::translate::{ClientVersion, SegmentEnd, Translator};
 use super::{input, interrupts, run, state};
 use crate::app::App;
 use crate::auth::CanReadRuns;
@@ -58,7 +58,7 @@ pub(crate) async fn stream(
         return Ok(stream::empty(caller.open_stream(&app)?));
     };
     // The version of the client is unknown, so the stream contains only events that all versions know.
-    let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
+    let translator = Translator::new(&thread, run.id.as_str(), ClientVersion::V0, Value::Null);
     let (tenant, order) = (caller.tenant().clone(), ClientOrder::default());
     let context = StreamContext { tenant, thread, target, translator, order };
     let content = content(&app, &context, of, run).await?;
@@ -72,7 +72,7 @@ async fn content(
     run: Arc<Run>,
 ) -> Result<StreamContent, ApiError> {
     if SegmentEnd::of(&run).is_some() {
-        return Ok(run::report_state((of, run)));
+        return Ok(run::report_state(of, &run));
     }
     let StreamContext { tenant, thread, target, .. } = context;
     let history = History::read(&app.engine, tenant, thread, target).await?;

@@ -13,13 +13,20 @@ use serde_json::{Map, Value};
 use super::messages::as_text;
 use super::{ids, interrupts, state};
 
+/// The version of the protocol that a client supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientVersion {
+    /// A version before 1.0.
+    V0,
+    V1,
+}
+
 /// Translates the events of one segment.
 #[derive(Debug)]
 pub(super) struct Translator {
     thread: String,
     run: String,
-    /// Set if the client supports protocol version 1.0.
-    modern: bool,
+    client: ClientVersion,
     /// The last state that was sent in this segment.
     state: Option<Arc<Value>>,
     /// The state that the client sent.
@@ -68,11 +75,11 @@ impl SegmentEnd {
 }
 
 impl Translator {
-    pub(super) fn new(thread: &str, run: &str, modern: bool, given: Value) -> Self {
+    pub(super) fn new(thread: &str, run: &str, client: ClientVersion, given: Value) -> Self {
         Self {
             thread: thread.to_owned(),
             run: run.to_owned(),
-            modern,
+            client,
             state: None,
             given: Arc::new(given),
             steps: Vec::new(),
@@ -96,8 +103,8 @@ impl Translator {
         let mut events = Vec::new();
         if let RunEvent::NodeStarted { node, .. } | RunEvent::NodeResumed { node, .. } = event {
             self.begin_step(run, node, &mut events);
-        } else if let RunEvent::MessageChunk { node, chunk, last, meta } = event {
-            self.translate_chunk(run, (node, chunk), *last, meta, &mut events);
+        } else if let RunEvent::MessageChunk { .. } = event {
+            self.translate_chunk(event, run, &mut events);
         } else if let RunEvent::ModelReplied { node, message, usage, model, .. } = event {
             let cost = self.costs.entry(model.clone()).or_default();
             cost.input_tokens = cost.input_tokens.saturating_add(usage.input_tokens);
@@ -138,14 +145,8 @@ impl Translator {
     }
 
     /// Translates a chunk of a message. A chunk of an agent has the id of its reply in the metadata.
-    fn translate_chunk(
-        &mut self,
-        run: &Run,
-        (node, chunk): (&NodeId, &str),
-        last: bool,
-        meta: &Map<String, Value>,
-        events: &mut Vec<Event>,
-    ) {
+    fn translate_chunk(&mut self, event: &RunEvent, run: &Run, events: &mut Vec<Event>) {
+        let RunEvent::MessageChunk { node, chunk, last, meta } = event else { return };
         let reply = meta.get("messageId").and_then(Value::as_str);
         let id =
             reply.map_or_else(|| ids::text_message_id(run, node), |reply| ids::wire_id(run, node, reply));
@@ -159,7 +160,7 @@ impl Translator {
         streamed.attempt = attempt;
         if !streamed.void {
             streamed.append(&id, chunk, events);
-            if last {
+            if *last {
                 streamed.end(&id, events);
             }
         }
@@ -239,14 +240,14 @@ impl Translator {
                 self.finished(None, Outcome::Interrupt { interrupts: shown.collect() })
             }
             (SegmentEnd::ClientTools, _) => {
-                let pending =
-                    interrupts::client_tool_calls(run).map(|(call, _)| call).filter(|_| self.modern);
+                let pending = interrupts::client_tool_calls(run).map(|(call, _)| call);
+                let pending = pending.filter(|_| self.client == ClientVersion::V1);
                 self.finished(None, Outcome::Success { pending_tool_call_ids: pending.collect() })
             }
             (SegmentEnd::Ended, Some(RunEnd::Failed { error, .. })) => {
                 self.error(&error.code, &error.message)
             }
-            (SegmentEnd::Ended, Some(RunEnd::Cancelled { .. })) if self.modern => {
+            (SegmentEnd::Ended, Some(RunEnd::Cancelled { .. })) if self.client == ClientVersion::V1 => {
                 self.finished(None, Outcome::Cancelled)
             }
             (SegmentEnd::Ended, Some(RunEnd::Cancelled { reason, .. })) => {

@@ -12,9 +12,25 @@ use crate::error::ApiError;
 pub(crate) const TEST_KEY_PREFIX: &str = "hp_test_";
 const LIVE_KEY_PREFIX: &str = "hp_";
 
+/// The kind of a key. All keys of a tenant have the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    Live,
+    Test,
+}
+
+impl KeyKind {
+    pub(crate) fn of(key: &ApiKey) -> Self {
+        if key.test { Self::Test } else { Self::Live }
+    }
+}
+
 /// Returns a new random key.
-pub(crate) fn fresh_secret(test: bool) -> Result<String, ApiError> {
-    let prefix = if test { TEST_KEY_PREFIX } else { LIVE_KEY_PREFIX };
+pub(crate) fn fresh_secret(kind: KeyKind) -> Result<String, ApiError> {
+    let prefix = match kind {
+        KeyKind::Live => LIVE_KEY_PREFIX,
+        KeyKind::Test => TEST_KEY_PREFIX,
+    };
     Ok(format!("{prefix}{}", random_hex(24)?))
 }
 

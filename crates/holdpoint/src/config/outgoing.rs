@@ -7,6 +7,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use holdpoint_engine::outgoing::{Authorities, BadNetwork, Network, Outgoing, OutgoingPolicy};
 
+use super::WebhookArgs;
+
 const HEADING: &str = "Outgoing calls";
 /// The metadata service of clouds, which gives out credentials.
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
@@ -65,30 +67,29 @@ impl OutgoingArgs {
 
 impl OutgoingSettings {
     pub(crate) fn outgoing(&self) -> Outgoing {
-        self.with_loopback(self.allow_loopback)
+        Outgoing::new(self.policy())
     }
 
     /// Returns the client for webhooks: the same networks, with a separate setting for loopback and a separate limit of
     /// concurrent calls.
-    pub(crate) fn for_webhooks(&self, allow_loopback: bool) -> Outgoing {
-        self.with_loopback(allow_loopback)
+    pub(crate) fn for_webhooks(&self, webhooks: &WebhookArgs) -> Outgoing {
+        let allow_loopback = webhooks.allow_private_webhooks;
+        Outgoing::new(OutgoingPolicy { allow_loopback, ..self.policy() })
     }
 
     /// Returns the client for models. The operator sets their addresses, so they may be on this machine.
     pub(crate) fn for_models(&self) -> Outgoing {
-        self.with_loopback(true)
+        Outgoing::new(OutgoingPolicy { allow_loopback: true, ..self.policy() })
     }
 
-    fn with_loopback(&self, allow_loopback: bool) -> Outgoing {
-        let (allow, deny) = (self.allow.clone(), self.deny.clone());
-        let authorities = self.authorities.clone();
-        Outgoing::new(OutgoingPolicy {
-            allow,
-            deny,
-            allow_loopback,
-            authorities,
+    fn policy(&self) -> OutgoingPolicy {
+        OutgoingPolicy {
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            allow_loopback: self.allow_loopback,
+            authorities: self.authorities.clone(),
             ..OutgoingPolicy::default()
-        })
+        }
     }
 
     /// Logs the policy at the start. The client itself warns of loopback.

@@ -36,7 +36,7 @@ pub(crate) async fn consume(
     let (of, interrupt) = parse(&caller, &id)?;
     let by = caller.principal().name;
     let consume = async {
-        let used = app.engine.grants().consume(&of, interrupt, &body.digest, (&by, key_hash)).await;
+        let used = app.engine.grants().consume(&of, interrupt, &body.digest, &by, key_hash).await;
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &describe(&require_grant(used)?)?)))
     };
     key.once_in_parts(&app, caller.sender(), consume).await

@@ -123,14 +123,14 @@ pub(crate) fn new_secret(now: Timestamp) -> Result<LinkSecret, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdpoint_engine::{Location, Options};
+    use holdpoint_engine::{Location, OldLinks, Options};
 
     async fn assert_rereads_for_unknown_secrets(cache: &SecretCache, engine: &Engine) {
         let has = |secrets: Option<Arc<[SigningSecret]>>, kid: &str| {
             secrets.is_some_and(|secrets| secrets.iter().any(|secret| secret.kid == kid))
         };
         let fourth = new_secret(engine.now()).unwrap();
-        engine.secrets().rotate(&fourth, false, None).await.unwrap();
+        engine.secrets().rotate(&fourth, OldLinks::Keep, None).await.unwrap();
         let lags = cache.secrets(engine).await.unwrap();
         assert!(lags.iter().all(|secret| secret.kid != fourth.kid), "the cache does not have it");
         assert!(has(cache.secrets_with(engine, &fourth.kid).await.unwrap(), &fourth.kid));
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(cache.signing(&engine).await.unwrap().kid, first.kid, "one is enough");
         // Directly in the store, as another node would.
         let second = new_secret(engine.now()).unwrap();
-        engine.secrets().rotate(&second, true, None).await.unwrap();
+        engine.secrets().rotate(&second, OldLinks::Revoke, None).await.unwrap();
         let read_at = cache.entry.read().unwrap().as_ref().unwrap().read_at;
         assert!(cache.cached(read_at + SecretCache::TRUSTED - Duration::from_millis(1)).is_some());
         assert!(cache.cached(read_at + SecretCache::TRUSTED).is_none());
@@ -168,7 +168,7 @@ mod tests {
             cache.secrets(&engine).await.unwrap().iter().map(|one| one.kid.clone()).collect();
         assert_eq!(known, [second.kid], "a revoked secret is gone");
         let third = new_secret(engine.now()).unwrap();
-        engine.secrets().rotate(&third, false, None).await.unwrap();
+        engine.secrets().rotate(&third, OldLinks::Keep, None).await.unwrap();
         cache.clear().await;
         assert_eq!(cache.signing(&engine).await.unwrap().kid, third.kid);
         assert_eq!(cache.secrets(&engine).await.unwrap().len(), 2, "a retired one still verifies");

@@ -25,7 +25,7 @@ pub(crate) async fn resolve(
     let interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
     let resume_value = StrictValue(Value::Object(body.resume_value));
     let body = ResolveInterrupt { resume_value, digest: body.digest, interrupt_id };
-    interrupts::answer_node(&app, caller, (&run, &node), (key, body), to_legacy_error).await
+    interrupts::answer_node(&app, caller, &run, &node, key, body, to_legacy_error).await
 }
 
 fn to_legacy_error(error: Error) -> ApiError {

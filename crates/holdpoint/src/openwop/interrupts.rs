@@ -21,15 +21,17 @@ pub(crate) async fn resolve(
     KeyedBody(key, JsonBody(mut body)): KeyedBody<JsonBody<ResolveInterrupt>>,
 ) -> Result<ApiResponse, ApiError> {
     body.interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
-    answer_node(&app, caller, (&run, &node), (key, body), ApiError::from).await
+    answer_node(&app, caller, &run, &node, key, body, ApiError::from).await
 }
 
 /// Passes an answer to the core, which applies all rules. `refused` translates the error.
 pub(super) async fn answer_node(
     app: &App,
     caller: Caller,
-    (run, node): (&str, &str),
-    (key, body): (IdempotencyKey, ResolveInterrupt),
+    run: &str,
+    node: &str,
+    key: IdempotencyKey,
+    body: ResolveInterrupt,
     refused: impl Fn(Error) -> ApiError,
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(run)?;

@@ -63,7 +63,7 @@ async fn mint_link(
     if !is_known(app, &of.tenant, asked, &wanted.sub).await? {
         return Err(Refusal::UnknownName(wanted.sub).into());
     }
-    let minted = app.links.mint(&app.engine, (of, &run), asked, wanted).await?;
+    let minted = app.links.mint(&app.engine, of, &run, asked, wanted).await?;
     let claims = describe_claims(&minted.claims);
     let shown = TokenMinted { claims, link_id: minted.id, token: None, url: None };
     Ok((shown, Some((minted.token, minted.url))))
@@ -146,7 +146,7 @@ pub(super) async fn mint_for_snapshot(
     let own = caller.principal().name;
     let keys = vec![caller.0.lineage.clone()];
     let wanted = LinkRequest { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own, keys };
-    match app.links.mint(&app.engine, (of, run), asked, wanted).await {
+    match app.links.mint(&app.engine, of, run, asked, wanted).await {
         // The ids are too long for a URL: the snapshot is shown without a link.
         Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
         other => other.map(Some),

@@ -87,7 +87,7 @@ impl LogCache {
             PageLookup::Ready(page) => return Ok(Some(page)),
             PageLookup::Pending(cell, base) => (cell, known.or(base)),
         };
-        let waiter = PageWaiter { log: self, of, at: (from, content), cell };
+        let waiter = PageWaiter { log: self, of, from, content, cell };
         let made = waiter.cell.get_or_try_init(|| async {
             let page = self.render(of, content, from, base).await.map_err(Some)?.ok_or(None)?;
             self.cached().insert(of, content, from, &page);
@@ -146,7 +146,8 @@ impl LogCache {
 struct PageWaiter<'a> {
     log: &'a LogCache,
     of: &'a RunRef,
-    at: (u64, FrameContent),
+    from: u64,
+    content: FrameContent,
     cell: PageCell,
 }
 
@@ -158,7 +159,7 @@ impl Drop for PageWaiter<'_> {
         let mut cached = self.log.cached();
         // The map and this waiter hold the last two references. Other callers clone the cell under the same lock.
         if Arc::strong_count(&self.cell) == 2 {
-            cached.remove(self.of, self.at);
+            cached.remove(self.of, self.content, self.from);
         }
     }
 }
@@ -199,14 +200,14 @@ impl CachedPages {
         self.order.push_back((of.clone(), first, content));
         while self.bytes > BYTES_MAX && self.order.len() > 1 {
             if let Some((of, first, content)) = self.order.pop_front() {
-                self.remove(&of, (first, content));
+                self.remove(&of, content, first);
             }
         }
     }
 
-    fn remove(&mut self, of: &RunRef, at: (u64, FrameContent)) {
+    fn remove(&mut self, of: &RunRef, content: FrameContent, first: u64) {
         let Some(pages) = self.runs.get_mut(of) else { return };
-        let removed = pages.remove(&at);
+        let removed = pages.remove(&(first, content));
         if pages.is_empty() {
             self.runs.remove(of);
         }
@@ -250,7 +251,7 @@ mod tests {
         let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };
         let wait = || match log.cached().find(&of, FrameContent::Documents, 3) {
             PageLookup::Pending(cell, None) => {
-                PageWaiter { log: &log, of: &of, at: (3, FrameContent::Documents), cell }
+                PageWaiter { log: &log, of: &of, from: 3, content: FrameContent::Documents, cell }
             }
             PageLookup::Pending(..) | PageLookup::Ready(_) => panic!("no page is cached yet"),
         };

@@ -77,7 +77,7 @@ fn draft_start(
     options: StartHeaders,
     body: CreateRun,
 ) -> Result<(StartRequest, Option<String>), ApiError> {
-    let given = check_callback_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
+    let given = check_callback_secret(&body)?;
     let mut start = translate::start(caller, body)?;
     (start.trace, start.trace_state) = (options.sent.traceparent, options.sent.tracestate);
     if start.callback_url.is_none() {
@@ -89,16 +89,16 @@ fn draft_start(
 }
 
 /// Checks the callback secret that the caller chose.
-fn check_callback_secret(calls_back: bool, given: Option<String>) -> Result<Option<String>, ApiError> {
-    let Some(secret) = given else { return Ok(None) };
-    if !calls_back {
+fn check_callback_secret(body: &CreateRun) -> Result<Option<String>, ApiError> {
+    let Some(secret) = &body.callback_secret else { return Ok(None) };
+    if body.callback_url.is_none() {
         return Err(ApiError::invalid("callbackSecret", "requires callbackUrl"));
     }
     let (min, max) = (CALLBACK_SECRET_CHARS_MIN, CALLBACK_SECRET_CHARS_MAX);
     if !(min..=max).contains(&secret.chars().count()) {
         return Err(ApiError::invalid("callbackSecret", format!("must be {min} to {max} characters")));
     }
-    Ok(Some(secret))
+    Ok(Some(secret.clone()))
 }
 
 fn create_response(run: &Run, callback_secret: Option<String>) -> ApiResponse {

@@ -102,7 +102,8 @@ impl SpanBuilder {
         name: SpanContext,
         parent: Option<SpanContext>,
         title: String,
-        (from, to): (Timestamp, Timestamp),
+        from: Timestamp,
+        to: Timestamp,
     ) -> Span {
         // Copied work began before the fork existed, and has a span under the source.
         let from =
@@ -133,8 +134,8 @@ impl SpanBuilder {
     }
 
     fn run_span(&self, at: Timestamp) -> Span {
-        let times = (self.run.started_at, at);
-        let mut span = self.span(self.root(), causing_span(&self.run), "openwop.run".to_owned(), times);
+        let (parent, title) = (causing_span(&self.run), "openwop.run".to_owned());
+        let mut span = self.span(self.root(), parent, title, self.run.started_at, at);
         if let Some(started) = &self.run.started {
             if let Some(parent) = &started.parent {
                 span.attributes.push(otlp::text("openwop.parent.run_id", parent.run.as_str()));
@@ -204,7 +205,7 @@ impl SpanBuilder {
         let state = self.run.node_state(node);
         let from = state.and_then(|state| state.started_at).unwrap_or(at);
         let title = format!("openwop.node.{}", self.node_type(node));
-        let mut span = self.span(self.node_context(node), Some(self.root()), title, (from, at));
+        let mut span = self.span(self.node_context(node), Some(self.root()), title, from, at);
         self.describe(&mut span, node, state.map_or(0, |state| state.retries), seq);
         span.status = error.map(failed);
         span
@@ -218,7 +219,7 @@ impl SpanBuilder {
         let attempt = state.map_or(0, |state| state.retries - u32::from(state.retrying));
         let name = self.context_within(node, "attempt", &attempt.to_string());
         let title = format!("openwop.node.{}.attempt", self.node_type(node));
-        let mut span = self.span(name, Some(self.node_context(node)), title, (from, at));
+        let mut span = self.span(name, Some(self.node_context(node)), title, from, at);
         self.describe(&mut span, node, attempt, seq);
         span.status = error.map(failed);
         span
@@ -233,7 +234,7 @@ impl SpanBuilder {
 
     fn append(&self, event: &Event, seq: u64, at: Timestamp) -> Span {
         let name = self.root().with(&["event", self.run.id.as_str(), &seq.to_string()]);
-        let mut span = self.span(name, Some(self.root()), "openwop.event.append".to_owned(), (at, at));
+        let mut span = self.span(name, Some(self.root()), "openwop.event.append".to_owned(), at, at);
         span.attributes.push(otlp::text("openwop.event_type", event.name()));
         span.attributes.push(otlp::number("openwop.event_seq", seq));
         if let Event::CapBreached { .. } = event {
@@ -247,8 +248,8 @@ impl SpanBuilder {
         let InterruptId(number) = interrupt.id;
         let name = self.root().with(&["interrupt", self.run.id.as_str(), &number.to_string()]);
         let parent = Some(self.node_context(&interrupt.node));
-        let times = (interrupt.requested_at, at);
-        let mut span = self.span(name, parent, "openwop.interrupt".to_owned(), times);
+        let title = "openwop.interrupt".to_owned();
+        let mut span = self.span(name, parent, title, interrupt.requested_at, at);
         let status = match interrupt.resolution {
             Some(Resolution::Answered { .. }) => "resolved",
             Some(Resolution::TimedOut { .. }) => "timeout",
@@ -269,7 +270,7 @@ impl SpanBuilder {
         let from = Timestamp(at.0.saturating_sub_unsigned(took_ms));
         let name = self.context_within(node, "activity", step);
         let title = format!("openwop.activity.{}", self.node_type(node));
-        let mut span = self.span(name, Some(self.node_context(node)), title, (from, at));
+        let mut span = self.span(name, Some(self.node_context(node)), title, from, at);
         span.attributes.push(otlp::text("openwop.node_id", node.as_str()));
         span.attributes.push(otlp::text("openwop.node_type", self.node_type(node)));
         span

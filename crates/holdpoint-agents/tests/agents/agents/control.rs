@@ -3,7 +3,7 @@
 use holdpoint_agents::EngineAgents;
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{Principal, Refusal};
-use holdpoint_engine::{Error, InputMode};
+use holdpoint_engine::{Error, InputMode, WaitingRun};
 use serde_json::{Value, json};
 
 use super::{AgentEnv, agent, call, input, reject, resume, send_script, with_tools};
@@ -78,16 +78,16 @@ async fn interrupting_a_thread_cancels_its_run_unless_waiting_runs_are_kept(agen
     let of = agents.run_script(&send_script()).await;
     let thread = agents.env.run(&of).await.thread().to_owned();
     let engine = &agents.env.engine;
-    let kept = engine.threads().interrupt(&tenant(), &thread, true, alice()).await.unwrap();
+    let kept = engine.threads().interrupt(&tenant(), &thread, WaitingRun::Keep, alice()).await.unwrap();
     assert_eq!((kept.mail.new_dispatch_epoch, kept.cancelled), (1, None));
     assert_eq!(agents.env.status(&of).await, "waiting-approval");
     agents.decide(&of, "c1", &reject("d1")).await.unwrap();
-    let ended = engine.threads().interrupt(&tenant(), &thread, false, alice()).await.unwrap();
+    let ended = engine.threads().interrupt(&tenant(), &thread, WaitingRun::Cancel, alice()).await.unwrap();
     assert_eq!((ended.mail.superseded_count, ended.cancelled), (1, Some(of.run.clone())));
     assert_eq!(agents.env.status(&of).await, "cancelled");
     agents.env.drain().await;
     assert_eq!(agents.calls(), []);
-    let again = engine.threads().interrupt(&tenant(), &thread, false, alice()).await.unwrap();
+    let again = engine.threads().interrupt(&tenant(), &thread, WaitingRun::Cancel, alice()).await.unwrap();
     assert_eq!((again.mail.superseded_count, again.cancelled), (0, None));
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use holdpoint_agents::EngineAgents;
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{ForkMode, RunRef, TenantId};
-use holdpoint_engine::{CommitFault, Error, ForkRequest, InputMode, Overlay, RunFilter};
+use holdpoint_engine::{CommitFault, Error, ForkRequest, InputMode, Overlay, RunFilter, WaitingRun};
 use serde_json::{Value, json};
 
 use super::{AgentEnv, agent, call, input, reject, resume, with_tools};
@@ -239,9 +239,9 @@ async fn interrupting_a_thread_can_keep_an_agent_that_waits_for_its_workflow(age
     let of = agents.declare_and_send(clerk(&refunds(json!({ "amount": 5 })), &["refund"])).await;
     let thread = agents.env.run(&of).await.thread().to_owned();
     let engine = &agents.env.engine;
-    let kept = engine.threads().interrupt(&tenant(), &thread, true, alice()).await.unwrap();
+    let kept = engine.threads().interrupt(&tenant(), &thread, WaitingRun::Keep, alice()).await.unwrap();
     assert_eq!((kept.cancelled, agents.env.status(&of).await), (None, "waiting-approval"));
-    let ended = engine.threads().interrupt(&tenant(), &thread, false, alice()).await.unwrap();
+    let ended = engine.threads().interrupt(&tenant(), &thread, WaitingRun::Cancel, alice()).await.unwrap();
     assert_eq!(ended.cancelled, Some(of.run.clone()));
     assert_eq!(agents.env.status(&child_of(&of, 1)).await, "cancelled");
 }

@@ -78,7 +78,7 @@ impl Engine {
                 looked_at += 1;
                 last = Some((run.clone(), interrupt));
                 let of = RunRef { tenant: key.tenant.clone(), run };
-                match self.offer_event(&mut matches.drafts, &of, interrupt, (event, &by)).await? {
+                match self.offer_event(&mut matches.drafts, &of, interrupt, event, &by).await? {
                     OfferOutcome::Accepted(interrupt_ref) => matches.matched.push(interrupt_ref),
                     OfferOutcome::Refused(refused) if matches.refused.len() < MATCHES_MAX => {
                         matches.refused.push(refused);
@@ -96,7 +96,8 @@ impl Engine {
         drafts: &mut RunDrafts,
         of: &RunRef,
         interrupt: InterruptId,
-        (event, by): (&ExternalEvent, &Principal),
+        event: &ExternalEvent,
+        by: &Principal,
     ) -> Result<OfferOutcome, Error> {
         let mut draft = match drafts.remove(&of.run) {
             Some(begun) => begun,

@@ -41,7 +41,7 @@ async fn an_event_that_two_workers_found_is_used_once() {
     let mut found = Vec::new();
     for wait in awaited::due(engine.db(), engine.now(), 10).await.unwrap() {
         let mut drafts = RunDrafts::new();
-        let outcome = engine.offer_event(&mut drafts, &wait.of, wait.id, (&event, &by)).await.unwrap();
+        let outcome = engine.offer_event(&mut drafts, &wait.of, wait.id, &event, &by).await.unwrap();
         assert!(matches!(outcome, OfferOutcome::Accepted(_)), "both accept the event");
         found.push(drafts);
     }

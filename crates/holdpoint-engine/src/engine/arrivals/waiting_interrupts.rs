@@ -136,7 +136,7 @@ impl Engine {
             let Some(event) = &arrival.event else { return Ok(false) };
             let by = Principal::named(arrival.sent_by.as_str());
             let mut drafts = RunDrafts::new();
-            match self.offer_event(&mut drafts, &wait.of, wait.id, (event, &by)).await? {
+            match self.offer_event(&mut drafts, &wait.of, wait.id, event, &by).await? {
                 OfferOutcome::Accepted(_) => {}
                 OfferOutcome::Refused(_) | OfferOutcome::NotMatching => return Ok(false),
                 OfferOutcome::Closed => return Ok(true),

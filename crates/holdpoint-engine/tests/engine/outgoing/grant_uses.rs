@@ -71,7 +71,7 @@ async fn a_grant_is_consumed_once(database: TestDatabase) {
     let of = env.start_with("ask", json!({"sum": 1})).await;
     let consume = |key: &str, digest: String| {
         let (engine, of, key) = (env.engine.clone(), of.clone(), key.to_owned());
-        async move { engine.grants().consume(&of, InterruptId(1), &digest, ("bot", key)).await }
+        async move { engine.grants().consume(&of, InterruptId(1), &digest, "bot", key).await }
     };
     let code = |result: Result<_, Error>| match result {
         Err(Error::Refused(refusal)) => refusal.code().to_string(),

@@ -9,7 +9,8 @@ use crate::agui::verifier::verify;
 
 /// Applies events to a run and returns the translated stream until the end of the segment.
 fn translate_all(run: &mut Run, modern: bool, events: &[Value]) -> Vec<Value> {
-    let mut translator = Translator::new("th", "wire", modern, json!({}));
+    let client = if modern { ClientVersion::V1 } else { ClientVersion::V0 };
+    let mut translator = Translator::new("th", "wire", client, json!({}));
     let mut all = vec![translator.begin()];
     for one in events {
         let one = event(one.clone());
@@ -256,7 +257,7 @@ fn the_first_change_of_a_known_state_is_sent_as_a_snapshot() {
     let mut run = agent();
     let changed =
         |next: u32| json!({"type": "variable.changed", "node": "agent", "name": "executions", "next": next});
-    let mut translator = Translator::new("th", "wire", true, json!({"executions": 1}));
+    let mut translator = Translator::new("th", "wire", ClientVersion::V1, json!({"executions": 1}));
     run.apply(&event(started(json!({"executions": 1}))), Timestamp(1000));
     let mut translate_one = |run: &mut Run, one: Value| -> Vec<Value> {
         let one = event(one);

@@ -103,7 +103,7 @@ impl AppState {
             let (sub, keys) = (started.owner.principal.clone(), started.credentials.clone());
             let wanted =
                 LinkRequest { intent, life_ms: self.links.life_ms_max(), by: sub.clone(), sub, keys };
-            let minted = match self.links.mint(&self.engine, (of, &run), asked, wanted).await {
+            let minted = match self.links.mint(&self.engine, of, &run, asked, wanted).await {
                 // The ids are too long for a URL. The interrupt is still in the list of pending interrupts.
                 Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
                 other => other?,
