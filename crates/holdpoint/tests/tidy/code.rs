@@ -76,6 +76,66 @@ pub(crate) fn functions(code: &str) -> Vec<Function<'_>> {
     functions
 }
 
+/// A declared function, with or without a body: the line of its `fn`, its name and its parameters.
+pub(crate) struct Signature<'a> {
+    pub(crate) line: usize,
+    pub(crate) name: &'a str,
+    pub(crate) parameters: Vec<&'a str>,
+}
+
+pub(crate) fn signatures(code: &str) -> Vec<Signature<'_>> {
+    let mut signatures = Vec::new();
+    let mut at = 0;
+    for (index, line) in code.split_inclusive('\n').enumerate() {
+        if let Some(name) = function_name(line) {
+            let after = at + line.find("fn ").unwrap_or_default() + "fn ".len() + name.len();
+            let after = &code[after..];
+            let generics = if after.starts_with('<') { list_items(after).1 } else { 0 };
+            let (parameters, _) = list_items(&after[generics..]);
+            signatures.push(Signature { line: index + 1, name, parameters });
+        }
+        at += line.len();
+    }
+    signatures
+}
+
+/// Returns the code without the content of items that are compiled for tests only. Lines stay the same.
+pub(crate) fn without_test_items(code: &str) -> String {
+    let mut shipped = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some((before, item)) = rest.split_once("#[cfg(test)]") {
+        let end = body_range(item).map_or(0, |body| body.end);
+        shipped.push_str(before);
+        shipped.extend(item[..end].chars().filter(|c| *c == '\n'));
+        rest = &item[end..];
+    }
+    shipped + rest
+}
+
+/// Returns the items of the list in brackets with which the text begins, and the number of its bytes.
+pub(crate) fn list_items(text: &str) -> (Vec<&str>, usize) {
+    let mut items = Vec::new();
+    let (mut depth, mut from, mut before) = (0, 1, ' ');
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' | '<' => depth += 1,
+            // The end of an arrow.
+            '>' if ['-', '='].contains(&before) => {}
+            ')' | ']' | '}' | '>' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || (depth == 1 && c == ',') {
+            items.extend(text.get(from..at).map(str::trim).filter(|item| !item.is_empty()));
+            from = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+        before = c;
+    }
+    (items, from)
+}
+
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -116,7 +176,7 @@ fn function_name(line: &str) -> Option<&str> {
         .then_some(name)
 }
 
-/// Returns the bytes between the braces of a function, or `None` if it ends with `;` and has no body.
+/// Returns the bytes between the braces of an item, or `None` if the item or the braces around it end first.
 fn body_range(code: &str) -> Option<Range<usize>> {
     let (mut braces, mut others, mut start) = (0, 0, 0);
     for (at, c) in code.char_indices() {
@@ -133,6 +193,9 @@ fn body_range(code: &str) -> Option<Range<usize>> {
                 braces -= 1;
                 if braces == 0 && others == 0 {
                     return Some(start..at);
+                }
+                if braces < 0 {
+                    return None;
                 }
             }
             ';' if braces == 0 && others == 0 => return None,

@@ -7,6 +7,7 @@ mod handlers;
 mod language;
 mod modules;
 mod names;
+mod parameters;
 mod ports;
 mod requirements;
 mod shape;
