@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use holdpoint_core::webhook::{DeadReason, DeliveryState};
 use holdpoint_core::{TenantId, Timestamp};
 
@@ -12,7 +13,7 @@ use crate::store::deliveries::attempts::{self, Attempt, AttemptFilter};
 use crate::store::deliveries::{self, Delivery, DeliveryFilter};
 use crate::store::webhooks::{self, WebhookChange};
 use crate::store::{Param, Statement, params};
-use crate::webhooks::{DeliveryWorker, Render, WebhookSettings, millis};
+use crate::webhooks::{AttemptClient, AttemptResult, DeliveryJob, DeliveryWorker, WebhookSettings, millis};
 
 impl Deliveries<'_> {
     /// Returns a page of the deliveries of a webhook.
@@ -101,9 +102,16 @@ impl Deliveries<'_> {
 }
 
 impl<'e> Webhooks<'e> {
-    /// Creates the delivery worker of this process, which sends deliveries with the bodies from `render`.
-    pub fn delivery_worker(self, render: Arc<dyn Render>) -> DeliveryWorker {
-        DeliveryWorker::new(self.engine.clone(), render)
+    /// Creates the delivery worker of this process. For each attempt it calls `courier`, which renders and signs the
+    /// body and sends it with the client of the attempt. `courier` returns None if the event no longer exists; the
+    /// delivery is then dropped.
+    pub fn delivery_worker<F, R>(self, courier: F) -> DeliveryWorker
+    where
+        F: Fn(DeliveryJob, AttemptClient) -> R + Send + Sync + 'static,
+        R: Future<Output = Option<AttemptResult>> + Send + 'static,
+    {
+        let courier = move |job, client| courier(job, client).boxed();
+        DeliveryWorker::new(self.engine.clone(), Arc::new(courier))
     }
 
     /// Returns the settings of webhooks.
