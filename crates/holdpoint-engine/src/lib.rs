@@ -155,6 +155,7 @@ pub use store::secrets::LinkSecret;
 pub use store::sessions::BrowserSession;
 
 // The mailbox
+pub use committer::ClaimToken;
 pub use mailbox::{DispatchCursor, Mailbox, MailboxClaims};
 
 // Webhooks
