@@ -194,7 +194,7 @@ impl Setup {
         if listed.covers(needed) {
             return Ok(listed);
         }
-        let tenant = tenant_of(context);
+        let tenant = context.of().tenant;
         let mut list = self.tools.list_required(&tenant, needed).await;
         list.specs.extend(workflow_tools::specs(context.engine(), &tenant, self.tools.workflows()).await?);
         Ok(list)
@@ -243,11 +243,6 @@ impl Setup {
     }
 }
 
-/// Returns the tenant of the run. A replayed run has no claim, so the tenant comes from its start event.
-fn tenant_of(context: &EffectContext) -> TenantId {
-    context.started().map_or_else(|| context.of().tenant, |started| started.owner.tenant.clone())
-}
-
 /// Returns the flaws of an agent node. Its config either declares an agent or names one.
 pub(super) fn flaws(node: &workflow::Node) -> Vec<DefinitionFlaw> {
     if node.config.contains_key("model") {
@@ -275,7 +270,7 @@ pub fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
 
 /// Returns the setup of the current node. A named agent keeps the revision that it had when the node began.
 pub(super) async fn load(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> {
-    let tenant = tenant_of(context);
+    let tenant = context.of().tenant;
     let engine = context.engine().clone();
     let invalid = |flaw: AgentFlaw| Stop::failed("agent_unusable", flaw.to_string());
     if let Some(own) = declared_setup(&engine, &tenant, context.run(), context.node()) {

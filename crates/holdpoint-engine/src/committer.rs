@@ -30,6 +30,7 @@ pub use commit_loop::Counters;
 pub(crate) use dispatch_rows::dispatch_result;
 pub use options::CommitFault;
 pub(crate) use options::CommitterOptions;
+pub use work::ClaimToken;
 use work::Job;
 pub(crate) use work::{
     ArrivalCause, Change, Claim, ClaimOrder, CommitReply, LapsedClaims, MailboxAction, MailboxOp,

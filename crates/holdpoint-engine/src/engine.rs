@@ -87,7 +87,7 @@ pub use secrets::OldLinks;
 pub use sessions::CredentialLimits;
 pub use starting::{StartOptions, new_run_id};
 pub use threads::{ThreadInterruption, WaitingRun};
-pub(crate) use webhook_secrets::SigningSecrets;
+pub use webhook_secrets::{SigningSecrets, fingerprint};
 pub use webhooks::NewWebhook;
 
 /// The interval at which the worker and the delivery worker read the store without a wake-up: on a database of one

@@ -54,7 +54,7 @@
 //! - `context`, `nodes`: the interface of node code, and the built-in node types
 //! - [`extension`]: the extension point; `run_end`, `truncate`, `operator`: helpers for extensions
 //! - [`outgoing`]: the guarded HTTP client
-//! - `webhooks`: deliveries and their attempts
+//! - `webhooks`: deliveries and their attempts; the server has the courier, which makes and sends the requests
 //! - `mailbox`: the operations on the queue of dispatches
 //! - `run_cache`, `recent_commits`, `batched_reads`, `workflow_registry`: caches and shared reads
 //! - `bus`, `work_signal`, `peers`, `feed`: notifications in this process, to its worker, to other nodes, to exporters
@@ -155,17 +155,15 @@ pub use store::secrets::LinkSecret;
 pub use store::sessions::BrowserSession;
 
 // The mailbox
+pub use committer::ClaimToken;
 pub use mailbox::{DispatchCursor, Mailbox, MailboxClaims};
 
 // Webhooks
-pub use engine::NewWebhook;
+pub use engine::{NewWebhook, SigningSecrets, fingerprint};
 pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::webhooks::{OldSecret, Webhook, WebhookChange, WebhookOwner};
-pub use webhooks::{
-    DeliveryContent, DeliveryEnvelope, DeliverySignature, DeliveryWorker, Render, RenderFuture,
-    WebhookSettings, fingerprint, sign,
-};
+pub use webhooks::{AttemptClient, AttemptResult, DeliveryJob, DeliveryWorker, WebhookSettings};
 
 // Metrics, traces and the feed of commits
 pub use committer::{CommitFault, Counters};

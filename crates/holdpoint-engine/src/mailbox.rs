@@ -7,7 +7,7 @@ use holdpoint_core::mailbox::{
 };
 use holdpoint_core::{TenantId, Timestamp};
 
-use crate::committer::{ClaimOrder, CommitReply, LapsedClaims, MailboxOp};
+use crate::committer::{ClaimOrder, ClaimToken, CommitReply, LapsedClaims, MailboxOp};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::store;
@@ -354,14 +354,14 @@ impl MailboxClaims<'_> {
         extension_ms: u64,
         now: Timestamp,
     ) -> Result<bool> {
-        let claim = (dispatch_id.to_owned(), token.to_owned());
+        let claim = ClaimToken { dispatch_id: dispatch_id.to_owned(), token: token.to_owned() };
         Ok(self.extend_leases(&[claim], extension_ms, now).await? == [true])
     }
 
-    /// Extends the leases of several claims, each a dispatch id and its token.
+    /// Extends the leases of several claims. Returns false for each claim that is lost.
     pub async fn extend_leases(
         self,
-        claims: &[(String, String)],
+        claims: &[ClaimToken],
         extension_ms: u64,
         now: Timestamp,
     ) -> Result<Vec<bool>> {

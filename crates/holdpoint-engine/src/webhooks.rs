@@ -1,5 +1,6 @@
 //! Webhook deliveries. Durable deliveries are rows that the committer writes with the events; best-effort deliveries
-//! wait in memory for one attempt. The delivery worker sends both. The server renders the bodies.
+//! wait in memory for one attempt. The delivery worker sends both. For each attempt it calls the courier, a function of
+//! the server, which renders, signs and sends the request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,21 +14,18 @@ use crate::committer::Change;
 use crate::outgoing::Outgoing;
 
 mod attempt;
+mod courier;
 mod delivery_worker;
 mod lane;
-mod render;
 mod settings;
-mod signature;
 mod subscription_list;
 
+pub use courier::{AttemptClient, AttemptResult, DeliveryJob};
 pub use delivery_worker::DeliveryWorker;
 pub(crate) use lane::{BestEffortEvent, DeliveryLane};
-pub use render::{DeliveryContent, DeliveryEnvelope, DeliverySignature, Render, RenderFuture};
 pub use settings::WebhookSettings;
 pub(crate) use settings::millis;
-pub(crate) use signature::fresh_secret;
-pub use signature::{fingerprint, sign};
-pub(crate) use subscription_list::SubscriptionList;
+pub(crate) use subscription_list::{SubscriptionList, callback_deliveries};
 
 /// The webhook state of a process: subscriptions, delivery lanes, and the wake-up of the delivery worker.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use crate::local_handoff::{FreeSlots, Handoff, WorkerSlot};
 use crate::work_signal::{Shortage, WorkSignal};
 
 mod leases;
+mod node_execution;
 mod return_claim;
 mod run_executor;
 mod side_questions;
@@ -26,8 +27,9 @@ mod timers;
 mod upkeep;
 
 use leases::{Lease, LeaseKeeper};
+pub(crate) use node_execution::{DryPurpose, NodeExecution, NodeResult, execute_dry};
 use return_claim::{ReturnReason, return_claim};
-pub(crate) use run_executor::RunExecutor;
+use run_executor::RunExecutor;
 
 use crate::committer::{Claim, ClaimOrder};
 

@@ -6,6 +6,7 @@
 //! # Layout
 //! - Protocols, one folder each: `openwop`, `agui`, `chat`, `agents`, `holds`, `mailbox`, `admin`, `inbox`. Each has
 //!   `routes.rs` and handlers. `translate.rs` has pure functions between the types of `holdpoint-api` and the core.
+//!   `openwop` also has the courier of webhooks, which makes and sends the requests of deliveries.
 //! - `grants`: the routes of grants, and the permitted effects that several protocols show
 //! - `links`: tokens, rate limits and verification of signed links; their routes are in `openwop`
 //! - `app`, `routes`: the router; a route with its handler, permission, types and statuses

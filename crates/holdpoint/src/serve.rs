@@ -20,7 +20,7 @@ use crate::app::{App, AppState, metrics_router, router, routes};
 use crate::auth::{FailureLimit, RateLimit};
 use crate::config::{self, Config, Scheme};
 use crate::links::Links;
-use crate::openwop::webhooks::DeliveryRenderer;
+use crate::openwop::webhooks;
 use crate::remote_answerer::AnswerService;
 use crate::request_log::RequestLog;
 use crate::response_headers::PublicScheme;
@@ -66,8 +66,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let shared = apply_settings(&config, address, AppState::new(engine.clone(), stopping.clone()));
     let telemetry = telemetry_thread.as_ref().map(|telemetry_thread| telemetry_thread.losses.clone());
     let app = Arc::new(AppState { outgoing, fixtures, telemetry, ..shared });
-    let delivery_worker = engine.webhooks().delivery_worker(Arc::new(DeliveryRenderer(app.clone())));
-    let mut delivery_worker = tokio::spawn(delivery_worker.run(stopping.clone()));
+    let mut delivery_worker = tokio::spawn(webhooks::delivery_worker(&app).run(stopping.clone()));
     let mut server = listeners.serve(app, config.connections, tls);
     tokio::select! {
         ended = &mut server => ended?,

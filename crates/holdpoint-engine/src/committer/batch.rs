@@ -17,7 +17,7 @@ use crate::store::receipts::NewReceipt;
 use crate::store::{
     Error, LockScope, Param, Query, Statement, Tx, arrivals, deliveries, params, receipts, usage, webhooks,
 };
-use crate::webhooks::{SubscriptionList, WebhookHub};
+use crate::webhooks::{SubscriptionList, WebhookHub, callback_deliveries};
 
 /// The state of a writer that its batches use.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,8 @@ impl BatchWrite {
         if change.has_events() {
             // A batch has at most one change of a run: the next one would not see the rows of the first.
             self.state.runs.insert(of.clone(), u64::MAX);
-            for delivery in self.list.deliveries(change, self.callbacks) {
+            let callbacks = if self.callbacks { callback_deliveries(change) } else { Vec::new() };
+            for delivery in self.list.deliveries(change).into_iter().chain(callbacks) {
                 self.add(deliveries::INSERT, delivery.values().into());
             }
         }

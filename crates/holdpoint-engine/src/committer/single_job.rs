@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::lock_set::missing_result;
 use super::receipts::Receipts;
-use super::work::{ClaimOrder, CommitReply, LapsedClaims, MailboxOp, Work};
+use super::work::{ClaimOrder, ClaimToken, CommitReply, LapsedClaims, MailboxOp, Work};
 use crate::store::dispatches::{self, Reconciliation, StoredDispatch};
 use crate::store::receipts::{self, NewReceipt};
 use crate::store::{Error, LockScope, Query, QueryResult, Row, Statement, Tx, params};
@@ -164,29 +164,31 @@ async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &Clai
 async fn extend<T: Tx>(
     tx: &T,
     tenant: Option<&TenantId>,
-    claims: &[(String, String)],
+    claims: &[ClaimToken],
     until: Timestamp,
     now: Timestamp,
 ) -> JobResult {
     let owner = tenant.map_or("", TenantId::as_str);
     // In the order of their ids, as in every transaction.
-    let claims_in_order: BTreeSet<&(String, String)> = claims.iter().collect();
-    let set = |(id, token): &(String, String)| params![until, now, id.as_str(), token.as_str(), owner];
+    let claims_in_order: BTreeSet<&ClaimToken> = claims.iter().collect();
+    let set =
+        |claim: &ClaimToken| params![until, now, claim.dispatch_id.as_str(), claim.token.as_str(), owner];
     let sets = claims_in_order.into_iter().map(set).collect();
     let answers = tx.begin(&[Query::each(dispatches::EXTEND, sets)]).await?;
     let mut kept = HashSet::new();
     for row in answers.iter().flat_map(|answer| &answer.rows) {
-        kept.insert((row.text("dispatch_id")?.to_owned(), row.text("claim_token")?.to_owned()));
+        let (dispatch_id, token) = (row.text("dispatch_id")?, row.text("claim_token")?);
+        kept.insert(ClaimToken { dispatch_id: dispatch_id.to_owned(), token: token.to_owned() });
     }
     let mut updates = DispatchUpdates::default();
     let lost: Vec<_> = claims.iter().filter(|claim| !kept.contains(*claim)).collect();
     if !lost.is_empty() {
-        let sets = lost.iter().map(|(id, _)| params![id.as_str()]).collect();
+        let sets = lost.iter().map(|claim| params![claim.dispatch_id.as_str()]).collect();
         let found = Query::each(dispatches::BY_ID, sets).locking("d", "d.dispatch_id");
         let found = stored(&tx.all(&[found]).await?)?;
         for found in found.iter().filter(|found| tenant.is_none_or(|tenant| found.row.tenant == *tenant)) {
-            let token =
-                lost.iter().find(|(id, _)| *id == found.row.dispatch_id).map_or("", |(_, token)| token);
+            let claim = lost.iter().find(|claim| claim.dispatch_id == found.row.dispatch_id);
+            let token = claim.map_or("", |claim| claim.token.as_str());
             let denied =
                 found.row.apply_claim_action(token, &ClaimAction::ExtendLease { until }, found.epoch, now);
             if let Some(superseded) = denied.err().and_then(|denied| denied.superseded) {

@@ -126,15 +126,6 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Placeholder without a dispatch, for a run that no worker has claimed. The committer rejects writes made with it.
-    pub(crate) fn placeholder() -> Self {
-        let tenant = TenantId::parse("placeholder").expect("a valid id");
-        let run = RunId::parse("placeholder").expect("a valid id");
-        let (dispatch_id, token, instance) = Default::default();
-        let run = RunRef { tenant, run };
-        Self { run, dispatch_id, token, instance, attempts: 0, max_attempts: 0 }
-    }
-
     /// Returns the claim on a claimed row; None if its run id is invalid or the row is not claimed.
     pub(crate) fn of(row: &RunDispatch) -> Option<Self> {
         let run = RunId::parse(&row.run_id).ok()?;
@@ -146,6 +137,21 @@ impl Claim {
             attempts: row.attempt_count,
             max_attempts: row.max_attempts,
         })
+    }
+}
+
+/// A dispatch and the fencing token of a claim on it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimToken {
+    /// The dispatch.
+    pub dispatch_id: String,
+    /// The fencing token.
+    pub token: String,
+}
+
+impl From<&Claim> for ClaimToken {
+    fn from(claim: &Claim) -> Self {
+        Self { dispatch_id: claim.dispatch_id.clone(), token: claim.token.clone() }
     }
 }
 
@@ -189,10 +195,10 @@ pub(crate) enum MailboxOp {
         what: ClaimAction,
         now: Timestamp,
     },
-    /// Extends claims (dispatch id and token) of one tenant, or of all tenants.
+    /// Extends claims of one tenant, or of all tenants.
     ExtendLeases {
         tenant: Option<TenantId>,
-        claims: Vec<(String, String)>,
+        claims: Vec<ClaimToken>,
         until: Timestamp,
         now: Timestamp,
     },

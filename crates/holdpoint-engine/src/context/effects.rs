@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use super::{Context, Stop};
 use crate::engine::Engine;
-use crate::worker::RunExecutor;
+use crate::worker::NodeExecution;
 
 /// A [`Context`] for nodes with outside effects.
 #[derive(Debug)]
 pub struct EffectContext {
     context: Context,
-    executor: RunExecutor,
+    execution: NodeExecution,
 }
 
 impl Deref for EffectContext {
@@ -35,8 +35,8 @@ impl DerefMut for EffectContext {
 }
 
 impl EffectContext {
-    pub(crate) fn new(context: Context, executor: RunExecutor) -> Self {
-        Self { context, executor }
+    pub(crate) fn new(context: Context, execution: NodeExecution) -> Self {
+        Self { context, execution }
     }
 
     pub(crate) fn complete(self, outputs: Map<String, Value>) -> NodeOutcome {
@@ -45,23 +45,25 @@ impl EffectContext {
 
     /// Sleeps for `ms` milliseconds from now. The sleep survives restarts.
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
-        self.context.now = self.executor.now();
+        self.context.now = self.execution.now();
         self.context.sleep(ms)
     }
 
     /// Returns the engine.
     pub fn engine(&self) -> &Engine {
-        self.executor.engine()
+        self.execution.engine()
     }
 
     /// Commits the actions of an agent. After it returns, they are stored and the worker still holds the claim.
     pub async fn commit_actions(&mut self) -> Result<(), Stop> {
-        self.executor.check_lease().await?;
-        if self.actions.is_empty() {
-            return self.executor.write_entry(self.context.position).await;
+        let executor = self.execution.claimed()?;
+        executor.check_lease().await?;
+        if self.context.actions.is_empty() {
+            return executor.write_entry(self.context.position).await;
         }
-        let command = Command::Act { node: self.node().id.clone(), actions: self.context.take_actions() };
-        self.context.run = self.executor.record(command).await?;
+        let node = self.context.node().id.clone();
+        let command = Command::Act { node, actions: self.context.take_actions() };
+        self.context.run = executor.record(command).await?;
         Ok(())
     }
 
@@ -72,13 +74,13 @@ impl EffectContext {
         action: AgentAction,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
         let command = Command::Act { node: self.node().id.clone(), actions: vec![action] };
-        let executor = self.executor.clone();
-        Box::pin(async move { executor.record(command).await })
+        let execution = self.execution.clone();
+        Box::pin(async move { execution.claimed()?.record(command).await })
     }
 
     /// Returns whether this execution is a replay, which must not perform outside effects.
     pub fn is_replay(&self) -> bool {
-        self.executor.is_replay()
+        self.execution.is_replay()
     }
 
     /// Replaces the run with the run after a commit of [`Self::commit_action_concurrently`].
@@ -88,12 +90,12 @@ impl EffectContext {
 
     /// Returns the tenant and the id of the run.
     pub fn of(&self) -> RunRef {
-        self.executor.of()
+        self.execution.of().clone()
     }
 
     /// Returns the current time. It differs between executions of the node.
     pub fn clock(&self) -> Timestamp {
-        self.executor.now()
+        self.execution.now()
     }
 
     /// Performs an outside effect and records its result before it returns. If the step is recorded, returns the
@@ -110,12 +112,13 @@ impl EffectContext {
         if let Some(result) = self.run.nodes[self.position].steps.get(name) {
             return Ok(result.clone());
         }
-        self.executor.check_lease().await?;
-        let began = self.executor.now();
+        let executor = self.execution.claimed()?;
+        executor.check_lease().await?;
+        let began = self.execution.now();
         let result = effect().await?;
-        let took_ms = u64::try_from(self.executor.now().0 - began.0).ok();
+        let took_ms = u64::try_from(self.execution.now().0 - began.0).ok();
         let command = Command::Record { node, name: name.to_owned(), result: result.clone(), took_ms };
-        self.context.run = self.executor.record(command).await?;
+        self.context.run = executor.record(command).await?;
         Ok(result)
     }
 }

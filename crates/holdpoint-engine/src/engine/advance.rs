@@ -18,7 +18,7 @@ use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::nodes::NodeType;
 use crate::trace::SpanContext;
-use crate::worker::RunExecutor;
+use crate::worker::{DryPurpose, NodeResult, execute_dry};
 
 /// The number of nodes with internal effects that one change executes. The caller waits for them.
 const INLINE_NODES_MAX: usize = 16;
@@ -74,10 +74,12 @@ impl Engine {
             return Ok(false);
         }
         let Some(work) = draft.begin_next()? else { return Ok(false) };
-        let (run, position) = (draft.run.clone(), work.position());
-        let executor = RunExecutor::for_activation(self.clone(), draft.of.clone(), draft.now);
-        let entering = AssertUnwindSafe(Box::pin(executor.enter_node(run, position))).catch_unwind();
-        let Ok(Some((actions, outcome))) = entering.await else { return Ok(false) };
+        let position = work.position();
+        let entering = Box::pin(execute_dry(self, draft, position, DryPurpose::Activation));
+        let Ok(Some(NodeResult { actions, outcome })) = AssertUnwindSafe(entering).catch_unwind().await
+        else {
+            return Ok(false);
+        };
         Ok(draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome)).is_ok())
     }
 

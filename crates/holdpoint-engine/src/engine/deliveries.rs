@@ -1,7 +1,9 @@
 //! Webhook deliveries for operators: lists, replays and retention.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use holdpoint_core::webhook::{DeadReason, DeliveryState};
 use holdpoint_core::{TenantId, Timestamp};
 
@@ -12,7 +14,7 @@ use crate::store::deliveries::attempts::{self, Attempt, AttemptFilter};
 use crate::store::deliveries::{self, Delivery, DeliveryFilter};
 use crate::store::webhooks::{self, WebhookChange};
 use crate::store::{Param, Statement, params};
-use crate::webhooks::{DeliveryWorker, Render, WebhookSettings, millis};
+use crate::webhooks::{AttemptClient, AttemptResult, DeliveryJob, DeliveryWorker, WebhookSettings, millis};
 
 impl Deliveries<'_> {
     /// Returns a page of the deliveries of a webhook.
@@ -76,23 +78,24 @@ impl Deliveries<'_> {
         Ok(queued)
     }
 
-    /// Queues all deliveries again that have ended and whose event happened from `from` to before `to`. An empty
-    /// `events` selects all events. Returns the number of deliveries that were found.
+    /// Queues all deliveries again that have ended and whose event happened in `window`. An empty `events` selects all
+    /// events. Returns the number of deliveries that were found.
     pub async fn replay_window(
         self,
         tenant: &TenantId,
         webhook: &str,
-        (from, to): (Timestamp, Timestamp),
+        window: Range<Timestamp>,
         events: &[String],
         once: Option<&Once<u64>>,
     ) -> Result<u64, Error> {
         self.engine.webhooks().get(tenant, webhook).await?;
         let any = [String::new()];
         let events = if events.is_empty() { &any[..] } else { events };
-        let window = |event: &String| params![tenant.as_str(), webhook, from, to, event.as_str()];
-        let found = deliveries::count_window(self.engine.db(), events.iter().map(window).collect()).await?;
+        let values =
+            |event: &String| params![tenant.as_str(), webhook, window.start, window.end, event.as_str()];
+        let found = deliveries::count_window(self.engine.db(), events.iter().map(values).collect()).await?;
         let now = Param::from(self.engine.now());
-        let queued = |event| std::iter::once(now.clone()).chain(window(event)).collect();
+        let queued = |event| std::iter::once(now.clone()).chain(values(event)).collect();
         let sets: Vec<Vec<Param>> = events.iter().map(queued).collect();
         self.engine.submit(Work::Each(deliveries::REPLAY_WINDOW, sets), once, &found).await?;
         self.engine.hooks().wake_for_durable();
@@ -101,9 +104,16 @@ impl Deliveries<'_> {
 }
 
 impl<'e> Webhooks<'e> {
-    /// Creates the delivery worker of this process, which sends deliveries with the bodies from `render`.
-    pub fn delivery_worker(self, render: Arc<dyn Render>) -> DeliveryWorker {
-        DeliveryWorker::new(self.engine.clone(), render)
+    /// Creates the delivery worker of this process. For each attempt it calls `courier`, which renders and signs the
+    /// body and sends it with the client of the attempt. `courier` returns None if the event no longer exists; the
+    /// delivery is then dropped.
+    pub fn delivery_worker<F, R>(self, courier: F) -> DeliveryWorker
+    where
+        F: Fn(DeliveryJob, AttemptClient) -> R + Send + Sync + 'static,
+        R: Future<Output = Option<AttemptResult>> + Send + 'static,
+    {
+        let courier = move |job, client| courier(job, client).boxed();
+        DeliveryWorker::new(self.engine.clone(), Arc::new(courier))
     }
 
     /// Returns the settings of webhooks.

@@ -5,7 +5,7 @@ use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Times
 use uuid::Uuid;
 
 use super::{CommitOutcome, Dispatches, Engine, Once};
-use crate::committer::{ClaimOrder, CommitReply, MailboxAction, MailboxOp, Precondition, Work};
+use crate::committer::{ClaimOrder, ClaimToken, CommitReply, MailboxAction, MailboxOp, Precondition, Work};
 use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
@@ -169,7 +169,7 @@ impl Engine {
     pub(crate) async fn extend_leases(
         &self,
         tenant: Option<TenantId>,
-        claims: Vec<(String, String)>,
+        claims: Vec<ClaimToken>,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<bool>, Error> {

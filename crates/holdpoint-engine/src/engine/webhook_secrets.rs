@@ -1,23 +1,34 @@
 //! Secrets that sign deliveries and callbacks: generation, sealing and rotation.
 
-use holdpoint_core::TenantId;
+use std::fmt;
+
+use holdpoint_core::{TenantId, hex};
+use ring::rand::{SecureRandom, SystemRandom};
+use sha2::{Digest, Sha256};
 
 use super::webhooks::{failed, new_mark};
 use super::{ATTEMPTS_MAX, Engine, Once, Webhooks};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::store::webhooks::{self, OldSecret, SealedSecret, Webhook};
-use crate::webhooks::{fingerprint, fresh_secret};
 
+const SECRET_BYTES: usize = 32;
 /// The context that secrets of callbacks are sealed for. It has no run id, because forks of a run share its secret.
 const CALLBACK_CONTEXT: &str = "callback";
 
-/// The secrets that sign the deliveries of a webhook.
-pub(crate) struct SigningSecrets {
+/// The secrets that sign a delivery.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningSecrets {
     /// Signs in the header of the protocol.
     pub secret: String,
     /// Signs in an additional header during the overlap of a rotation, and replaces the other secret afterwards.
     pub next: Option<String>,
+}
+
+impl fmt::Debug for SigningSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningSecrets").finish_non_exhaustive()
+    }
 }
 
 impl Webhooks<'_> {
@@ -93,7 +104,38 @@ impl Engine {
     }
 }
 
+/// Returns a short digest that identifies a secret in logs and lists.
+pub fn fingerprint(secret: &str) -> String {
+    hex(&Sha256::digest(secret)[..4])
+}
+
+/// Returns a random secret, or None if the system has no random source.
+fn fresh_secret() -> Option<String> {
+    let mut bytes = [0; SECRET_BYTES];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    Some(hex(&bytes))
+}
+
 /// Returns the context that a secret is sealed for. The secret of one webhook cannot be opened for another.
 fn seal_context(id: &str) -> String {
     format!("webhook/{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_64_hex_digits_and_is_random() {
+        let (one, two) = (fresh_secret().unwrap(), fresh_secret().unwrap());
+        assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_ne!(one, two);
+        assert_eq!(fingerprint("abc"), "ba7816bf");
+    }
+
+    #[test]
+    fn debug_output_does_not_contain_the_secrets() {
+        let secrets = SigningSecrets { secret: "one".to_owned(), next: Some("two".to_owned()) };
+        assert_eq!(format!("{secrets:?}"), "SigningSecrets { .. }");
+    }
 }

@@ -7,14 +7,14 @@ use holdpoint_core::webhook::{
 };
 use uuid::Uuid;
 
-use super::{ATTEMPTS_MAX, Engine, Once, Webhooks};
+use super::{ATTEMPTS_MAX, Engine, Once, Webhooks, fingerprint};
 use crate::committer::{CommitReply, Work};
 use crate::error::Error;
 use crate::outgoing;
 use crate::store::deliveries;
 use crate::store::webhooks::{self, Webhook, WebhookOwner};
 use crate::store::{self, Statement, params};
-use crate::webhooks::{WebhookHub, fingerprint};
+use crate::webhooks::WebhookHub;
 
 const NOT_FOUND: Error = Error::NotFound("webhook");
 /// The maximum number of deliveries that one statement ends.

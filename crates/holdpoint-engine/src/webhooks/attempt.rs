@@ -1,4 +1,4 @@
-//! One attempt of a delivery: checks the subscription, sends the request, and records the result.
+//! One attempt of a delivery: checks the subscription, calls the courier, and records the result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,51 +10,28 @@ use holdpoint_core::webhook::{
 };
 use uuid::Uuid;
 
-use super::settings::millis;
-use super::{
-    BestEffortEvent, DeliveryContent, DeliveryEnvelope, DeliveryLane, DeliverySignature, Render, sign,
-};
+use super::courier::{AttemptClient, AttemptResult, Courier, DeliveryJob};
+use super::{BestEffortEvent, DeliveryLane};
 use crate::engine::{Engine, SigningSecrets};
 use crate::error::Error;
-use crate::outgoing::{Method, OutgoingRequest};
-use crate::store::deliveries::attempts::{self, NewAttempt};
 use crate::store::deliveries::{Delivery, DeliveryKind, EventName};
 use crate::store::webhooks::Webhook;
 
-/// The maximum size of a response. Its content is not used; a larger response is a failure.
-const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// Time beyond the attempt timeout after which a probe of an open circuit counts as lost.
 const PROBE_GRACE_MS: u64 = 1000;
 
 /// Sends deliveries and records their results.
 pub(super) struct DeliverySender {
     pub engine: Engine,
-    pub render: Arc<dyn Render>,
+    pub courier: Arc<Courier>,
 }
 
 /// The address, the signing secrets and the retry policy of a delivery.
 struct DeliveryTarget {
     url: String,
     /// None for callbacks of runs that earlier versions started: they have no secret.
-    signed: Option<Signer>,
+    secrets: Option<SigningSecrets>,
     retry: RetryPolicy,
-}
-
-/// The secrets of a subscription with the id of the subscription, or the secret of a run's callbacks.
-struct Signer {
-    webhook: Option<String>,
-    secrets: SigningSecrets,
-}
-
-/// The result of one attempt.
-struct AttemptResult {
-    at: Timestamp,
-    latency_ms: u64,
-    status: Option<u16>,
-    error: Option<String>,
-    reception: DeliveryResponse,
-    /// True if the request was sent. Only then does the result count for the circuit breaker.
-    request_sent: bool,
 }
 
 /// The decision about a claimed delivery.
@@ -66,9 +43,9 @@ enum DeliveryPlan {
 }
 
 impl DeliverySender {
-    /// Sends a claimed durable delivery. Returns whether the subscriber accepted it, or None if no request was sent.
-    /// After an error, a delivery worker claims it again when its lease has expired.
-    pub(super) async fn deliver(&self, mut delivery: Delivery) -> Result<Option<bool>, Error> {
+    /// Sends a claimed durable delivery. Returns the response of the subscriber, or None if no request was sent. After
+    /// an error, a delivery worker claims it again when its lease has expired.
+    pub(super) async fn deliver(&self, mut delivery: Delivery) -> Result<Option<DeliveryResponse>, Error> {
         let now = self.engine.now();
         if delivery.lease.is_none_or(|lease| lease <= now) {
             return Ok(None);
@@ -87,13 +64,14 @@ impl DeliverySender {
                 return self.end_delivery(&delivery, DeliveryState::DeadLettered, now).await.map(ended);
             }
         };
-        let sent = match self.send(&target, &delivery, true).await {
-            Some(sent) => sent,
-            None => return self.end_delivery(&delivery, DeliveryState::Dropped, now).await.map(ended),
+        let retry = target.retry.clone();
+        let dedup_key = Some(delivery.dedup_key.clone());
+        let Some(sent) = self.send(target, &delivery, dedup_key).await else {
+            return self.end_delivery(&delivery, DeliveryState::Dropped, now).await.map(ended);
         };
         delivery.attempt = delivery.attempt.saturating_add(1);
         let now = self.engine.now();
-        let next = target.retry.outcome_of_attempt(delivery.attempt, sent.reception, random_bits(), now);
+        let next = retry.outcome_of_attempt(delivery.attempt, sent.response, random_bits(), now);
         let (state, due, outcome) = match next {
             DeliveryOutcome::Delivered => (DeliveryState::Delivered, delivery.due, AttemptOutcome::Delivered),
             DeliveryOutcome::RetryAt(at) => (DeliveryState::Queued, at, AttemptOutcome::Retrying),
@@ -111,7 +89,7 @@ impl DeliverySender {
         if let (DeliveryKind::Event, DeliveryOutcome::DeadLetter(reason)) = (delivery.kind, next) {
             self.record_dead_letter(&delivery, reason, now).await?;
         }
-        Ok(sent.request_sent.then_some(sent.reception.succeeded()))
+        Ok(sent.request_sent.then_some(sent.response))
     }
 
     async fn end_delivery(
@@ -130,9 +108,8 @@ impl DeliverySender {
             let Some(started) = &run.started else { return Ok(DeliveryPlan::Drop) };
             let Some(url) = started.callback_url.clone() else { return Ok(DeliveryPlan::Drop) };
             let secret = started.callback_secret.as_deref().map(|sealed| self.engine.callback_secret(sealed));
-            let signer = |secret| Signer { webhook: None, secrets: SigningSecrets { secret, next: None } };
-            let signed = secret.transpose()?.map(signer);
-            return Ok(DeliveryPlan::Send(DeliveryTarget { url, signed, retry: RetryPolicy::default() }));
+            let secrets = secret.transpose()?.map(|secret| SigningSecrets { secret, next: None });
+            return Ok(DeliveryPlan::Send(DeliveryTarget { url, secrets, retry: RetryPolicy::default() }));
         }
         let Some(hook) = self.engine.find_webhook(&of.tenant, &delivery.webhook).await? else {
             return Ok(DeliveryPlan::Drop);
@@ -148,14 +125,13 @@ impl DeliverySender {
     }
 
     fn target(&self, hook: &Webhook) -> Result<DeliveryTarget, Error> {
-        let secrets = self.engine.webhook_secrets(hook)?;
+        let secrets = Some(self.engine.webhook_secrets(hook)?);
         let retry = match hook.mode {
             Mode::Durable => hook.retry.clone(),
             // A replayed best-effort delivery gets one more attempt.
             Mode::BestEffort => RetryPolicy { max_attempts: 1, ..hook.retry.clone() },
         };
-        let signed = Some(Signer { webhook: Some(hook.id.clone()), secrets });
-        Ok(DeliveryTarget { url: hook.url.clone(), signed, retry })
+        Ok(DeliveryTarget { url: hook.url.clone(), secrets, retry })
     }
 
     /// Records a dead letter. Too many of them end the subscription.
@@ -200,9 +176,9 @@ impl DeliverySender {
         let event = EventName { seq: notice.seq, name: notice.event };
         let new = Delivery::new(&notice.of, &hook.id, event, DeliveryKind::Event, notice.at);
         let target = self.target(&hook)?;
-        let Some(sent) = self.send(&target, &new, false).await else { return Ok(()) };
+        let Some(sent) = self.send(target, &new, None).await else { return Ok(()) };
         let now = self.engine.now();
-        let accepted = sent.reception.succeeded();
+        let accepted = sent.response.succeeded();
         let (state, outcome) = if accepted {
             (DeliveryState::Delivered, AttemptOutcome::Delivered)
         } else {
@@ -264,90 +240,32 @@ impl DeliverySender {
         self.engine.change_webhook(&hook.tenant, &hook.id, change).await
     }
 
-    /// Sends the request. Returns None if the event no longer exists.
+    /// Makes an attempt. Returns None if the event no longer exists. `dedup_key` is the key of a durable delivery.
     async fn send(
         &self,
-        target: &DeliveryTarget,
+        target: DeliveryTarget,
         delivery: &Delivery,
-        durable: bool,
+        dedup_key: Option<String>,
     ) -> Option<AttemptResult> {
-        let (at, started) = (self.engine.now(), Instant::now());
-        let mut sent = AttemptResult {
+        let (at, id) = (self.engine.now(), &delivery.id);
+        let client = AttemptClient {
+            engine: self.engine.clone(),
+            url: target.url,
+            delivery: id.clone(),
             at,
-            latency_ms: 0,
-            status: None,
-            error: None,
-            reception: DeliveryResponse::Failed { retry_after_ms: None },
-            request_sent: false,
+            started: Instant::now(),
         };
-        let rendering = match delivery.kind {
-            DeliveryKind::Event => self.render.event(&delivery.of, delivery.event_seq),
-            DeliveryKind::Callback => self.render.callback(&delivery.of, delivery.event_seq),
+        let job = DeliveryJob {
+            of: delivery.of.clone(),
+            seq: delivery.event_seq,
+            kind: delivery.kind,
+            webhook: (delivery.kind == DeliveryKind::Event).then(|| delivery.webhook.clone()),
+            secrets: target.secrets,
+            id: id.clone(),
+            dedup_key,
+            at,
         };
-        let rendered = match rendering.await {
-            Ok(rendered) => rendered?,
-            Err(error) => {
-                tracing::error!(%error, delivery = delivery.id, "cannot render the body of a delivery");
-                sent.error = Some("the body could not be rendered".to_owned());
-                return Some(sent);
-            }
-        };
-        let settings = &self.engine.hooks().settings;
-        let mut headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
-        headers.extend(rendered.trace.iter().cloned());
-        headers.extend(self.render.headers(&envelope(target, delivery, &rendered, at, durable)));
-        let request = OutgoingRequest {
-            method: Method::Post,
-            url: target.url.clone(),
-            headers,
-            body: rendered.body,
-            timeout_ms: settings.attempt_timeout_ms(),
-            body_bytes_max: RESPONSE_BYTES_MAX,
-        };
-        sent.request_sent = true;
-        match self.engine.hooks().outgoing.send(request).await {
-            Ok(response) => {
-                let header = response.headers.iter().find(|(name, _)| name == "retry-after");
-                let after = header.map(|(_, value)| value.as_str());
-                sent.status = Some(response.status);
-                sent.reception = DeliveryResponse::of_status(response.status, after, self.engine.now());
-                sent.error = (!sent.reception.succeeded()).then(|| format!("answered {}", response.status));
-            }
-            Err(error) => sent.error = Some(error.to_string()),
-        }
-        sent.latency_ms = millis(started.elapsed());
-        Some(sent)
-    }
-}
-
-impl AttemptResult {
-    fn row(&self, delivery: &Delivery, outcome: AttemptOutcome) -> crate::store::Statement {
-        let error = self.error.as_deref();
-        let attempt =
-            NewAttempt { at: self.at, latency_ms: self.latency_ms, status: self.status, error, outcome };
-        attempts::insert(delivery, &attempt)
-    }
-}
-
-/// Returns the facts about a delivery that the renderer puts into headers.
-fn envelope<'a>(
-    target: &'a DeliveryTarget,
-    delivery: &'a Delivery,
-    rendered: &'a DeliveryContent,
-    at: Timestamp,
-    durable: bool,
-) -> DeliveryEnvelope<'a> {
-    let timestamp = at.0.div_euclid(1000);
-    let sign = |secret: &str| sign(secret, timestamp, &rendered.body);
-    DeliveryEnvelope {
-        event_type: &rendered.event_type,
-        webhook: target.signed.as_ref().and_then(|signer| signer.webhook.as_deref()),
-        signature: target.signed.as_ref().map(|Signer { secrets, .. }| DeliverySignature {
-            timestamp,
-            current: sign(&secrets.secret),
-            next: secrets.next.as_deref().map(sign),
-        }),
-        durable: durable.then_some((&delivery.id, &delivery.dedup_key)),
+        (self.courier)(job, client).await
     }
 }
 

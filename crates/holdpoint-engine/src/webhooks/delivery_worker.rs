@@ -7,13 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdpoint_core::Timestamp;
+use holdpoint_core::webhook::Mode;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::DeliveryLane;
 use super::attempt::DeliverySender;
-use super::{DeliveryLane, Render};
+use super::courier::Courier;
 use crate::committer::{CommitReply, Work};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -35,8 +37,8 @@ pub struct DeliveryWorker {
     sender: Arc<DeliverySender>,
     engine: Engine,
     name: String,
-    /// Attempts in flight. Each returns whether its delivery was durable.
-    in_flight: JoinSet<bool>,
+    /// Attempts in flight. Each returns the mode of its delivery.
+    in_flight: JoinSet<Mode>,
     overall: Arc<Semaphore>,
     /// Time of the last claim. Deliveries that became due later may be unclaimed.
     checked_at: Timestamp,
@@ -51,11 +53,11 @@ impl fmt::Debug for DeliveryWorker {
 }
 
 impl DeliveryWorker {
-    pub(crate) fn new(engine: Engine, render: Arc<dyn Render>) -> Self {
+    pub(crate) fn new(engine: Engine, courier: Arc<Courier>) -> Self {
         engine.hooks().workers.fetch_add(1, Ordering::SeqCst);
         let overall = engine.hooks().settings.overall.clamp(1, Semaphore::MAX_PERMITS);
         Self {
-            sender: Arc::new(DeliverySender { engine: engine.clone(), render }),
+            sender: Arc::new(DeliverySender { engine: engine.clone(), courier }),
             name: format!("{}-{}", engine.name(), Uuid::now_v7().simple()),
             checked_at: engine.now(),
             engine,
@@ -69,7 +71,7 @@ impl DeliveryWorker {
     pub async fn drain(&mut self) -> Result<usize, Error> {
         let mut done = 0;
         loop {
-            let started = self.start_due(true).await?;
+            let started = self.start_due().await?;
             self.join_all().await;
             self.record_missed().await?;
             done += started;
@@ -89,11 +91,12 @@ impl DeliveryWorker {
         let mut wait = engine.backstop();
         while !*stop.borrow() {
             let woken = hooks.durable_due.swap(false, Ordering::SeqCst);
-            let durable = woken || claimed_at.is_none_or(|at| at.elapsed() >= wait);
-            if durable {
+            let started = if woken || claimed_at.is_none_or(|at| at.elapsed() >= wait) {
                 claimed_at = Some(Instant::now());
-            }
-            let started = self.start_due(durable).await;
+                self.start_due().await
+            } else {
+                Ok(self.start_best_effort())
+            };
             if recorded_at.elapsed() >= MISSED_INTERVAL {
                 recorded_at = Instant::now();
                 self.record_missed().await.unwrap_or_else(|error| {
@@ -131,32 +134,28 @@ impl DeliveryWorker {
     }
 
     /// Handles the end of an attempt. The next delivery of an ordered subscription may be due now.
-    fn record_end(&self, ended: Result<bool, JoinError>) {
+    fn record_end(&self, ended: Result<Mode, JoinError>) {
         if let Err(error) = &ended
             && error.is_panic()
         {
             tracing::error!(%error, "an attempt panicked; a durable delivery is retried");
         }
-        if ended.unwrap_or(true) {
+        if ended.unwrap_or(Mode::Durable) == Mode::Durable {
             self.engine.hooks().durable_due.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Starts due deliveries and returns their number.
-    async fn start_due(&mut self, durable: bool) -> Result<usize, Error> {
+    /// Starts due deliveries of both modes and returns their number.
+    async fn start_due(&mut self) -> Result<usize, Error> {
+        Ok(self.start_best_effort() + self.claim_due().await?)
+    }
+
+    /// Handles ended attempts. Then starts one best-effort event per lane in turn while there are free slots, and
+    /// returns the number of started attempts.
+    fn start_best_effort(&mut self) -> usize {
         while let Some(ended) = self.in_flight.try_join_next() {
             self.record_end(ended);
         }
-        let mut started = self.start_best_effort();
-        if durable {
-            started += self.claim_due().await?;
-        }
-        Ok(started)
-    }
-
-    /// Starts one best-effort event per lane in turn while there are free slots. Returns the number of started
-    /// attempts.
-    fn start_best_effort(&mut self) -> usize {
         let (lanes, mut started) = (self.engine.hooks().lanes(), 0);
         loop {
             let before = started;
@@ -173,7 +172,7 @@ impl DeliveryWorker {
                     if let Err(error) = sender.deliver_best_effort(&own, notice).await {
                         tracing::warn!(%error, webhook = own.webhook, "cannot process a best-effort event");
                     }
-                    false
+                    Mode::BestEffort
                 });
                 lane.add_running(task);
                 started += 1;
@@ -227,7 +226,7 @@ impl DeliveryWorker {
             let lane = count.0.clone();
             // The semaphores are never closed.
             let permits = (lane.permits.acquire().await, overall.acquire().await);
-            let (Ok(_lane_permit), Ok(_permit)) = permits else { return true };
+            let (Ok(_lane_permit), Ok(_permit)) = permits else { return Mode::Durable };
             let id = delivery.id.clone();
             let stopped = stop.is_some_and(|stop| *stop.borrow());
             // Releases a claim whose lease would expire during the attempt. Otherwise two processes could send it.
@@ -239,13 +238,13 @@ impl DeliveryWorker {
                 sender.deliver(delivery).await
             };
             match result {
-                Ok(Some(accepted)) => lane.record_durable(accepted, sender.engine.now()),
+                Ok(Some(response)) => lane.record_durable(response, sender.engine.now()),
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, delivery = id, "a delivery failed; it is claimed again after its lease expires");
                 }
             }
-            true
+            Mode::Durable
         });
         lane.add_running(task);
     }

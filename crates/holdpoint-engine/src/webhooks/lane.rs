@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holdpoint_core::webhook::DeliveryResponse;
 use holdpoint_core::{RunRef, TenantId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -80,10 +81,10 @@ impl DeliveryLane {
         self.overflowed.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// Records the result of a durable delivery. After several failures in a row the lane backs off, and then tries a
+    /// Records the response to a durable delivery. After several failures in a row the lane backs off, and then tries a
     /// single delivery, so that the other deliveries do not use up their attempts.
-    pub(super) fn record_durable(&self, accepted: bool, now: Timestamp) {
-        if accepted {
+    pub(super) fn record_durable(&self, response: DeliveryResponse, now: Timestamp) {
+        if response.succeeded() {
             self.failures_in_a_row.store(0, Ordering::SeqCst);
             self.backoff_until.store(i64::MIN, Ordering::SeqCst);
             return;

@@ -75,21 +75,24 @@ impl SubscriptionList {
     }
 
     /// Returns the durable deliveries of a change, which the committer writes in the same transaction.
-    pub(crate) fn deliveries(&self, change: &Change, callbacks: bool) -> Vec<Delivery> {
+    pub(crate) fn deliveries(&self, change: &Change) -> Vec<Delivery> {
         let durable = self.matches(change).filter(|(known, ..)| known.mode == Mode::Durable);
-        let mut rows: Vec<Delivery> =
-            durable.map(|(known, seq, event)| event_delivery(known, change, seq, event)).collect();
-        if callbacks && change.after.started.as_ref().is_some_and(|started| started.callback_url.is_some()) {
-            let asked =
-                new_events(change).filter(|(_, event)| matches!(event, Event::InterruptRequested { .. }));
-            let queue = format!("{CALLBACK}{}", change.of.run);
-            rows.extend(asked.map(|(seq, event)| {
-                let event = EventName { seq, name: event.name() };
-                Delivery::new(&change.of, &queue, event, DeliveryKind::Callback, change.at)
-            }));
-        }
-        rows
+        durable.map(|(known, seq, event)| event_delivery(known, change, seq, event)).collect()
     }
+}
+
+/// Returns the callbacks of a change, one for each interrupt that it opens, if its run has a callback address.
+pub(crate) fn callback_deliveries(change: &Change) -> Vec<Delivery> {
+    if change.after.started.as_ref().is_none_or(|started| started.callback_url.is_none()) {
+        return Vec::new();
+    }
+    let asked = new_events(change).filter(|(_, event)| matches!(event, Event::InterruptRequested { .. }));
+    let queue = format!("{CALLBACK}{}", change.of.run);
+    let callback = |(seq, event): (u64, &Event)| {
+        let event = EventName { seq, name: event.name() };
+        Delivery::new(&change.of, &queue, event, DeliveryKind::Callback, change.at)
+    };
+    asked.map(callback).collect()
 }
 
 /// Returns whether a subscription includes an event, by its name in the log or by the name that protocols show.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use holdpoint_core::Timestamp;
 use tokio::task::AbortHandle;
 
-use crate::committer::Claim;
+use crate::committer::{Claim, ClaimToken};
 use crate::engine::Engine;
 
 /// The time until which a claim is valid without a check.
@@ -97,8 +97,11 @@ impl LeaseKeeper {
     /// Renews all leases. Returns false if the store did not respond.
     async fn renew_all(&self, interval: Duration) -> bool {
         let left = self.stop_overdue();
-        let claims: Vec<(String, String)> =
-            self.lock().iter().map(|(id, held)| (id.clone(), held.token.clone())).collect();
+        let claim = |(id, held): (&String, &ActiveClaim)| ClaimToken {
+            dispatch_id: id.clone(),
+            token: held.token.clone(),
+        };
+        let claims: Vec<ClaimToken> = self.lock().iter().map(claim).collect();
         if claims.is_empty() {
             return true;
         }
@@ -109,11 +112,11 @@ impl LeaseKeeper {
             self.stop_overdue();
             return false;
         };
-        for ((id, _), renewed) in claims.iter().zip(renewed) {
+        for (ClaimToken { dispatch_id, .. }, renewed) in claims.iter().zip(renewed) {
             if renewed {
-                self.renew(id, until);
+                self.renew(dispatch_id, until);
             } else {
-                self.stop(id, "another worker has claimed the dispatch");
+                self.stop(dispatch_id, "another worker has claimed the dispatch");
             }
         }
         true

@@ -1,29 +1,27 @@
 //! Executes a run under a claimed dispatch. All writes are fenced with the token of the claim.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holdpoint_core::agent::AgentAction;
 use holdpoint_core::mailbox::ClaimAction;
-use holdpoint_core::{Command, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, RunError, RunRef, Timestamp};
+use holdpoint_core::{Command, NodeStatus, NodeWork, Refusal, Run, RunRef, Timestamp};
 
 use super::Lease;
-use crate::committer::{Claim, MailboxAction, Precondition, dispatch_result};
-use crate::context::{Context, EffectContext, Stop};
+use super::node_execution::{NodeExecution, NodeResult};
+use crate::committer::{Claim, ClaimToken, MailboxAction, Precondition, dispatch_result};
+use crate::context::Stop;
 use crate::draft::RunDraft;
 use crate::engine::{CommitOutcome, Engine, ParentLookup};
 use crate::error::Error;
 use crate::nodes::NodeType;
 
+/// Executes a run under the claim of a worker. Clones share the state of the execution.
 #[derive(Clone, Debug)]
 pub(crate) struct RunExecutor {
     engine: Engine,
     claim: Arc<Claim>,
     lease: Arc<Lease>,
     local: Arc<Mutex<LocalState>>,
-    /// Set if the executor has no claim. It then performs no effects and no writes.
-    claimless: Option<Arc<ClaimlessMode>>,
 }
 
 /// The state of the executor that the store or the cache may not have yet.
@@ -41,59 +39,9 @@ struct DeferredWrite {
     what: ClaimAction,
 }
 
-#[derive(Debug)]
-struct ClaimlessMode {
-    at: Timestamp,
-    /// True for a replay, which uses recorded steps only.
-    replays: bool,
-    /// True after the node attempted an effect or a write.
-    stopped: AtomicBool,
-}
-
 impl RunExecutor {
     pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
-        Self { engine, claim, lease, local: Arc::default(), claimless: None }
-    }
-
-    /// Returns an executor for a replay at the time `at`. It has no claim and performs no effects.
-    pub(crate) fn for_replay(engine: Engine, at: Timestamp) -> Self {
-        Self::without_claim(engine, Claim::placeholder(), at, true)
-    }
-
-    /// Returns an executor without a claim, for the nodes that are executed in the change that activates the run.
-    pub(crate) fn for_activation(engine: Engine, of: RunRef, at: Timestamp) -> Self {
-        Self::without_claim(engine, Claim { run: of, ..Claim::placeholder() }, at, false)
-    }
-
-    fn without_claim(engine: Engine, claim: Claim, at: Timestamp, replays: bool) -> Self {
-        let claimless = Some(Arc::new(ClaimlessMode { at, replays, stopped: AtomicBool::new(false) }));
-        let lease = Arc::new(Lease::new(Timestamp(i64::MIN)));
-        Self { engine, claim: Arc::new(claim), lease, local: Arc::default(), claimless }
-    }
-
-    /// Enters a node with its recorded steps. Returns the actions of an agent and the outcome, or None if the node
-    /// needs an effect that is not recorded.
-    pub(crate) async fn enter_node(
-        &self,
-        run: Arc<Run>,
-        position: usize,
-    ) -> Option<(Vec<AgentAction>, NodeOutcome)> {
-        let NodeResult { actions, outcome } =
-            self.execute_node(run, NodeWork::Enter(position), self.now()).await.ok()?;
-        let stopped = self.claimless.as_ref().is_some_and(|none| none.stopped.load(Ordering::SeqCst));
-        (!stopped).then_some((actions, outcome))
-    }
-
-    /// Returns whether the executor only replays recorded steps.
-    pub(crate) fn is_replay(&self) -> bool {
-        self.claimless.as_ref().is_some_and(|claimless| claimless.replays)
-    }
-
-    /// Stops a node that attempts an effect or a write without a claim.
-    fn check_claimed(&self) -> Result<(), Stop> {
-        let Some(claimless) = &self.claimless else { return Ok(()) };
-        claimless.stopped.store(true, Ordering::SeqCst);
-        Err(Stop::Lost)
+        Self { engine, claim, lease, local: Arc::default() }
     }
 
     /// Executes the nodes of the run until it waits, ends, or the claim is lost. `handoff` is the run of a handoff,
@@ -150,7 +98,7 @@ impl RunExecutor {
     /// Loads the run into a draft. Cancels it if its parent has ended.
     async fn load_draft(&self, lookup: ParentLookup) -> Result<RunDraft, Error> {
         let run = self.current_run().await?;
-        let mut draft = RunDraft::new(self.of(), run, self.engine.now());
+        let mut draft = RunDraft::new(self.of().clone(), run, self.engine.now());
         if self.engine.must_end_with_parent(&draft.of, &draft.run, lookup).await? {
             // After this command, further commands of the change are refused or have no effect.
             draft.decide(&Command::CancelWithParent)?;
@@ -188,43 +136,18 @@ impl RunExecutor {
 
     /// Enters one node with effects.
     async fn execute_node(&self, run: Arc<Run>, work: NodeWork, now: Timestamp) -> Result<NodeResult, Error> {
-        let node = &run.workflow.nodes[work.position()];
-        let Some(NodeType::Effect(effect)) = self.engine.nodes().get(&node.type_id).cloned() else {
-            let message = format!("this engine has no node type {:?}", node.type_id);
-            return Ok(NodeOutcome::Failed(RunError::new("unknown_node_type", message)).into());
-        };
-        // Also checks nodes whose start was copied from another run.
-        if !self.is_replay()
-            && let Err(grant) = self.engine.check_grants(&self.claim.run, &run, node).await?
-        {
-            return Ok(NodeOutcome::Failed(grant.error()).into());
-        }
-        let mut context = match Context::new(run.clone(), work.position(), now) {
-            Ok(context) => EffectContext::new(context, self.clone()),
-            Err(stop) => return Ok(stop.outcome(&node.id)?.into()),
-        };
-        let ended = effect.run(&mut context).await;
-        let actions = context.take_actions();
-        let outcome = match ended {
-            Ok(outputs) => context.complete(outputs),
-            // Recorded effects were permitted at the time.
-            Err(stop) if self.is_replay() => stop.outcome(&node.id)?,
-            Err(stop) => self.engine.nodes().restrict_outcome(stop.outcome(&node.id)?),
-        };
-        Ok(NodeResult { actions, outcome })
+        NodeExecution::Claimed(self.clone()).enter(run, work.position(), now).await
     }
 
     /// Checks before an effect that the claim is still valid. Reads the store only if the lease may have expired, for
     /// example after the process was suspended.
     pub(crate) async fn check_lease(&self) -> Result<(), Stop> {
-        self.check_claimed()?;
         let now = self.engine.now();
         if self.lease.holds(now) {
             return Ok(());
         }
         let until = now.plus_ms(self.engine.lease_ms());
-        let claim = (self.claim.dispatch_id.clone(), self.claim.token.clone());
-        match self.engine.extend_leases(None, vec![claim], until, now).await {
+        match self.engine.extend_leases(None, vec![ClaimToken::from(&*self.claim)], until, now).await {
             Ok(kept) if kept == [true] => {
                 self.lease.renew(until);
                 Ok(())
@@ -237,7 +160,6 @@ impl RunExecutor {
     /// Commits a recorded step and returns the resulting run. Waits if the store is busy, because the effect is done
     /// and must not be repeated.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        self.check_claimed()?;
         let _recording = self.lease.begin_recording();
         self.record_with_retries(command).await
     }
@@ -260,16 +182,12 @@ impl RunExecutor {
         }
     }
 
-    pub(crate) fn of(&self) -> RunRef {
-        self.claim.run.clone()
+    pub(crate) fn of(&self) -> &RunRef {
+        &self.claim.run
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.claimless.as_ref().map_or_else(|| self.engine.now(), |claimless| claimless.at)
     }
 
     /// Records a step. Returns None if the run was changed concurrently.
@@ -286,7 +204,7 @@ impl RunExecutor {
             // An earlier commit with an unknown outcome was successful, or another process has recorded the step.
             return if recorded == result { Ok(Some(run)) } else { Err(RecordError::Stop(Stop::Lost)) };
         }
-        let mut draft = RunDraft::new(self.of(), run, self.engine.now());
+        let mut draft = RunDraft::new(self.of().clone(), run, self.engine.now());
         decide_step(&mut draft, command)?;
         self.write(draft, ClaimAction::Touch).await
     }
@@ -338,19 +256,6 @@ fn decide_step(draft: &mut RunDraft, command: &Command) -> Result<(), RecordErro
             refusal => Stop::failed(refusal.code().as_str(), refusal.to_string()),
         })
     })
-}
-
-/// The outcome of a node, and the last actions of an agent in it.
-#[derive(Clone)]
-struct NodeResult {
-    actions: Vec<AgentAction>,
-    outcome: NodeOutcome,
-}
-
-impl From<NodeOutcome> for NodeResult {
-    fn from(outcome: NodeOutcome) -> Self {
-        Self { actions: Vec::new(), outcome }
-    }
 }
 
 /// Waits between the attempts to record a finished effect: about a minute in total.

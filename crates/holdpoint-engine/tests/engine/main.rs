@@ -6,7 +6,7 @@
 // The names of the fixtures in the tests.
 #[path = "../fixtures/mod.rs"]
 mod fixtures;
-use fixtures::{certificates, database as test_database, env as test_env, peer, slow_node};
+use fixtures::{certificates, courier, database as test_database, env as test_env, peer, slow_node};
 
 mod crashes;
 mod differential;

@@ -1,16 +1,15 @@
 //! Webhooks and their deliveries, with a receiver on loopback and a manual clock.
 
-use std::sync::Arc;
-
 use holdpoint_engine::core::webhook::{ChangeReason, DeliveryState, Mode, RetryPolicy, SubscriptionState};
 use holdpoint_engine::core::{RunRef, StartRequest, TenantId, WorkflowId};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy, Resolver, ScriptedResolver};
 use holdpoint_engine::{
-    Attempt, AttemptFilter, Delivery, DeliveryContent, DeliveryEnvelope, DeliveryFilter, DeliveryWorker,
-    Engine, Error, NewWebhook, Options, Render, RenderFuture, SealKey, Webhook, WebhookSettings, fingerprint,
+    Attempt, AttemptFilter, Delivery, DeliveryFilter, DeliveryWorker, Error, NewWebhook, Options, SealKey,
+    Webhook, WebhookSettings, fingerprint,
 };
 use serde_json::{Value, json};
 
+use crate::courier::delivery_worker;
 use crate::peer::{Peer, PeerReply};
 use crate::receipts::once;
 use crate::test_database::{Subject, TestDatabase, on_both};
@@ -18,6 +17,7 @@ use crate::test_env::{TestEnv, accept, gated, start, tenant};
 
 mod best_effort;
 mod circuits;
+mod couriers;
 mod crashes;
 mod durable;
 mod nodes;
@@ -35,46 +35,9 @@ on_both! {
     lists_continue_after_the_last_entry,
 }
 
-/// Renders bodies with the run, the sequence and the type of the event.
-struct PlainRender(Engine);
-
-impl Render for PlainRender {
-    fn headers(&self, envelope: &DeliveryEnvelope<'_>) -> Vec<(String, String)> {
-        let mut named = vec![("Event-Type", Some(envelope.event_type.to_owned()))];
-        named.push(("Webhook-Id", envelope.webhook.map(str::to_owned)));
-        let signature = envelope.signature.as_ref();
-        named.push(("Timestamp", signature.map(|signature| signature.timestamp.to_string())));
-        named.push(("Signature", signature.map(|signature| signature.current.clone())));
-        named.push(("Signature-Next", signature.and_then(|signature| signature.next.clone())));
-        named.push(("Delivery-Id", envelope.durable.map(|(id, _)| id.to_owned())));
-        named.push(("Dedup-Key", envelope.durable.map(|(_, key)| key.to_owned())));
-        named.into_iter().filter_map(|(name, value)| Some((format!("Test-{name}"), value?))).collect()
-    }
-
-    fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
-        Box::pin(async move {
-            let recorded = self.0.events().list(of, seq).await?.into_iter().next().unwrap();
-            let event_type = recorded.event.name().to_owned();
-            let body = json!({"runId": of.run.as_str(), "sequence": seq, "type": event_type});
-            Ok(Some(DeliveryContent { event_type, body: body.to_string().into_bytes(), trace: Vec::new() }))
-        })
-    }
-
-    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
-        Box::pin(async move {
-            let body = json!({"runId": of.run.as_str(), "asks": seq}).to_string().into_bytes();
-            Ok(Some(DeliveryContent {
-                event_type: "interrupt.requested".to_owned(),
-                body,
-                trace: Vec::new(),
-            }))
-        })
-    }
-}
-
-/// A test environment with a courier.
+/// A test environment with a delivery worker.
 struct WebhookEnv {
-    courier: DeliveryWorker,
+    worker: DeliveryWorker,
     env: TestEnv,
 }
 
@@ -89,7 +52,7 @@ impl WebhookEnv {
         let settings = choose(WebhookSettings::default());
         let env = TestEnv::with(database, |options| with_loopback(options).webhooks(settings)).await;
         env.register(gated("gated")).await;
-        Self { courier: courier(&env.engine), env }
+        Self { worker: delivery_worker(&env.engine), env }
     }
 
     async fn subscribe(&self, peer: &Peer, events: &[&str], shape: impl FnOnce(&mut NewWebhook)) -> Webhook {
@@ -100,7 +63,7 @@ impl WebhookEnv {
     }
 
     async fn deliver(&mut self) -> usize {
-        self.courier.drain().await.unwrap()
+        self.worker.drain().await.unwrap()
     }
 
     async fn start_tagged(&self, tags: &[&str]) -> RunRef {
@@ -147,10 +110,6 @@ fn with_loopback(options: Options) -> Options {
 
 fn seal_key() -> SealKey {
     "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8".parse().unwrap()
-}
-
-fn courier(engine: &Engine) -> DeliveryWorker {
-    engine.webhooks().delivery_worker(Arc::new(PlainRender(engine.clone())))
 }
 
 fn durably(new: &mut NewWebhook) {
@@ -226,7 +185,7 @@ async fn a_tenant_cannot_read_or_change_webhooks_of_another(mut hooks: WebhookEn
         engine.deliveries().replay(&other, &mine.id, &delivery.id, None).await,
         Err(Error::NotFound(_))
     ));
-    let window = (delivery.created_at, delivery.created_at.plus_ms(1));
+    let window = delivery.created_at..delivery.created_at.plus_ms(1);
     assert!(engine.deliveries().replay_window(&other, &mine.id, window, &[], None).await.is_err());
 }
 

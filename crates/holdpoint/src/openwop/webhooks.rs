@@ -1,6 +1,7 @@
-//! Handlers of webhooks: subscriptions, their changes of state and their deliveries. The engine sends the deliveries. A
-//! secret is shown once, when it is created.
+//! Handlers of webhooks: subscriptions, their changes of state and their deliveries. The engine decides when a delivery
+//! is sent; `courier` renders, signs and sends it. A secret is shown once, when it is created.
 
+mod courier;
 mod deliveries;
 mod render;
 pub(crate) mod routes;
@@ -25,8 +26,8 @@ use crate::body::{IgnoredBody, InPath, JsonBody, OptionalBody, PageParams, Param
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 
+pub(crate) use courier::delivery_worker;
 pub(super) use holdpoint_api::webhooks::SIGNATURE_ALGORITHMS as ALGORITHMS;
-pub(crate) use render::DeliveryRenderer;
 pub(super) use translate::policy;
 
 async fn create(

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{
     Answer, Command, Event, InterruptId, NodeOutcome, NodeStatus, NodeWork, Refusal, Run, RunRef, Timestamp,
     decide, limits,
@@ -16,7 +15,7 @@ use crate::draft::RunDraft;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::nodes::NodeType;
-use crate::worker::RunExecutor;
+use crate::worker::{DryPurpose, NodeResult, execute_dry};
 
 /// The state of a replay.
 pub(super) struct ForkReplay<'e> {
@@ -138,8 +137,8 @@ impl<'e> ForkReplay<'e> {
             }
             Some(NodeWork::Enter(position)) => {
                 let done = execute_node(self.engine, &draft, position).await;
-                match done.or_else(|| Some((Vec::new(), failed_outside(recorded)?))) {
-                    Some((actions, outcome)) => {
+                match done.or_else(|| failed_outside(recorded).map(NodeResult::from)) {
+                    Some(NodeResult { actions, outcome }) => {
                         draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome))
                     }
                     None => return Ok(Derivation::Nothing("a step that is not recorded")),
@@ -186,18 +185,11 @@ enum Derivation {
 }
 
 /// Executes one node. Returns `None` if it needs an outside effect that is not recorded.
-async fn execute_node(
-    engine: &Engine,
-    draft: &RunDraft,
-    position: usize,
-) -> Option<(Vec<AgentAction>, NodeOutcome)> {
+async fn execute_node(engine: &Engine, draft: &RunDraft, position: usize) -> Option<NodeResult> {
     let node = &draft.run.workflow.nodes[position];
     match engine.nodes().get(&node.type_id) {
-        Some(NodeType::Pure(pure)) => Some((Vec::new(), draft.execute_pure(position, pure.clone().as_ref()))),
-        Some(NodeType::Effect(_)) | None => {
-            let executor = RunExecutor::for_replay(engine.clone(), draft.now);
-            executor.enter_node(draft.run.clone(), position).await
-        }
+        Some(NodeType::Pure(pure)) => Some(draft.execute_pure(position, pure.clone().as_ref()).into()),
+        Some(NodeType::Effect(_)) | None => execute_dry(engine, draft, position, DryPurpose::Replay).await,
     }
 }
 
@@ -241,7 +233,7 @@ pub(super) async fn continue_with_record(
             apply_event(draft, Event::StepRecorded { node: node.clone(), name, result, took_ms: None });
         }
         match execute_node(engine, draft, position).await {
-            Some((actions, outcome)) => {
+            Some(NodeResult { actions, outcome }) => {
                 draft.record_actions(position, actions)?;
                 draft.finish(position, outcome)?;
             }

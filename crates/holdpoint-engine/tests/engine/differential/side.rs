@@ -8,7 +8,7 @@ use holdpoint_engine::core::{
     Answer, Command, InterruptId, Owner, Principal, Run, RunId, RunRef, StartRequest, TenantId, Timestamp,
     WorkflowId,
 };
-use holdpoint_engine::{ApiKey, Clock, Dependence, Engine, Error, Mailbox, Options, RunFilter};
+use holdpoint_engine::{ApiKey, ClaimToken, Clock, Dependence, Engine, Error, Mailbox, Options, RunFilter};
 use serde_json::{Map, Value};
 
 use crate::differential::flows::{FlakyNode, IDS, definition};
@@ -200,8 +200,8 @@ impl Side {
                 self.rows(claimed.map(Vec::from_iter))
             }
             Step::ActOnClaim { tenant, claim, wrong, action, now } => {
-                let (id, token) = self.claim(*claim, *wrong);
-                let changed = self.act_on_claim(*tenant, &id, &token, action, Timestamp(*now)).await;
+                let ClaimToken { dispatch_id, token } = self.claim(*claim, *wrong);
+                let changed = self.act_on_claim(*tenant, &dispatch_id, &token, action, Timestamp(*now)).await;
                 self.rows(changed)
             }
             Step::Extend { tenant, claims, extension_ms, now } => {
@@ -314,12 +314,13 @@ impl Side {
         self.known.get(number).cloned().unwrap_or_else(|| "unknown".to_owned())
     }
 
-    fn claim(&self, number: usize, wrong: bool) -> (String, String) {
-        match self.claims.get(number) {
+    fn claim(&self, number: usize, wrong: bool) -> ClaimToken {
+        let (dispatch_id, token) = match self.claims.get(number) {
             Some(held) if wrong => (held.dispatch.clone(), "wrong".to_owned()),
             Some(held) => (held.dispatch.clone(), held.token.clone()),
             None => ("unknown".to_owned(), String::new()),
-        }
+        };
+        ClaimToken { dispatch_id, token }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Cases 42 to 48: extension, expiry and reclaim of leases.
 
+use holdpoint_engine::ClaimToken;
 use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
 
 use crate::mailbox::harness::{Harness, run_concurrently};
@@ -118,9 +119,9 @@ async fn case_48_a_batch_of_leases_has_one_result_for_each_lease(h: Harness) {
     }
     let acked = h.mail.claims().ack("lost", token(&held[1]), at(15)).await.unwrap();
     h.interrupt("interrupted", 1).await;
-    let mut leases: Vec<_> =
-        held.iter().map(|row| (row.dispatch_id.clone(), token(row).to_owned())).collect();
-    leases.insert(1, (UNKNOWN.to_owned(), "any".to_owned()));
+    let claim = |id: &str, token: &str| ClaimToken { dispatch_id: id.to_owned(), token: token.to_owned() };
+    let mut leases: Vec<_> = held.iter().map(|row| claim(&row.dispatch_id, token(row))).collect();
+    leases.insert(1, claim(UNKNOWN, "any"));
     let answers = h.mail.claims().extend_leases(&leases, 7000, at(20)).await.unwrap();
     assert_eq!(answers, [true, false, false, true, false]);
     let extended =

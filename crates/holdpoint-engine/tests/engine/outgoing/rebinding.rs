@@ -2,21 +2,17 @@
 //! private addresses, for webhooks and `core.http`.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use holdpoint_engine::core::RunRef;
 use holdpoint_engine::core::webhook::{DeliveryState, Mode, RetryPolicy};
 use holdpoint_engine::outgoing::{
     Authorities, Dialer, Outgoing, OutgoingPolicy, Resolver, ScriptedResolver, Switchboard,
 };
-use holdpoint_engine::{
-    Attempt, AttemptFilter, DeliveryContent, DeliveryEnvelope, DeliveryFilter, DeliveryWorker, Error,
-    NewWebhook, Render, RenderFuture, Webhook,
-};
+use holdpoint_engine::{Attempt, AttemptFilter, DeliveryFilter, DeliveryWorker, Error, NewWebhook, Webhook};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
+use crate::courier::delivery_worker;
 use crate::outgoing::node::failure;
 use crate::outgoing::tls::acceptor;
 use crate::peer::{Peer, PeerReply, ip};
@@ -36,25 +32,6 @@ const PUBLIC: &str = "93.184.216.34";
 const INSIDE: [&str; 6] =
     ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00:ec2::254", "::ffff:192.168.1.1"];
 const URL: &str = "https://hook.example/in?key=hunter2";
-
-/// Renders every event with the same content.
-struct Fixed;
-
-impl Render for Fixed {
-    fn headers(&self, _envelope: &DeliveryEnvelope<'_>) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    fn event<'a>(&'a self, _of: &'a RunRef, _seq: u64) -> RenderFuture<'a> {
-        let content =
-            DeliveryContent { event_type: "run.started".to_owned(), body: b"{}".to_vec(), trace: Vec::new() };
-        Box::pin(async move { Ok(Some(content)) })
-    }
-
-    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> RenderFuture<'a> {
-        self.event(of, seq)
-    }
-}
 
 /// An engine with a simulated network of one host: `hook.example` at a public address, with a trusted certificate.
 struct SimulatedNetwork {
@@ -94,7 +71,7 @@ impl SimulatedNetwork {
         });
         let env = TestEnv::with(database, |options| options.outgoing(outgoing.clone())).await;
         env.register(gated("gated")).await;
-        let worker = env.engine.webhooks().delivery_worker(Arc::new(Fixed));
+        let worker = delivery_worker(&env.engine);
         Self { worker, env, peer, script, switchboard, outgoing, _folder: folder }
     }
 

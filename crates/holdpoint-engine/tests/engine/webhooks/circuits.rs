@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdpoint_engine::WebhookSettings;
 use holdpoint_engine::core::webhook::{AttemptOutcome, ChangeReason, SubscriptionState};
 
-use super::{WebhookEnv, courier, durably, ok, with_loopback};
+use super::{WebhookEnv, delivery_worker, durably, ok, with_loopback};
 use crate::peer::{Peer, PeerReply};
 use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::tenant;
@@ -72,10 +72,10 @@ async fn the_circuit_survives_a_restart(mut hooks: WebhookEnv) {
     for _ in 0..4 {
         assert_eq!(hooks.attempts_for_event(&peer).await, 1);
     }
-    let WebhookEnv { courier: old, env } = hooks;
+    let WebhookEnv { worker: old, env } = hooks;
     drop(old);
     let env = env.reopen(with_loopback).await;
-    let mut hooks = WebhookEnv { courier: courier(&env.engine), env };
+    let mut hooks = WebhookEnv { worker: delivery_worker(&env.engine), env };
     assert_eq!(hooks.attempts_for_event(&peer).await, 0);
     hooks.env.clock.advance(HOUR_MS);
     assert_eq!(hooks.attempts_for_event(&peer).await, 1);

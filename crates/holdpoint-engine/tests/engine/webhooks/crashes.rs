@@ -8,7 +8,7 @@ use holdpoint_engine::core::{NodeId, Refusal, RunRef, WorkflowId};
 use holdpoint_engine::{CommitFault, Engine, Error, NewWebhook};
 use serde_json::json;
 
-use super::{courier, durably, ok, with_loopback};
+use super::{delivery_worker, durably, ok, with_loopback};
 use crate::peer::Peer;
 use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::{TestEnv, accept, gated, resolve, run_id, start, tenant};
@@ -36,13 +36,13 @@ async fn perform(engine: &Engine, url: &str) -> Result<(), Error> {
         Ok(_) | Err(Error::Refused(Refusal::AlreadyStarted)) => {}
         Err(error) => return Err(error),
     }
-    courier(engine).drain().await?;
+    delivery_worker(engine).drain().await?;
     let run = engine.runs().get(&the_run()).await?;
     if let Some(asked) = run.interrupt_of_node(&NodeId::parse("gate").unwrap()).filter(|_| !run.finished()) {
         engine.runs().execute(&the_run(), &resolve(asked.id, accept())).await?;
     }
-    courier(engine).drain().await?;
-    // A courier does not return a failed commit. The last registration does.
+    delivery_worker(engine).drain().await?;
+    // A delivery worker does not return a failed commit. The last registration does.
     engine.workflows().register(&tenant(), gated("last")).await.map(|_| ())
 }
 

@@ -116,10 +116,10 @@ async fn a_window_of_events_can_be_replayed(mut hooks: WebhookEnv) {
         hooks.env.clock.advance(1000);
     }
     assert_eq!(peer.requests().len(), 6);
-    let window = (Timestamp(NOON + 1000), Timestamp(NOON + 2000));
+    let window = Timestamp(NOON + 1000)..Timestamp(NOON + 2000);
     let engine = hooks.env.engine.clone();
     let replay = async |events: &[String]| {
-        engine.deliveries().replay_window(&tenant(), &hook.id, window, events, None).await
+        engine.deliveries().replay_window(&tenant(), &hook.id, window.clone(), events, None).await
     };
     assert_eq!(replay(&["run.started".to_owned()]).await.unwrap(), 1);
     assert_eq!(replay(&[]).await.unwrap(), 1, "the other delivery is already queued");
@@ -249,7 +249,7 @@ async fn an_interrupt_is_sent_to_the_callback_url_of_its_run(database: TestDatab
     assert_eq!(hooks.deliver().await, 1);
     assert_eq!(bodies(&peer)[1]["runId"], run.id.as_str());
     assert!(peer.requests()[1].starts_with("POST /back "));
-    assert_eq!(peer.header("Test-Signature"), [None, None], "a callback has no secret");
+    assert_eq!(peer.header("Test-Secret"), [None, None], "a callback has no secret");
     let ids = peer.header("Test-Dedup-Key");
     assert!(ids[0].is_some() && ids[0] == ids[1]);
     let of = holdpoint_engine::core::RunRef { tenant: tenant(), run: run.id.clone() };

@@ -9,7 +9,7 @@ use holdpoint_engine::{Options, WebhookSettings};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
-use super::{WebhookEnv, courier, durably, ok, with_loopback};
+use super::{WebhookEnv, delivery_worker, durably, ok, with_loopback};
 use crate::peer::{Peer, PeerReply};
 use crate::slow_node::{NEVER, until, until_async};
 use crate::test_database::{TestDatabase, on_both};
@@ -31,10 +31,10 @@ async fn two_nodes_share_deliveries_and_repeat_none(mut hooks: WebhookEnv) {
         hooks.env.answer(&of, "gate", accept()).await.unwrap();
     }
     let second = hooks.env.second_engine(with_loopback).await;
-    let mut other = courier(&second);
+    let mut other = delivery_worker(&second);
     // Until both find no delivery: one can read while the other still holds the first delivery of a run.
     loop {
-        let (one, two) = tokio::join!(hooks.courier.drain(), other.drain());
+        let (one, two) = tokio::join!(hooks.worker.drain(), other.drain());
         if one.unwrap() + two.unwrap() == 0 {
             break;
         }
@@ -81,12 +81,12 @@ async fn of_all_nodes_one_probes_an_open_circuit(mut hooks: WebhookEnv) {
     }
     hooks.env.clock.advance(3_600_000);
     let (stop, stopping) = watch::channel(false);
-    let WebhookEnv { courier: probing, env } = hooks;
+    let WebhookEnv { worker: probing, env } = hooks;
     let probing = tokio::spawn(probing.run(stopping));
     env.start("gated").await;
     peer.wait_for_requests(5).await;
     let second = env.second_engine(with_loopback).await;
-    let mut other = courier(&second);
+    let mut other = delivery_worker(&second);
     let workflow = WorkflowId::parse("gated").unwrap();
     second.runs().create(&workflow, start(json!({}))).await.unwrap();
     other.drain().await.unwrap();
@@ -109,11 +109,11 @@ async fn a_delivery_of_an_unresponsive_node_is_taken_over_and_its_result_is_igno
     let hook = hooks.subscribe(&peer, &["run.started"], durably).await;
     hooks.env.start("gated").await;
     let (stop, stopping) = watch::channel(false);
-    let WebhookEnv { courier: silent, env } = hooks;
+    let WebhookEnv { worker: silent, env } = hooks;
     let silent = tokio::spawn(silent.run(stopping));
     peer.wait_for_requests(1).await;
     let second = env.second_engine(with_loopback).await;
-    let mut other = courier(&second);
+    let mut other = delivery_worker(&second);
     assert_eq!(other.drain().await.unwrap(), 0, "another node has claimed it");
     env.clock.advance(30_000);
     assert_eq!(other.drain().await.unwrap(), 1);
@@ -121,7 +121,7 @@ async fn a_delivery_of_an_unresponsive_node_is_taken_over_and_its_result_is_igno
     stop.send_replace(true);
     release.notify_one();
     silent.await.unwrap();
-    let hooks = WebhookEnv { courier: courier(&env.engine), env };
+    let hooks = WebhookEnv { worker: delivery_worker(&env.engine), env };
     let delivery = hooks.deliveries(&hook).await.remove(0);
     assert_eq!((delivery.state, delivery.attempt), (DeliveryState::Delivered, 1));
     assert_eq!(hooks.attempts(&hook).await.len(), 2, "both attempts are recorded");
@@ -141,7 +141,7 @@ async fn a_delivery_is_claimed_again_before_an_attempt_that_could_outlast_its_le
         hooks.env.start("gated").await;
     }
     let (stop, stopping) = watch::channel(false);
-    let WebhookEnv { courier: slow, env } = hooks;
+    let WebhookEnv { worker: slow, env } = hooks;
     let slow = tokio::spawn(slow.run(stopping));
     peer.wait_for_requests(1).await;
     // Both deliveries were claimed together. The rest of the lease is shorter than the timeout of an attempt.
@@ -151,14 +151,14 @@ async fn a_delivery_is_claimed_again_before_an_attempt_that_could_outlast_its_le
     env.clock.advance(4_000);
     let second = env.second_engine(with_loopback).await;
     assert_eq!(
-        courier(&second).drain().await.unwrap(),
+        delivery_worker(&second).drain().await.unwrap(),
         0,
         "the delivery was claimed again before its attempt"
     );
     two.notify_one();
     stop.send_replace(true);
     slow.await.unwrap();
-    let hooks = WebhookEnv { courier: courier(&env.engine), env };
+    let hooks = WebhookEnv { worker: delivery_worker(&env.engine), env };
     assert_eq!(hooks.states(&hook).await, [DeliveryState::Delivered; 2]);
     assert_eq!(peer.requests().len(), 2);
     second.close().await;
@@ -178,23 +178,23 @@ async fn deliveries_returned_at_shutdown_are_sent_by_another_node_at_once() {
     let release = Arc::new(Notify::new());
     let first = PeerReply::When(release.clone(), "HTTP/1.1 204 X\r\n\r\n".to_owned());
     let peer = Peer::with_replies([first, ok()]).await;
-    let hooks = WebhookEnv { courier: courier(&env.engine), env };
+    let hooks = WebhookEnv { worker: delivery_worker(&env.engine), env };
     let hook = hooks.subscribe(&peer, &["run.started"], durably).await;
     for _ in 0..3 {
         hooks.env.start("gated").await;
     }
-    let WebhookEnv { courier: going_down, env } = hooks;
+    let WebhookEnv { worker: going_down, env } = hooks;
     let (stop, stopping) = watch::channel(false);
     let going_down = tokio::spawn(going_down.run(stopping));
     peer.wait_for_requests(1).await;
     let (_stop, stopping) = watch::channel(false);
-    tokio::spawn(courier(&other).run(stopping));
-    until("the courier of the other node is idle", || other.delivery_worker_is_idle()).await;
+    tokio::spawn(delivery_worker(&other).run(stopping));
+    until("the delivery worker of the other node is idle", || other.delivery_worker_is_idle()).await;
 
     stop.send_replace(true);
     release.notify_one();
     going_down.await.unwrap();
-    let hooks = WebhookEnv { courier: courier(&env.engine), env };
+    let hooks = WebhookEnv { worker: delivery_worker(&env.engine), env };
     until_async("the other node sends the rest", async || {
         hooks.states(&hook).await == [DeliveryState::Delivered; 3]
     })

@@ -6,7 +6,7 @@ use holdpoint_engine::core::webhook::{Backoff, DeliveryState, RetryPolicy};
 use holdpoint_engine::{NewWebhook, WebhookSettings};
 use tokio::sync::{Notify, watch};
 
-use super::{WebhookEnv, courier, durably, ok, types};
+use super::{WebhookEnv, delivery_worker, durably, ok, types};
 use crate::peer::{Peer, PeerReply};
 use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::{accept, tenant};
@@ -16,7 +16,7 @@ on_both! {
     unordered_deliveries_do_not_wait_for_a_failed_one,
     a_slow_subscriber_does_not_delay_others,
     removing_a_webhook_stops_its_attempts,
-    a_stopped_courier_returns_the_deliveries_that_it_has_not_started,
+    a_stopped_delivery_worker_returns_the_deliveries_that_it_has_not_started,
 }
 
 const EVENTS: [&str; 3] = ["run.started", "approval.requested", "run.completed"];
@@ -73,8 +73,8 @@ async fn a_slow_subscriber_does_not_delay_others(hooks: WebhookEnv) {
         hooks.subscribe(&good, &["run.started"], shape).await;
     }
     let (stop, stopping) = watch::channel(false);
-    let WebhookEnv { courier, env } = hooks;
-    let courier = tokio::spawn(courier.run(stopping));
+    let WebhookEnv { worker, env } = hooks;
+    let running = tokio::spawn(worker.run(stopping));
     for _ in 0..30 {
         env.start("gated").await;
     }
@@ -85,7 +85,7 @@ async fn a_slow_subscriber_does_not_delay_others(hooks: WebhookEnv) {
     env.clock.advance(60_000);
     stop.send_replace(true);
     release.notify_waiters();
-    courier.await.unwrap();
+    running.await.unwrap();
 }
 
 async fn removing_a_webhook_stops_its_attempts(hooks: WebhookEnv) {
@@ -93,7 +93,7 @@ async fn removing_a_webhook_stops_its_attempts(hooks: WebhookEnv) {
     for shape in [durably as fn(&mut NewWebhook), |_| ()] {
         let hook = hooks.subscribe(&peer, &["run.started"], shape).await;
         let (stop, stopping) = watch::channel(false);
-        let courier = tokio::spawn(courier(&hooks.env.engine).run(stopping));
+        let running = tokio::spawn(delivery_worker(&hooks.env.engine).run(stopping));
         let before = peer.requests().len();
         for _ in 0..6 {
             hooks.env.start("gated").await;
@@ -101,14 +101,14 @@ async fn removing_a_webhook_stops_its_attempts(hooks: WebhookEnv) {
         peer.wait_for_requests(before + 4).await;
         assert!(hooks.env.engine.webhooks().remove(&tenant(), &hook.id, None).await.unwrap());
         stop.send_replace(true);
-        courier.await.unwrap();
+        running.await.unwrap();
         assert_eq!(peer.requests().len(), before + 4);
         let states = hooks.states(&hook).await;
         assert!(states.iter().all(|state| *state == DeliveryState::Dropped), "{states:?}");
     }
 }
 
-async fn a_stopped_courier_returns_the_deliveries_that_it_has_not_started(database: TestDatabase) {
+async fn a_stopped_delivery_worker_returns_the_deliveries_that_it_has_not_started(database: TestDatabase) {
     let settings = |settings| WebhookSettings { per_subscription: 1, ..settings };
     let hooks = WebhookEnv::with(database, settings).await;
     let release = Arc::new(Notify::new());
@@ -119,13 +119,13 @@ async fn a_stopped_courier_returns_the_deliveries_that_it_has_not_started(databa
         hooks.env.start("gated").await;
     }
     let (stop, stopping) = watch::channel(false);
-    let WebhookEnv { courier, env } = hooks;
-    let running = tokio::spawn(courier.run(stopping));
+    let WebhookEnv { worker, env } = hooks;
+    let running = tokio::spawn(worker.run(stopping));
     peer.wait_for_requests(1).await;
     stop.send_replace(true);
     release.notify_one();
     running.await.unwrap();
-    let mut hooks = WebhookEnv { courier: super::courier(&env.engine), env };
+    let mut hooks = WebhookEnv { worker: delivery_worker(&env.engine), env };
     assert_eq!(peer.requests().len(), 1);
     let mut states = hooks.states(&hook).await;
     states.sort_by_key(|state| state.as_str());

@@ -1,5 +1,7 @@
 //! Translates requests about webhooks into types of the engine, and rows into documents. Pure.
 
+use std::ops::Range;
+
 use holdpoint_api::ids::WebhookEventType;
 use holdpoint_api::webhooks::{
     self as api, Circuit, CreateWebhook, DeadLetter, DeliveryAttempt, DeliveryQueued, OldSecret,
@@ -139,7 +141,7 @@ pub(super) fn event_type(name: Option<&str>) -> Result<WebhookEventType, ApiErro
 }
 
 /// Parses the window of a replay.
-pub(super) fn window(body: &ReplayWindow) -> Result<(Timestamp, Timestamp), ApiError> {
+pub(super) fn window(body: &ReplayWindow) -> Result<Range<Timestamp>, ApiError> {
     let missing =
         |field| ApiError::invalid(field, "is missing; give an instant such as 2026-05-01T10:00:00Z");
     let from = parse_instant("from", body.from.as_deref())?.ok_or_else(|| missing("from"))?;
@@ -148,7 +150,7 @@ pub(super) fn window(body: &ReplayWindow) -> Result<(Timestamp, Timestamp), ApiE
         return Err(ApiError::invalid("to", "must be after from"));
     }
     check_events(body.events.as_deref().unwrap_or_default())?;
-    Ok((from, to))
+    Ok(from..to)
 }
 
 /// Parses a numeric cursor.
