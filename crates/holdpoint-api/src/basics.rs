@@ -28,7 +28,7 @@ impl fmt::Display for Instant {
 
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+        serializer.serialize_str(self.0.to_iso().as_str())
     }
 }
 

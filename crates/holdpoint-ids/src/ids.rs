@@ -91,19 +91,49 @@ impl Timestamp {
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add_unsigned(ms))
     }
-}
 
-impl fmt::Display for Timestamp {
-    /// Writes ISO 8601 in UTC with milliseconds. A year has four digits: instants beyond them are written as the first
+    /// Returns ISO 8601 in UTC with milliseconds. A year has four digits: instants beyond them are written as the first
     /// or the last instant with four digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub fn to_iso(self) -> IsoText {
         const DAY_MS: i64 = 86_400_000;
         const YEARS_0_TO_9999: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);
         let at = self.0.clamp(YEARS_0_TO_9999.0, YEARS_0_TO_9999.1);
         let (year, month, day) = civil_date(at.div_euclid(DAY_MS));
         let ms = at.rem_euclid(DAY_MS);
-        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        put_digits(&mut text[0..4], year);
+        put_digits(&mut text[5..7], month);
+        put_digits(&mut text[8..10], day);
+        put_digits(&mut text[11..13], ms / 3_600_000);
+        put_digits(&mut text[14..16], ms / 60_000 % 60);
+        put_digits(&mut text[17..19], ms / 1000 % 60);
+        put_digits(&mut text[20..23], ms % 1000);
+        IsoText(text)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_iso().as_str())
+    }
+}
+
+/// An instant as ISO 8601. Documents contain many of them, so it is written without the machinery of `format!`.
+#[derive(Clone, Copy, Debug)]
+pub struct IsoText([u8; 24]);
+
+impl IsoText {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// Writes the last decimal digits of a number that is not negative.
+fn put_digits(text: &mut [u8], mut number: i64) {
+    for digit in text.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 

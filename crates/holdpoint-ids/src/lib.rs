@@ -25,7 +25,7 @@ mod words;
 pub use agents::{Behaviour, CallStatus, InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use canonical::{canonical, digest, hex};
 pub use error_code::ErrorCode;
-pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+pub use ids::{BadId, InterruptId, IsoText, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
 pub use segment::encode_segment;
 pub use strict::{StrictValue, parse_strict};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
@@ -27,7 +27,7 @@ use crate::links::{LinkConfig, Links};
 use crate::request_log::{self, RequestLog};
 use crate::response_headers::PublicScheme;
 use crate::routes::Route;
-use crate::routes::verbs::{self, Verbs};
+use crate::routes::verbs::{self, VerbRouter, Verbs};
 use crate::streams::Streams;
 use crate::telemetry::TelemetryLosses;
 use crate::{admin, agents, agui, chat, grants, holds, inbox, mailbox, openapi, openwop};
@@ -118,19 +118,23 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 /// Returns the router of the server. With a request log, it records the routes of requests.
-pub(crate) fn router(app: App, log: Option<&RequestLog>) -> Router {
+pub(crate) fn router(app: App, log: Option<&RequestLog>) -> VerbRouter {
     let origins = app.cors_origins.clone();
-    let router = assemble(routes(), app, log);
-    // CORS is the outermost layer, so that browsers can read error responses, too.
-    if origins.is_empty() { router } else { router.layer(cors(&origins)) }
+    let mut router = assemble(routes(), app, log);
+    if !origins.is_empty() {
+        // CORS is the outermost layer, so that browsers can read error responses, too.
+        router.inner = router.inner.layer(cors(&origins));
+    }
+    router
 }
 
 /// Returns the router of the address for metrics.
-pub(crate) fn metrics_router(app: App) -> Router {
-    admin::routes::for_metrics()
+pub(crate) fn metrics_router(app: App) -> VerbRouter {
+    let router = admin::routes::for_metrics()
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
-        .with_state(app)
+        .with_state(app);
+    VerbRouter::new(Verbs::default(), router)
 }
 
 /// Allows pages of other origins to send an API key in a header. Cookies are not allowed, so that these pages cannot use
@@ -149,24 +153,19 @@ fn cors(origins: &[String]) -> CorsLayer {
         .max_age(Duration::from_secs(600))
 }
 
-fn assemble(routes: Vec<Route>, app: App, log: Option<&RequestLog>) -> Router {
-    let verbs = Arc::new(Verbs::of(routes.iter().map(|route| route.operation.path)));
+fn assemble(routes: Vec<Route>, app: App, log: Option<&RequestLog>) -> VerbRouter {
+    let verbs = Verbs::of(routes.iter().map(|route| route.operation.path));
+    // One call of `layer`: the router boxes the future of a request once for each call.
     let inside = mount(routes)
         .merge(inbox::page::router())
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
-        .layer(CatchPanicLayer::custom(respond_to_panic));
+        .layer((CatchPanicLayer::custom(respond_to_panic), DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX)));
     let inside = match log {
         Some(_) => inside.layer(map_request(request_log::record_route)),
         None => inside,
     };
-    let inside = inside.with_state(app);
-    // Rewrites the path before the inner router chooses a route.
-    Router::new().fallback_service(inside).layer(map_request(move |request: Request| {
-        let verbs = verbs.clone();
-        async move { rewrite_path(&verbs, request) }
-    }))
+    VerbRouter::new(verbs, inside.with_state(app))
 }
 
 fn mount(routes: Vec<Route>) -> Router<App> {
@@ -176,12 +175,6 @@ fn mount(routes: Vec<Route>) -> Router<App> {
         *handlers = std::mem::take(handlers).merge(route.handler);
     }
     by_path.into_iter().fold(Router::new(), |router, (path, handlers)| router.route(&path, handlers))
-}
-
-fn rewrite_path(verbs: &Verbs, mut request: Request) -> Result<Request, ApiError> {
-    let uri = std::mem::take(request.uri_mut());
-    *request.uri_mut() = verbs.rewrite(uri).ok_or_else(unknown_path)?;
-    Ok(request)
 }
 
 async fn unknown_route(uri: Uri) -> Response {
@@ -251,7 +244,8 @@ mod tests {
         let router = assemble(routes, Arc::new(AppState::new(engine, stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = tokio::spawn(axum::serve(listener, router).into_future());
+        let service = axum::ServiceExt::<axum::extract::Request>::into_make_service(router);
+        let server = tokio::spawn(axum::serve(listener, service).into_future());
         tokio::task::spawn_blocking(move || {
             let text = |path: &str| send(&url, "GET", path).1;
             assert_eq!(text("/v1/things/a:shout?b=c"), "a!");

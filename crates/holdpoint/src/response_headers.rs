@@ -1,5 +1,5 @@
-//! Headers of every response: browsers must not guess media types, caches must not store responses, and browsers that
-//! reach the server over https must not use http.
+//! Headers of every response: browsers must not guess media types, caches must not store responses, browsers must not
+//! send the path to other sites, and browsers that reach the server over https must not use http.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -29,6 +29,8 @@ pub(crate) fn complete(response: &mut HeaderMap, public_scheme: PublicScheme) {
     if !response.contains_key(header::CACHE_CONTROL) {
         response.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
+    // Some paths contain a secret.
+    response.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     if public_scheme == PublicScheme::Https {
         // Browsers use only https for half a year.
         let value = HeaderValue::from_static("max-age=15768000");
@@ -59,6 +61,7 @@ mod tests {
             (&data["cache-control"], &data["x-content-type-options"]),
             (&HeaderValue::from_static("no-store"), &HeaderValue::from_static("nosniff"))
         );
+        assert_eq!(data["referrer-policy"], "no-referrer");
         assert!(!data.contains_key("strict-transport-security"));
         let mut stream =
             HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]);

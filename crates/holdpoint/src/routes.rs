@@ -5,9 +5,6 @@ pub(crate) mod verbs;
 
 use axum::extract::State;
 use axum::handler::Handler;
-use axum::http::{HeaderValue, header};
-use axum::middleware::map_response;
-use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -185,12 +182,6 @@ impl Route {
         self
     }
 
-    /// Disables caching and the Referer header, for a path or a response with a secret.
-    pub(crate) fn private(mut self) -> Self {
-        self.handler = self.handler.layer(map_response(forbid_caching));
-        self
-    }
-
     pub(crate) fn deprecated(mut self) -> Self {
         self.operation.deprecated = true;
         self
@@ -255,13 +246,6 @@ impl Route {
         self.operation.excluded_errors.extend(statuses);
         self
     }
-}
-
-async fn forbid_caching(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    response
 }
 
 impl Operation {

@@ -13,18 +13,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tower_service::Service as _;
 
 pub(crate) use activity::ConnectionTimeouts;
 pub(crate) use registry::ConnectionLimits;
@@ -33,6 +32,7 @@ pub(crate) use tls::{ReloadableTls, TlsFiles};
 use crate::links::Peer;
 use crate::request_log::RequestLog;
 use crate::response_headers::{self, PublicScheme};
+use crate::routes::verbs::VerbRouter;
 use activity::{Activity, Phase};
 use registry::{ConnectionSlot, Registry};
 use stream::{ObservedBody, ObservedRequestBody, ObservedStream};
@@ -48,7 +48,7 @@ const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/
 /// A listener and the state that its connections share.
 pub(crate) struct Server {
     pub listener: TcpListener,
-    pub router: Router,
+    pub router: VerbRouter,
     pub limits: ConnectionLimits,
     /// TLS of the connections; None means plain http.
     pub tls: Option<Arc<ReloadableTls>>,
@@ -64,13 +64,7 @@ impl Server {
     pub(crate) async fn run(self) {
         let Self { listener, router, limits, tls, public_scheme, log, stopping } = self;
         let registry = Registry::new(limits);
-        let shared = Arc::new(ListenerState {
-            service: TowerToHyperService::new(router),
-            tls,
-            public_scheme,
-            log,
-            stopping,
-        });
+        let shared = Arc::new(ListenerState { router, tls, public_scheme, log, stopping });
         // Every connection has a receiver, so that the sender is notified when the last one has ended.
         let (open, connection) = watch::channel(());
         let mut check = tokio::time::interval(limits.check_interval());
@@ -144,7 +138,7 @@ impl ConnectionWarnings {
 
 /// State shared by the connections of a listener.
 struct ListenerState {
-    service: TowerToHyperService<Router>,
+    router: VerbRouter,
     tls: Option<Arc<ReloadableTls>>,
     public_scheme: PublicScheme,
     log: Option<RequestLog>,
@@ -211,7 +205,9 @@ impl ListenerState {
         let record = self.log.as_ref().map(|log| log.begin(&mut request));
         let public_scheme = self.public_scheme.of_request(request.headers());
         request.extensions_mut().insert(ConnectInfo(peer));
-        let responding = self.service.call(request.map(|body| ObservedRequestBody::wrap(body, activity)));
+        let request = request.map(|body| ObservedRequestBody::wrap(body, activity));
+        // The router is always ready.
+        let responding = self.router.clone().call(request);
         async move {
             let result: Result<Response<Body>, Infallible> = responding.await;
             let Ok(mut response) = result;

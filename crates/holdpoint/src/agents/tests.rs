@@ -42,7 +42,9 @@ impl TestServer {
         let router = router(Arc::new(AppState::new(engine.clone(), stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
+        let service = axum::ServiceExt::<axum::extract::Request>::into_make_service_with_connect_info::<
+            std::net::SocketAddr,
+        >(router);
         tokio::spawn(axum::serve(listener, service).into_future());
         Self { engine, tenant, url, key, _folder: folder }
     }

@@ -15,12 +15,10 @@ pub(crate) fn all() -> Vec<Route> {
             .body::<SignIn>()
             .response::<Session>(201)
             .errors(&[401, 403, 429, 500, 503])
-            .not_idempotent()
-            .private(),
+            .not_idempotent(),
         Route::get("/v1/session", "getSession", sessions::show)
             .summary("Get the caller and its session; renews the cookie")
-            .response::<Session>(200)
-            .private(),
+            .response::<Session>(200),
         Route::delete("/v1/session", "endSession", sessions::end)
             .summary("Sign out")
             .response_content(204, Empty)
@@ -30,8 +28,7 @@ pub(crate) fn all() -> Vec<Route> {
             .optional_body::<CreateSessionLink>()
             .response::<SessionLink>(201)
             .errors(&[404])
-            .not_idempotent()
-            .private(),
+            .not_idempotent(),
         Route::get("/v1/sessions", "listSessions", sessions::list)
             .summary("List the sessions of the caller's key")
             .response::<SessionList>(200),

@@ -99,8 +99,7 @@ fn run_routes() -> Vec<Route> {
             .response::<RunList>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .summary("Get a run")
-            .response::<RunSnapshot<'_>>(200)
-            .private(),
+            .response::<RunSnapshot<'_>>(200),
     ]
 }
 
@@ -231,19 +230,16 @@ fn link_routes() -> Vec<Route> {
             .query::<InterruptQuery>()
             .optional_body::<MintToken>()
             .response::<TokenMinted>(201)
-            .errors(&[409, 410, 422])
-            .private(),
+            .errors(&[409, 410, 422]),
         Route::get_public("/v1/interrupts/{token}", "inspectByToken", links::inspect)
             .summary("Get the interrupt of a link")
             .response::<LinkedInterrupt<'_>>(200)
             .errors(&[409, 410, 429, 500, 503])
-            .without_errors(&[400])
-            .private(),
+            .without_errors(&[400]),
         Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
             .summary("Answer an interrupt with a link; the first answer counts")
             .body::<ResolveInterrupt>()
             .response::<InterruptResolved>(200)
-            .errors(&[401, 403, 409, 410, 422, 429, 500, 503])
-            .private(),
+            .errors(&[401, 403, 409, 410, 422, 429, 500, 503]),
     ]
 }

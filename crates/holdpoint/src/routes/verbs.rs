@@ -1,8 +1,16 @@
 //! Paths whose last segment ends in a verb: `/v1/runs/{runId}:fork`. The router matches whole segments only, so the
 //! path is rewritten before the router sees it. A segment without a known verb is not changed: ids may contain colons.
 
-use axum::http::Uri;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::{Bytes, HttpBody};
 use axum::http::uri::PathAndQuery;
+use axum::http::{Request, Response, Uri};
+use axum::routing::future::RouteFuture;
+use tower_service::Service;
 
 /// Prefix of routes with verbs inside the router. Requests to paths with this prefix are rejected.
 const INTERNAL_PREFIX: &str = "/!";
@@ -21,6 +29,41 @@ pub(crate) fn public_path(pattern: &str) -> String {
     match inside.and_then(|rest| rest.rsplit_once('/')) {
         Some((before, verb)) => format!("{before}:{verb}"),
         None => pattern.to_owned(),
+    }
+}
+
+/// A router that rewrites the path of each request before it chooses a route. Not a layer of the router, because a
+/// layer boxes another future for each request.
+#[derive(Clone, Debug)]
+pub(crate) struct VerbRouter {
+    verbs: Arc<Verbs>,
+    pub inner: Router,
+}
+
+impl VerbRouter {
+    pub(crate) fn new(verbs: Verbs, inner: Router) -> Self {
+        Self { verbs: Arc::new(verbs), inner }
+    }
+}
+
+impl<B> Service<Request<B>> for VerbRouter
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    type Response = Response<axum::body::Body>;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let uri = std::mem::take(request.uri_mut());
+        // No route has the internal prefix as its path, so the router responds that the path is unknown.
+        *request.uri_mut() = self.verbs.rewrite(uri).unwrap_or_else(|| Uri::from_static(INTERNAL_PREFIX));
+        self.inner.call(request)
     }
 }
 

@@ -21,8 +21,7 @@ fn subscription_routes() -> Vec<Route> {
             .summary("Create a webhook; the secret is shown once")
             .body::<CreateWebhook>()
             .response::<WebhookCreated>(201)
-            .without_errors(&[404])
-            .private(),
+            .without_errors(&[404]),
         Route::get("/v1/webhooks", "listWebhooks", list)
             .summary("List the webhooks of the tenant, oldest first, without their secrets")
             .query::<Page>()
@@ -47,8 +46,7 @@ fn subscription_routes() -> Vec<Route> {
                 "Rotate the secret of a webhook; deliveries are signed with both secrets during an overlap",
             )
             .optional_body::<RotateWebhook>()
-            .response::<WebhookCreated>(200)
-            .private(),
+            .response::<WebhookCreated>(200),
         Route::get("/v1/webhooks/{webhookId}/events", "listWebhookEvents", events)
             .summary(
                 "List the events of a webhook: changes of state, oldest first, or attempts, newest first",
