@@ -1,6 +1,8 @@
 //! `holdpoint bench`: measures a server over HTTP, and the engine through the library.
 //!
 //! # Layout
+//! - `all`: the figures that must not get worse, with their goals; `ceiling`: the program without an engine that it
+//!   compares with
 //! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `webhooks`, `mailbox`, `wake`: the benchmarks
 //! - `target`, `driver`, `server`, `database`, `cluster`: the server under test, its client, process and database
 //! - `batch`, `background_connections`, `definitions`: concurrent clients, idle and slow connections, workflows and
@@ -10,8 +12,10 @@
 
 mod agent;
 mod agui;
+mod all;
 mod background_connections;
 mod batch;
+mod ceiling;
 mod cluster;
 mod costs;
 mod cycle;
@@ -52,6 +56,7 @@ benchmark. --postgres starts a temporary PostgreSQL; its programs must be instal
 `bench wake` use the library in their own process and need no server.
 
 Examples:
+  holdpoint bench all
   holdpoint bench cycle
   holdpoint bench cycle --concurrency 1 --runs 500 --json
   holdpoint bench cycle --server http://127.0.0.1:8484 --key KEY
@@ -73,6 +78,14 @@ pub const SERVER_HELP: &str =
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "the arguments of a benchmark are used in this crate only")]
 pub enum Action {
+    /// Measure the figures that must not get worse, and print each with its goal; takes about a minute
+    ///
+    /// Measures SQLite only. The approval cycle runs in turns on a server and on a program without an engine: HTTP,
+    /// JSON and SQLite with one commit for all waiting requests. The share of its rate is the share of the ceiling.
+    All(all::Load),
+    /// Serve the approval cycle without an engine, for `bench all`
+    #[command(hide = true)]
+    Ceiling(ceiling::Load),
     /// Measure the approval cycle: create a run, wait for its interrupt, answer it, wait for its completion
     Cycle(cycle::Load),
     /// Measure runs of an agent with a scripted model: a tool call, its approval, the last reply
@@ -133,7 +146,7 @@ fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> 
 fn runtime(action: &Action) -> tokio::runtime::Builder {
     let threads = match action {
         Action::Mailbox(load) => load.threads,
-        Action::Wake(_) => None,
+        Action::Wake(_) | Action::Ceiling(_) => None,
         _ => return tokio::runtime::Builder::new_current_thread(),
     };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -145,6 +158,8 @@ fn runtime(action: &Action) -> tokio::runtime::Builder {
 
 async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failure> {
     match action {
+        Action::All(load) => all::bench(load).await,
+        Action::Ceiling(load) => ceiling::serve(load).await,
         Action::Cycle(load) => cycle::bench(connection, load).await,
         Action::Agent(load) => agent::bench(connection, load).await,
         Action::AgUi(load) => agui::bench(connection, load).await,

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 /// The median and the 99th percentile of durations, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Percentiles {
-    p50: f64,
-    p99: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
 }
 
 impl Percentiles {

@@ -6,7 +6,7 @@ use clap::Args;
 use holdpoint_client::api::ids::Status;
 use holdpoint_client::api::pending::ListPending;
 
-use super::batch::{repeat, sample};
+use super::batch::{Batch, repeat, sample};
 use super::measure::RoundedNumber;
 use super::scratch::ScratchArgs;
 use super::server::OwnServer;
@@ -30,25 +30,51 @@ pub(crate) struct Load {
     runs: u32,
 }
 
-pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let mut target = Target::start(connection, &DatabaseArgs::local(&load.scratch), &[]).await?;
-    let (driver, concurrency) = (&target.driver, load.concurrency);
+/// The costs of waiting runs.
+pub(super) struct ParkedRuns {
+    /// Resident memory of the server in bytes.
+    pub(super) memory: Option<f64>,
+    /// Bytes on the disk for each run; None for a named server.
+    pub(super) disk_per_run: Option<f64>,
+}
+
+/// Creates waiting runs on a server of its own and returns their costs.
+pub(super) async fn measure(
+    scratch: &ScratchArgs,
+    runs: u32,
+    concurrency: u32,
+) -> Result<ParkedRuns, Failure> {
+    let target = Target::start_own(&DatabaseArgs::local(scratch), &[]).await?;
+    let (_, costs) = park(&target, runs, concurrency).await?;
+    Ok(costs)
+}
+
+async fn park(target: &Target, runs: u32, concurrency: u32) -> Result<(Batch<String>, ParkedRuns), Failure> {
+    let driver = &target.driver;
     let disk_before = target.own.as_ref().map(OwnServer::disk_bytes);
-    let parked = repeat("parked", load.runs, concurrency, async || driver.park().await).await;
-    let Some(first) = parked.done.first() else {
+    let parked = repeat("parked", runs, concurrency, async || driver.park().await).await;
+    if parked.done.is_empty() {
         return parked
             .all("cannot create waiting runs")
             .and(Err(Failure::refused("no run reached its interrupt")));
-    };
+    }
     tokio::time::sleep(DISK_SETTLE).await;
     let disk_after = target.own.as_ref().map(OwnServer::disk_bytes);
     let disk = disk_before.zip(disk_after).map(|(before, after)| after.saturating_sub(before) as f64);
     let disk_per_run = disk.map(|bytes| bytes / parked.done.len() as f64);
-    let memory = driver.memory().await;
+    let costs = ParkedRuns { memory: driver.memory().await, disk_per_run };
+    Ok((parked, costs))
+}
+
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let mut target = Target::start(connection, &DatabaseArgs::local(&load.scratch), &[]).await?;
+    let concurrency = load.concurrency;
+    let (parked, ParkedRuns { memory, disk_per_run }) = park(&target, load.runs, concurrency).await?;
+    let driver = &target.driver;
     let list = driver.client.interrupts().pending(&ListPending::default());
     let pending = sample(PENDING_REQUESTS, async || Ok(list.clone().text().await.map(drop)?)).await?;
     let restart = match &mut target.own {
-        Some(server) => Some(restart(driver, server, first).await?.as_secs_f64()),
+        Some(server) => Some(restart(driver, server, &parked.done[0]).await?.as_secs_f64()),
         None => None,
     };
     let (count, seconds) = (parked.done.len(), parked.seconds);

@@ -34,6 +34,17 @@ impl OwnServer {
         Ok(Self { process: spawn(&mut command)?, command, address, key, folder })
     }
 
+    /// Starts the program without an engine. It accepts any key.
+    pub(super) fn start_ceiling(scratch: &Path) -> Result<Self, Failure> {
+        let folder = TempFolder::create(scratch)?;
+        let address = free_address()?.to_string();
+        let mut command = program(&folder.path)?;
+        command.args(["bench", "ceiling", "--listen", &address, "--database"]);
+        command.arg(folder.path.join("ceiling.db"));
+        let key = "none".to_owned();
+        Ok(Self { process: spawn(&mut command)?, command, address, key, folder })
+    }
+
     pub(super) fn settings(&self) -> Settings {
         Settings::local(format!("http://{}", self.address), self.key.clone())
     }
@@ -86,17 +97,23 @@ fn spawn(command: &mut Command) -> Result<ChildProcess, Failure> {
 }
 
 fn command(folder: &Path, address: &str, key: &str, flags: &[&str]) -> Result<Command, Failure> {
-    let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
-    let log = File::options().create(true).append(true).open(log_of(folder));
-    let log = log.and_then(|log| Ok((log.try_clone()?, log)));
-    let (log, errors) = log.map_err(|error| failed("cannot write the server's log", &error))?;
-    let mut command = Command::new(program);
+    let mut command = program(folder)?;
     command
         .args(["serve", "--listen", address, "--bootstrap-key", key, "--data"])
         .arg(data_of(folder))
         // All clients of a benchmark have one address.
         .args(["--connections-per-address", "0"])
         .args(flags);
+    Ok(command)
+}
+
+/// Returns a command that runs this program in a folder, with a log in it.
+fn program(folder: &Path) -> Result<Command, Failure> {
+    let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
+    let log = File::options().create(true).append(true).open(log_of(folder));
+    let log = log.and_then(|log| Ok((log.try_clone()?, log)));
+    let (log, errors) = log.map_err(|error| failed("cannot write the server's log", &error))?;
+    let mut command = Command::new(program);
     command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(errors);
     // Settings of the user must not make the benchmark use the database of the user.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HOLDPOINT_"))

@@ -35,20 +35,22 @@ impl Target {
             return Err(Failure::usage("--server cannot be combined with --database or --postgres")
                 .hint("leave out --server (and HOLDPOINT_SERVER), or --database and --postgres"));
         }
-        let database = BenchDatabase::prepare(args)?;
-        let mut own = match is_named {
-            true => None,
-            false => Some(OwnServer::start(&args.scratch.folder, database.address("bench")?, flags)?),
-        };
-        let settings = match &own {
-            Some(server) => server.settings(),
-            None => Settings::find(connection)?,
-        };
-        let driver = Driver::new(settings)?;
-        if let Some(server) = &mut own {
-            server.ready(&driver).await?;
+        if !is_named {
+            return Self::start_own(args, flags).await;
         }
+        let database = BenchDatabase::prepare(args)?;
+        let driver = Driver::new(Settings::find(connection)?)?;
         driver.register_cycle_workflow().await?;
-        Ok(Self { driver, own, database })
+        Ok(Self { driver, own: None, database })
+    }
+
+    /// Starts a server with these flags.
+    pub(super) async fn start_own(args: &DatabaseArgs, flags: &[&str]) -> Result<Self, Failure> {
+        let database = BenchDatabase::prepare(args)?;
+        let mut server = OwnServer::start(&args.scratch.folder, database.address("bench")?, flags)?;
+        let driver = Driver::new(server.settings())?;
+        server.ready(&driver).await?;
+        driver.register_cycle_workflow().await?;
+        Ok(Self { driver, own: Some(server), database })
     }
 }
