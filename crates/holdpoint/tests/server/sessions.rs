@@ -101,8 +101,9 @@ fn a_cookie_has_the_scopes_of_its_key_and_is_not_readable_by_scripts() {
         let bytes = std::fs::read(server.data().join(stored)).unwrap_or_default();
         assert!(!bytes.windows(token.len()).any(|part| part == token.as_bytes()), "{stored} has the token");
     }
-    let secure =
-        Server::start_in(tempfile::tempdir().unwrap().path(), &["--public-url", "https://a.example/b"]);
+    // Kept until the end of the test: the server opens connections to its database on demand.
+    let folder = tempfile::tempdir().unwrap();
+    let secure = Server::start_in(folder.path(), &["--public-url", "https://a.example/b"]);
     let body = json!({"key": KEY}).to_string();
     let answer = secure.client.with_key(None).exchange("POST", "/v1/session", Some(body.as_bytes()), &[]);
     assert!(answer.headers()["set-cookie"].to_str().unwrap().ends_with("; Secure"));
