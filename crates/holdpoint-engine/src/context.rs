@@ -260,8 +260,16 @@ impl Context {
 
     /// Opens an interrupt and returns its answer. A run has at most one interrupt per key: a second call with the key
     /// returns the recorded answer, or waits for the open interrupt.
-    pub fn interrupt(&mut self, mut request: InterruptRequest) -> Result<Value, Stop> {
-        let key = request.key.take().unwrap_or_else(|| self.next_key());
+    pub fn interrupt(&mut self, request: InterruptRequest) -> Result<Value, Stop> {
+        self.request_interrupt(request).map(|(answer, _)| answer)
+    }
+
+    /// Like [`Self::interrupt`]; also returns the request.
+    pub(crate) fn request_interrupt(
+        &mut self,
+        mut request: InterruptRequest,
+    ) -> Result<(Value, InterruptRequest), Stop> {
+        let key = request.key.clone().unwrap_or_else(|| self.next_key());
         self.interrupts += 1;
         let Some(asked) = self.run.interrupt_by_key(&key) else {
             request.key = Some(key);
@@ -270,7 +278,7 @@ impl Context {
         match &asked.resolution {
             Some(Resolution::Answered { .. }) => {
                 approval_check::check_as_shown(asked)?;
-                Ok(asked.answer().unwrap_or_default())
+                Ok((asked.answer().unwrap_or_default(), request))
             }
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),

@@ -65,11 +65,16 @@ pub(crate) struct Links {
 
 /// A new link. The URL contains the token; both are shown once.
 pub(crate) struct NewLink {
-    /// The same id as [`Link::id`].
-    pub id: String,
     pub token: String,
     pub url: String,
     pub claims: Claims,
+}
+
+impl NewLink {
+    /// Returns the same id as [`Link::id`].
+    pub(crate) fn id(&self) -> String {
+        token::id(&self.token)
+    }
 }
 
 /// The properties of a link to create.
@@ -135,7 +140,7 @@ impl Links {
         };
         let token = token::mint(&secret, &claims).ok_or_else(too_long)?;
         let url = format!("{}/v1/interrupts/{token}", self.settings.public_url);
-        Ok(NewLink { id: token::id(&token), token, url, claims })
+        Ok(NewLink { token, url, claims })
     }
 }
 

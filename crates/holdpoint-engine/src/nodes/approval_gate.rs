@@ -49,7 +49,7 @@ impl PureNode for ApprovalGate {
 /// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member of the answer that
 /// contains the reason for a rejection.
 pub(super) fn decide(context: &mut Context, request: InterruptRequest, why: &str) -> Result<Outputs, Stop> {
-    let answer = match context.interrupt(request.clone()) {
+    let (answer, request) = match context.request_interrupt(request) {
         Err(Stop::TimedOut) => {
             let message = "no decision was made before the deadline; a timeout is not an approval";
             return Err(Stop::Failed(RunError::timed_out(REJECTED, message)));

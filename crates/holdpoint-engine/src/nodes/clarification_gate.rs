@@ -29,7 +29,7 @@ impl PureNode for ClarificationGate {
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let request = request(context.node());
-        let answer = context.interrupt(request.clone())?;
+        let (answer, request) = context.request_interrupt(request)?;
         Ok(context.gate_outputs(request.outputs(&answer)))
     }
 }

@@ -65,7 +65,7 @@ async fn mint_link(
     }
     let minted = app.links.mint(&app.engine, of, &run, asked, wanted).await?;
     let claims = describe_claims(&minted.claims);
-    let shown = TokenMinted { claims, link_id: minted.id, token: None, url: None };
+    let shown = TokenMinted { claims, link_id: minted.id(), token: None, url: None };
     Ok((shown, Some((minted.token, minted.url))))
 }
 
