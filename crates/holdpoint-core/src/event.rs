@@ -3,6 +3,8 @@
 //!
 //! Names follow OpenWOP if it defines one; `holdpoint.*` are our own. Values that the fold can compute are not stored.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -84,9 +86,10 @@ pub enum Event {
         node: NodeId,
         kind: Kind,
         key: String,
-        data: Value,
+        /// Shared with the folded run.
+        data: Arc<Value>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resume_schema: Option<Value>,
+        resume_schema: Option<Arc<Value>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
         /// The digest of the canonical data. An answer with a digest proves which payload was shown.

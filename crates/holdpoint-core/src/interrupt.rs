@@ -1,5 +1,7 @@
 //! Interrupts: their requests, the evaluation of answers, and their folded state.
 
+use std::sync::Arc;
+
 use holdpoint_ids::digest;
 use serde_json::Value;
 
@@ -107,10 +109,10 @@ pub struct Interrupt {
     pub kind: Kind,
     /// The key, which is unique in the run.
     pub key: String,
-    /// The payload that is shown.
-    pub data: Value,
+    /// The payload that is shown. Shared with the event.
+    pub data: Arc<Value>,
     /// The JSON Schema of the answer.
-    pub resume_schema: Option<Value>,
+    pub resume_schema: Option<Arc<Value>>,
     /// The time until the deadline.
     pub timeout_ms: Option<u64>,
     /// The digest of the data as it was shown. Requests of older versions have none.

@@ -63,7 +63,7 @@ impl ApproverQuestion {
             text: ask.question.clone(),
             asked_by: ask.by.clone(),
             asked_at: ask.at,
-            data: interrupt.data.clone(),
+            data: Value::clone(&interrupt.data),
         }
     }
 }

@@ -150,7 +150,7 @@ pub(crate) fn envelope(run_interrupt: &Interrupt) -> (String, Value) {
             let only = (rest.len() == 1).then(|| rest.shift_remove("data")).flatten();
             (kind.to_owned(), only.unwrap_or(Value::Object(rest)))
         }
-        (kind, _) => (kind.as_str().to_owned(), run_interrupt.data.clone()),
+        (kind, _) => (kind.as_str().to_owned(), Value::clone(&run_interrupt.data)),
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn previous_error(run_interrupt: &Interrupt) -> Option<&Value> {
 pub(crate) fn to_provider_interrupt(run_interrupt: &Interrupt) -> ProviderInterrupt {
     let (kind, data) = envelope(run_interrupt);
     if kind != MULTI {
-        return ProviderInterrupt::one(kind, data, run_interrupt.resume_schema.clone());
+        return ProviderInterrupt::one(kind, data, run_interrupt.resume_schema.as_deref().cloned());
     }
     let items: Vec<ProviderInterruptItem> =
         data.get("items").cloned().and_then(|items| serde_json::from_value(items).ok()).unwrap_or_default();

@@ -130,7 +130,7 @@ fn last_answer(context: &mut EffectContext) -> Result<LastAnswer, Stop> {
         }
         last.is_granted = run_interrupt.is_granted();
         last.rules = Some(AnswerRules::from_interrupt(&run_interrupt));
-        context.interrupt(InterruptRequest::new(run_interrupt.kind, run_interrupt.data.clone()))?;
+        context.interrupt(InterruptRequest::new(run_interrupt.kind, Value::clone(&run_interrupt.data)))?;
         last.interrupt_count += 1;
     }
     Ok(last)

@@ -1,5 +1,7 @@
 //! Decides the requests of nodes and agents to open an interrupt.
 
+use std::sync::Arc;
+
 use holdpoint_ids::digest;
 use serde_json::{Value, json};
 
@@ -83,8 +85,8 @@ fn interrupt_requested(run: &Run, node: &NodeId, request: &InterruptRequest) -> 
         kind: request.kind,
         key,
         digest: Some(digest(&data)),
-        data,
-        resume_schema: request.resume_schema.clone(),
+        data: Arc::new(data),
+        resume_schema: request.resume_schema.clone().map(Arc::new),
         // Zero means no deadline, as in `settings.timeout`.
         timeout_ms: request.timeout_ms.filter(|ms| waits && *ms > 0),
     })

@@ -76,7 +76,7 @@ pub(super) fn evaluate(
         let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();
         return Ok(AnswerResult::Asked { question: question.to_owned(), who });
     }
-    answer_members::move_unknown_to_ignored(&mut decided, interrupt.resume_schema.as_ref());
+    answer_members::move_unknown_to_ignored(&mut decided, interrupt.resume_schema.as_deref());
     decided.insert("decidedBy".to_owned(), json!(decider));
     decided.insert("decidedAt".to_owned(), json!(now.to_string()));
     if let Some(acting) = &who.acted_by {

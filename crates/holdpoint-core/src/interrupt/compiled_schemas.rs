@@ -49,7 +49,7 @@ impl CompiledSchemas {
 impl InterruptSchemas {
     fn compile(interrupt: &Interrupt) -> Result<Self, String> {
         let mut schemas = Self {
-            resume: interrupt.resume_schema.as_ref().map(Schema::compile).transpose()?,
+            resume: interrupt.resume_schema.as_deref().map(Schema::compile).transpose()?,
             outcome: interrupt.data.get("outcomeSchema").map(Schema::compile).transpose()?,
             // An interrupt of a tool call is never requested with an invalid schema of arguments.
             arguments: interrupt.arguments_schema().and_then(|schema| Schema::compile(schema).ok()),

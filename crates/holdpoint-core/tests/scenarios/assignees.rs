@@ -344,7 +344,7 @@ fn an_answer_with_another_payload_digest_is_refused() {
         .when(echoing(digest))
         .accepted();
     // An interrupt of an older version has no digest to compare.
-    let data = approval().data;
+    let data = approval().data.into();
     let old = holdpoint_core::Event::InterruptRequested {
         id: InterruptId(1),
         node: node_id("gate"),

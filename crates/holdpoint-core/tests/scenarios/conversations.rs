@@ -75,7 +75,7 @@ fn an_exchange_waits_and_is_numbered_by_the_host() {
         .given([exchange("t0", json!({"conversationId": "chat"}))])
         .status_is(Status::WaitingApproval);
     let data = &story.interrupt_of("gate").expect("an interrupt").data;
-    assert_eq!(*data, json!({"conversationId": "run-1:chat", "prompt": "And?", "turnIndex": 0}));
+    assert_eq!(**data, json!({"conversationId": "run-1:chat", "prompt": "And?", "turnIndex": 0}));
     let story = story
         .when(answer(2, json!("yes")))
         .then([

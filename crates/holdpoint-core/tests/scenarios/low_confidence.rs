@@ -93,7 +93,7 @@ fn the_calls_of_a_reply_wait_for_its_ratification() {
     }]);
     let asked = story.run().interrupts[0].clone();
     let data = json!({ "agentId": "clerk", "threshold": 0.7, "observed": 0.3, "decision": proposed_decision(), "messageId": "reply-1" });
-    assert_eq!(asked.data, data);
+    assert_eq!(*asked.data, data);
 }
 
 #[test]

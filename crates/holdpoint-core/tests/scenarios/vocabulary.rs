@@ -308,8 +308,8 @@ pub(crate) fn requested(id: u32, node: &str, request: InterruptRequest) -> Event
         node: node_id(node),
         kind: request.kind,
         key: request.key.expect("a request of a story has a key"),
-        data: request.data,
-        resume_schema: request.resume_schema,
+        data: request.data.into(),
+        resume_schema: request.resume_schema.map(Into::into),
         timeout_ms: request.timeout_ms,
         digest,
     }

@@ -102,7 +102,7 @@ async fn a_text_is_revised_approved_and_published(database: TestDatabase) {
     // The interrupt contains the request of the graph and the schema of the answer.
     let run = env.run(&handle.of).await;
     let interrupt = run.open_interrupts().next().unwrap();
-    assert_eq!(interrupt.data, json!({"customKind": "content_review", "data": first}));
+    assert_eq!(*interrupt.data, json!({"customKind": "content_review", "data": first}));
     assert!(interrupt.resume_schema.is_some());
     assert_eq!(env.pending().await, ["review"]);
 

@@ -151,6 +151,7 @@ fn named(word: &str) -> Option<&str> {
 }
 
 fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
+    let own = || asked.resume_schema.as_deref().cloned();
     match form {
         InterruptForm::Permission { edits } => {
             let edited = || ("editedArgs", edited_args(asked));
@@ -173,12 +174,10 @@ fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<V
             let whole = decision((*edits == Edits::Allowed).then_some(edited), "feedback");
             Some(json_schema!({"anyOf": [{"type": "boolean"}, whole]}).to_value())
         }
-        InterruptForm::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),
-        InterruptForm::Conversation => {
-            asked.resume_schema.clone().or_else(|| asked.data.get("outcomeSchema").cloned())
-        }
-        InterruptForm::Custom => Some(custom_interrupts::with_titles(asked, asked.resume_schema.clone()?)),
-        InterruptForm::ExternalEvent | InterruptForm::LowConfidence => asked.resume_schema.clone(),
+        InterruptForm::Clarification => own().or_else(|| questions(&asked.data)),
+        InterruptForm::Conversation => own().or_else(|| asked.data.get("outcomeSchema").cloned()),
+        InterruptForm::Custom => Some(custom_interrupts::with_titles(asked, own()?)),
+        InterruptForm::ExternalEvent | InterruptForm::LowConfidence => own(),
     }
 }
 

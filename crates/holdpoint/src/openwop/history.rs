@@ -55,7 +55,7 @@ fn describe<'a>(engine: &Engine, run: &Run, interrupt: &'a Interrupt) -> Interru
         requested_at: interrupt.requested_at.into(),
         timeout_ms: interrupt.timeout_ms,
         expires_at: interrupt.expires_at().map(Into::into),
-        resume_schema: interrupt.resume_schema.as_ref().map(Cow::Borrowed),
+        resume_schema: interrupt.resume_schema.as_deref().map(Cow::Borrowed),
         status: status(run, interrupt),
         assignees: interrupt.assignees(&run.requesters()).entries(),
         required_approvals: (required > 1).then_some(required),

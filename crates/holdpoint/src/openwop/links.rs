@@ -178,7 +178,7 @@ fn describe<'a>(link: &'a Link, asked: &'a Interrupt, permits: Option<Vec<Permit
         requested_at: asked.requested_at.into(),
         interrupt_expires_at: asked.expires_at().map(Into::into),
         timeout_ms: asked.timeout_ms,
-        resume_schema: asked.resume_schema.as_ref().map(Cow::Borrowed),
+        resume_schema: asked.resume_schema.as_deref().map(Cow::Borrowed),
         assignees: (!assignees.is_empty()).then_some(assignees),
         digest: asked.digest.as_deref().map(Cow::Borrowed),
         required_approvals: several.then(|| asked.required_approvals()),

@@ -139,7 +139,7 @@ fn describe_interrupt<'a>(run: &Run, interrupt: &'a Interrupt) -> OpenInterrupt<
         requested_at: interrupt.requested_at.into(),
         timeout_ms: interrupt.timeout_ms,
         expires_at: interrupt.expires_at().map(Into::into),
-        resume_schema: interrupt.resume_schema.as_ref().map(Cow::Borrowed),
+        resume_schema: interrupt.resume_schema.as_deref().map(Cow::Borrowed),
         interrupt_token: None,
         callback_url: None,
     }

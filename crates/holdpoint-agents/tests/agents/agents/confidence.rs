@@ -55,7 +55,7 @@ async fn a_low_confidence_reply_waits_before_its_calls_are_made(agents: AgentEnv
     let run = agents.env.run(&of).await;
     let interrupt = run.open_interrupts().next().unwrap();
     let data = json!({ "agentId": "clerk", "threshold": 0.7, "observed": 0.69, "decision": shown_decision(), "messageId": "reply-1" });
-    assert_eq!((interrupt.kind.as_str(), &interrupt.data), ("low-confidence", &data));
+    assert_eq!((interrupt.kind.as_str(), &*interrupt.data), ("low-confidence", &data));
     assert_eq!(agents.env.pending().await, ["agent"]);
     for sure in [json!(0.7), json!(1), Value::Null] {
         let of = agents.run_script(&unsure(sure.clone())).await;

@@ -96,10 +96,12 @@ impl SourceLog {
         for one in &mut self.events {
             let (node, name) = match &mut one.event {
                 Event::ArtifactCreated { node, artifact, .. } => (node, artifact),
-                Event::InterruptRequested { node, data, .. } => match data.get_mut("artifactId") {
-                    Some(Value::String(name)) => (node, name),
-                    _ => continue,
-                },
+                Event::InterruptRequested { node, data, .. } => {
+                    match Arc::make_mut(data).get_mut("artifactId") {
+                        Some(Value::String(name)) => (node, name),
+                        _ => continue,
+                    }
+                }
                 _ => continue,
             };
             if *name == format!("{theirs}:{node}") {
@@ -236,7 +238,7 @@ fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
             Event::InterruptRequested { digest: old, data: recorded, .. },
         ) => {
             digest.clone_from(old);
-            adopt_ticket(data, recorded);
+            adopt_ticket(Arc::make_mut(data), recorded);
         }
         (Event::NodeStarted { uses, .. }, Event::NodeStarted { uses: old, .. }) => uses.clone_from(old),
         (Event::NodeCompleted { unmapped, .. }, Event::NodeCompleted { unmapped: old, .. }) => {
@@ -297,7 +299,7 @@ mod tests {
             resume_schema: None,
             timeout_ms: None,
             digest: (!old).then(|| digest(&data)),
-            data,
+            data: Arc::new(data),
         }
     }
 
@@ -351,7 +353,7 @@ mod tests {
                 resume_schema: None,
                 timeout_ms: None,
                 digest: Some(digest(&data)),
-                data,
+                data: Arc::new(data),
             },
             other => other,
         };
