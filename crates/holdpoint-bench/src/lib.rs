@@ -53,7 +53,7 @@ pub const EXAMPLES: &str = "\
 Without --server (or HOLDPOINT_SERVER) the benchmark starts a server on a free port with an empty
 data folder, and removes both afterwards. An existing server (http or https) or database keeps the data of the
 benchmark. --postgres starts a temporary PostgreSQL; its programs must be installed. `bench mailbox` and
-`bench wake` use the library in their own process and need no server.
+`bench wake` use the library in their own process and need no server. `bench all` always starts its servers.
 
 Examples:
   holdpoint bench all
@@ -81,7 +81,8 @@ pub enum Action {
     /// Measure the figures that must not get worse, and print each with its goal; takes about a minute
     ///
     /// Measures SQLite only. The approval cycle runs in turns on a server and on a program without an engine: HTTP,
-    /// JSON and SQLite with one commit for all waiting requests. The share of its rate is the share of the ceiling.
+    /// JSON and SQLite with one commit for all waiting requests. The share of its rate is the share of the ceiling. Memory
+    /// and disk are those of 10,000 waiting runs.
     All(all::Load),
     /// Serve the approval cycle without an engine, for `bench all`
     #[command(hide = true)]
@@ -158,7 +159,7 @@ fn runtime(action: &Action) -> tokio::runtime::Builder {
 
 async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failure> {
     match action {
-        Action::All(load) => all::bench(load).await,
+        Action::All(load) => all::bench(connection, load).await,
         Action::Ceiling(load) => ceiling::serve(load).await,
         Action::Cycle(load) => cycle::bench(connection, load).await,
         Action::Agent(load) => agent::bench(connection, load).await,

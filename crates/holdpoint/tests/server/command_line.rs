@@ -200,6 +200,25 @@ fn the_benchmark_starts_its_own_server() {
 }
 
 #[test]
+fn the_benchmark_of_all_figures_has_a_value_and_a_goal_for_each() {
+    let run = |more: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let words = ["bench", "all", "--rounds", "1", "--divide", "100", "--json"];
+        clear_env(&mut command).args(words).args(more).output().unwrap()
+    };
+    let report = json_of(&run(&[]));
+    let figures = report["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 9, "{report}");
+    for figure in figures {
+        assert!(figure["value"].as_f64().is_some_and(|value| value > 0.0), "{figure}");
+        assert!(figure["goal"].is_object() && figure["met"].is_boolean(), "{figure}");
+    }
+    let named = run(&["--server", "http://127.0.0.1:1"]);
+    assert_eq!(named.status.code(), Some(2), "{}", text(&named));
+    assert!(text(&named).contains("leave out --server"), "{}", text(&named));
+}
+
+#[test]
 fn the_benchmark_starts_its_own_postgresql() {
     let mut command = Command::new(PROGRAM);
     let words =
