@@ -1,4 +1,4 @@
-//! `bench all`: the figures that must not get worse, each with its goal.
+//! `bench all`: the most important figures, each with its goal.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(crate) struct Load {
     /// Number of passes on each server; the median is reported
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Divides the number of cycles and runs, for a quick try; the figures are then less exact
+    /// Divides the number of cycles and runs, for a short run; the figures are then less exact
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     divide: u32,
 }
@@ -41,11 +41,12 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
             .hint("leave out --server (and HOLDPOINT_SERVER)"));
     }
     let scratch = &load.scratch.folder;
-    let (server, ceiling) = (Contestant::server(scratch).await?, Contestant::ceiling(scratch).await?);
-    let together = Contest { concurrency: TOGETHER, cycles: CYCLES_TOGETHER / load.divide }
+    let (server, ceiling) =
+        (MeasuredProgram::server(scratch).await?, MeasuredProgram::ceiling(scratch).await?);
+    let together = PassComparison { concurrency: TOGETHER, cycles: CYCLES_TOGETHER / load.divide }
         .measure(&server, &ceiling, load.rounds)
         .await?;
-    let alone = Contest { concurrency: 1, cycles: (CYCLES_ALONE / load.divide).max(1) }
+    let alone = PassComparison { concurrency: 1, cycles: (CYCLES_ALONE / load.divide).max(1) }
         .measure(&server, &ceiling, load.rounds)
         .await?;
     let fsyncs = fsyncs::count(&server.driver, &server.process, TOGETHER).await;
@@ -55,12 +56,12 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
 }
 
 /// A server, or the program without an engine.
-struct Contestant {
+struct MeasuredProgram {
     driver: Driver,
     process: OwnServer,
 }
 
-impl Contestant {
+impl MeasuredProgram {
     async fn server(scratch: &Path) -> Result<Self, Failure> {
         let server = Self::ready(OwnServer::start(scratch, None, &[])?).await?;
         server.driver.register_cycle_workflow().await?;
@@ -83,13 +84,13 @@ impl Contestant {
 }
 
 /// Passes of cycles that take turns on the server and on the program without an engine.
-struct Contest {
+struct PassComparison {
     concurrency: u32,
     cycles: u32,
 }
 
 /// The medians of the passes.
-struct ContestResult {
+struct ComparisonResult {
     /// The rate of the server divided by the rate of the program without an engine in the same round.
     share: Option<f64>,
     /// Seconds of CPU for 1,000 cycles, of the server and of the program without an engine.
@@ -106,48 +107,48 @@ struct Pass {
     cycles: Vec<Cycle>,
 }
 
-impl Contest {
+impl PassComparison {
     async fn measure(
         &self,
-        server: &Contestant,
-        ceiling: &Contestant,
+        server: &MeasuredProgram,
+        ceiling: &MeasuredProgram,
         rounds: u32,
-    ) -> Result<ContestResult, Failure> {
-        for contestant in [server, ceiling] {
+    ) -> Result<ComparisonResult, Failure> {
+        for program in [server, ceiling] {
             let warm_up = WARM_UP.min(self.cycles);
-            cycle::pass(&contestant.driver, warm_up, self.concurrency).await.all("the warm-up failed")?;
+            cycle::pass(&program.driver, warm_up, self.concurrency).await.all("the warm-up failed")?;
         }
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut server_passes, mut ceiling_passes) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             // The order alternates, because the speed of the machine changes over time.
             if round % 2 == 0 {
-                ours.push(self.pass(server).await?);
-                theirs.push(self.pass(ceiling).await?);
+                server_passes.push(self.pass(server).await?);
+                ceiling_passes.push(self.pass(ceiling).await?);
             } else {
-                theirs.push(self.pass(ceiling).await?);
-                ours.push(self.pass(server).await?);
+                ceiling_passes.push(self.pass(ceiling).await?);
+                server_passes.push(self.pass(server).await?);
             }
         }
         let rate = |pass: &Pass| pass.per_second;
         let shares: Vec<f64> =
-            ours.iter().map(rate).zip(theirs.iter().map(rate)).map(|(a, b)| a / b).collect();
+            server_passes.iter().map(rate).zip(ceiling_passes.iter().map(rate)).map(|(a, b)| a / b).collect();
         let cpu = |passes: &[Pass]| -> Option<f64> {
             median(&passes.iter().map(|pass| pass.cpu_per_thousand).collect::<Option<Vec<_>>>()?)
         };
-        Ok(ContestResult {
+        Ok(ComparisonResult {
             share: median(&shares),
-            server_cpu: cpu(&ours),
-            ceiling_cpu: cpu(&theirs),
+            server_cpu: cpu(&server_passes),
+            ceiling_cpu: cpu(&ceiling_passes),
             answer: Percentiles::of(
-                ours.iter().flat_map(|pass| pass.cycles.iter().map(|cycle| cycle.resolve)),
+                server_passes.iter().flat_map(|pass| pass.cycles.iter().map(|cycle| cycle.resolve)),
             ),
         })
     }
 
-    async fn pass(&self, contestant: &Contestant) -> Result<Pass, Failure> {
-        let before = contestant.cpu_seconds();
-        let pass = cycle::pass(&contestant.driver, self.cycles, self.concurrency).await;
-        let cpu = contestant.cpu_seconds().zip(before).map(|(after, before)| after - before);
+    async fn pass(&self, program: &MeasuredProgram) -> Result<Pass, Failure> {
+        let before = program.cpu_seconds();
+        let pass = cycle::pass(&program.driver, self.cycles, self.concurrency).await;
+        let cpu = program.cpu_seconds().zip(before).map(|(after, before)| after - before);
         let (per_second, count) = (pass.per_second(), f64::from(self.cycles));
         let cycles = pass.all("a cycle failed")?;
         Ok(Pass { per_second, cpu_per_thousand: ratio(cpu.map(|cpu| cpu * 1000.0), Some(count)), cycles })
@@ -189,8 +190,8 @@ impl Goal {
 }
 
 fn figures(
-    together: &ContestResult,
-    alone: &ContestResult,
+    together: &ComparisonResult,
+    alone: &ComparisonResult,
     fsyncs: &Fsyncs,
     parked: &ParkedRuns,
 ) -> Vec<Figure> {
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_figure_without_a_value_is_neither_met_nor_missed() {
-        let none = ContestResult { share: None, server_cpu: None, ceiling_cpu: None, answer: None };
+        let none = ComparisonResult { share: None, server_cpu: None, ceiling_cpu: None, answer: None };
         let parked = ParkedRuns { memory: Some(41e6), disk_per_run: None };
         let found = figures(&none, &none, &Fsyncs::Unknown(String::new()), &parked);
         let met: Vec<_> =

@@ -137,9 +137,12 @@ fn write_one(connection: &Connection, write: &Write) -> rusqlite::Result<bool> {
     }
 }
 
-type Ceilings = State<Arc<Ceiling>>;
+type CeilingState = State<Arc<Ceiling>>;
 
-async fn start(State(ceiling): Ceilings, Json(body): Json<Value>) -> Result<Json<RunCreated>, StatusCode> {
+async fn start(
+    State(ceiling): CeilingState,
+    Json(body): Json<Value>,
+) -> Result<Json<RunCreated>, StatusCode> {
     let run = ceiling.last_id.fetch_add(1, Ordering::Relaxed) + 1;
     if !ceiling.write(Write::Start { run, input: body.to_string() }).await {
         return Err(StatusCode::INTERNAL_SERVER_ERROR);
@@ -162,7 +165,7 @@ struct RunDocument {
     output: Option<String>,
 }
 
-async fn show(State(ceiling): Ceilings, Path(run): Path<i64>) -> Result<Json<RunDocument>, StatusCode> {
+async fn show(State(ceiling): CeilingState, Path(run): Path<i64>) -> Result<Json<RunDocument>, StatusCode> {
     let reader = ceiling.reader.lock().unwrap_or_else(PoisonError::into_inner);
     let read = |row: &rusqlite::Row<'_>| {
         let output: Option<String> = row.get(1)?;
@@ -176,7 +179,7 @@ async fn show(State(ceiling): Ceilings, Path(run): Path<i64>) -> Result<Json<Run
 }
 
 async fn answer(
-    State(ceiling): Ceilings,
+    State(ceiling): CeilingState,
     Path((run, node)): Path<(i64, String)>,
     Json(body): Json<Value>,
 ) -> Result<Json<InterruptResolved>, StatusCode> {

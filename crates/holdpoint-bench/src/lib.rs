@@ -1,8 +1,7 @@
 //! `holdpoint bench`: measures a server over HTTP, and the engine through the library.
 //!
 //! # Layout
-//! - `all`: the figures that must not get worse, with their goals; `ceiling`: the program without an engine that it
-//!   compares with
+//! - `all`: the most important figures with their goals; `ceiling`: the program without an engine that it compares with
 //! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `webhooks`, `mailbox`, `wake`: the benchmarks
 //! - `target`, `driver`, `server`, `database`, `cluster`: the server under test, its client, process and database
 //! - `batch`, `background_connections`, `definitions`: concurrent clients, idle and slow connections, workflows and
@@ -78,7 +77,7 @@ pub const SERVER_HELP: &str =
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "the arguments of a benchmark are used in this crate only")]
 pub enum Action {
-    /// Measure the figures that must not get worse, and print each with its goal; takes about a minute
+    /// Measure the most important figures and print each with its goal; takes about a minute
     ///
     /// Measures SQLite only. The approval cycle runs in turns on a server and on a program without an engine: HTTP,
     /// JSON and SQLite with one commit for all waiting requests. The share of its rate is the share of the ceiling. Memory

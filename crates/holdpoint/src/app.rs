@@ -221,6 +221,10 @@ mod tests {
         id
     }
 
+    async fn break_down() -> String {
+        panic!("secret plans")
+    }
+
     fn send(url: &str, method: &str, path: &str) -> (u16, String, String) {
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
         let request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_verb_chooses_its_route_and_leaves_the_id() {
+    async fn a_verb_chooses_its_route_and_a_panic_becomes_a_response() {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
         let engine = Engine::open(crate::extensions::add_default(Options::new(location).manual_worker()))
@@ -240,6 +244,7 @@ mod tests {
         let routes = vec![
             Route::get_public("/v1/things/{id}:shout", "shout", shout),
             Route::get_public("/v1/things/{id}", "show", show),
+            Route::get_public("/v1/panic", "panic", break_down),
         ];
         let router = assemble(routes, Arc::new(AppState::new(engine, stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -256,6 +261,8 @@ mod tests {
             assert_eq!(send(&url, "GET", "/!/v1/things/a/shout").0, 404);
             let (status, _, allow) = send(&url, "POST", "/v1/things/a:shout");
             assert_eq!((status, allow.as_str()), (405, "GET,HEAD"));
+            let (status, body, _) = send(&url, "GET", "/v1/panic");
+            assert!(status == 500 && body.contains("internal_error") && !body.contains("secret"), "{body}");
         })
         .await
         .unwrap();

@@ -22,7 +22,8 @@ const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 pub(super) type Courier =
     dyn Fn(DeliveryJob, AttemptClient) -> BoxFuture<'static, Option<AttemptResult>> + Send + Sync;
 
-/// One attempt of a delivery. The body must be the same for every attempt.
+/// One attempt of a delivery. The body of an event is the same at every attempt; a callback may have a new link at each
+/// attempt.
 #[derive(Clone, Debug)]
 pub struct DeliveryJob {
     /// The run of the event.

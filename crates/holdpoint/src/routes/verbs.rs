@@ -32,8 +32,8 @@ pub(crate) fn public_path(pattern: &str) -> String {
     }
 }
 
-/// A router that rewrites the path of each request before it chooses a route. Not a layer of the router, because a
-/// layer boxes another future for each request.
+/// A router that rewrites the path of each request before it chooses a route. It is not a layer, because a layer boxes
+/// another future for each request.
 #[derive(Clone, Debug)]
 pub(crate) struct VerbRouter {
     verbs: Arc<Verbs>,

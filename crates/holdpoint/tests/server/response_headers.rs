@@ -28,6 +28,7 @@ fn responses_have_nosniff_and_data_responses_have_no_store() {
         let answer = get(&server.client, path);
         let found = (header(&answer, "x-content-type-options"), header(&answer, "cache-control"));
         assert_eq!(found, ("nosniff", caching), "{path}");
+        assert_eq!(header(&answer, "referrer-policy"), "no-referrer", "{path}");
         assert_eq!(header(&answer, "strict-transport-security"), "", "{path}: plain http");
     }
 }

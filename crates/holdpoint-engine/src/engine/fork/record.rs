@@ -96,7 +96,7 @@ impl SourceLog {
         for one in &mut self.events {
             let (node, name) = match &mut one.event {
                 Event::ArtifactCreated { node, artifact, .. } => (node, artifact),
-                Event::InterruptRequested { node, data, .. } => {
+                Event::InterruptRequested { node, data, .. } if data.get("artifactId").is_some() => {
                     match Arc::make_mut(data).get_mut("artifactId") {
                         Some(Value::String(name)) => (node, name),
                         _ => continue,
