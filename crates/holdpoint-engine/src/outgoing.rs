@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 pub use url::Url;
 
 mod activity;
 mod body;
 mod connect;
+mod connection;
 mod dialer;
 mod error;
 mod exchange;
@@ -26,6 +27,7 @@ mod policy;
 mod progress;
 mod ranges;
 mod resolver;
+mod reuse;
 mod target;
 #[cfg_attr(not(feature = "tls"), path = "outgoing/without_tls.rs")]
 mod trust;
@@ -43,6 +45,9 @@ pub use resolver::{Resolver, ScriptedResolver};
 pub use trust::{Authorities, BadAuthorities};
 
 use body::BodyTimeouts;
+use connection::{ConnectionKey, HttpConnection, IdleConnections};
+use error::excerpt;
+use exchange::AfterCall;
 use progress::CallProgress;
 use target::{OutgoingTarget, TargetHost};
 use trust::TlsClient;
@@ -57,6 +62,8 @@ struct Shared {
     calls: Arc<Semaphore>,
     tls: TlsClient,
     connects: AtomicU64,
+    /// Connections of [`Outgoing::send_reusing`].
+    idle: Arc<IdleConnections>,
 }
 
 /// An HTTP method.
@@ -154,7 +161,7 @@ impl Outgoing {
     pub fn new(policy: OutgoingPolicy) -> Self {
         let calls = Arc::new(Semaphore::new(policy.calls_max.clamp(1, Semaphore::MAX_PERMITS)));
         let tls = TlsClient::new(policy.authorities.clone());
-        Self(Arc::new(Shared { policy, calls, tls, connects: AtomicU64::new(0) }))
+        Self(Arc::new(Shared { policy, calls, tls, connects: AtomicU64::new(0), idle: Arc::default() }))
     }
 
     /// Checks the text of a URL against the policy. Does not resolve the host name.
@@ -210,24 +217,43 @@ impl Outgoing {
         progress: &CallProgress,
     ) -> Result<StreamedResponse, Error> {
         let most = request.body_bytes_max;
-        let prepared = exchange::prepare_request(target, request)?;
-        let broken = |why: String| Error::Broken { origin: target.origin(), why };
-        let permit = self.0.calls.clone().acquire_owned().await.map_err(|error| broken(error.to_string()))?;
+        let prepared = exchange::prepare_request(target, request, AfterCall::Close)?;
+        let permit = self.acquire_slot(target).await?;
         progress.enter(CallStage::Name);
         let addresses = self.addresses(target).await?;
+        let (_, mut connection) = self.connect(target, &addresses, progress).await?;
+        progress.enter(CallStage::Answer);
+        let head = connection.send(prepared).await.map_err(|failure| broken(target, &failure.error))?;
+        progress.enter(CallStage::Body);
+        let mut response = exchange::response(target, head, connection, most);
+        response.body.permit = Some(permit);
+        Ok(response)
+    }
+
+    async fn acquire_slot(&self, target: &OutgoingTarget) -> Result<OwnedSemaphorePermit, Error> {
+        self.0.calls.clone().acquire_owned().await.map_err(|error| broken(target, &error))
+    }
+
+    /// Opens a connection to the first of the checked addresses that accepts.
+    async fn connect(
+        &self,
+        target: &OutgoingTarget,
+        addresses: &[SocketAddr],
+        progress: &CallProgress,
+    ) -> Result<(ConnectionKey, HttpConnection), Error> {
         progress.enter(CallStage::Connection);
         let within = self.0.policy.connect_timeout;
         let (dialer, connects) = (&self.0.policy.dialer, &self.0.connects);
-        let tcp = connect::connect_tcp(target, &addresses, within, dialer, connects).await?;
-        let mut response = if target.is_tls() {
+        let (address, tcp) = connect::connect_tcp(target, addresses, within, dialer, connects).await?;
+        let opened = if target.is_tls() {
             progress.enter(CallStage::Handshake);
             let secured = self.0.tls.handshake(target, tcp, within).await?;
-            exchange::exchange(target, secured, prepared, most, progress).await?
+            HttpConnection::open(secured).await
         } else {
-            exchange::exchange(target, tcp, prepared, most, progress).await?
+            HttpConnection::open(tcp).await
         };
-        response.body.permit = Some(permit);
-        Ok(response)
+        let connection = opened.map_err(|error| broken(target, &error))?;
+        Ok((ConnectionKey::new(target, address), connection))
     }
 
     /// Resolves the host and checks every address. One forbidden address rejects the whole call: a name that resolves
@@ -250,6 +276,10 @@ impl Outgoing {
         }
         Ok(found.into_iter().map(|address| SocketAddr::new(address, target.port)).collect())
     }
+}
+
+fn broken(target: &OutgoingTarget, error: &dyn std::error::Error) -> Error {
+    Error::Broken { origin: target.origin(), why: excerpt(error) }
 }
 
 fn timed_out(origin: String, within: Duration, during: CallStage) -> Error {

@@ -18,10 +18,12 @@ mod courier;
 mod delivery_worker;
 mod lane;
 mod settings;
+mod shared_read;
 mod subscription_list;
 
 pub use courier::{AttemptClient, AttemptResult, DeliveryJob};
 pub use delivery_worker::DeliveryWorker;
+use lane::CLAIMS_MIN;
 pub(crate) use lane::{BestEffortEvent, DeliveryLane};
 pub use settings::WebhookSettings;
 pub(crate) use settings::millis;
@@ -80,7 +82,10 @@ impl WebhookHub {
         let (mut any, mut durable) = (false, self.settings.callbacks && calls_back());
         for (known, seq, event) in list.matches(change) {
             match known.mode {
-                Mode::Durable => durable = true,
+                Mode::Durable => {
+                    durable |=
+                        known.state == SubscriptionState::Active && self.needs_claims(&known.id, change.at);
+                }
                 Mode::BestEffort if known.state == SubscriptionState::Active && self.has_worker() => {
                     let notice = BestEffortEvent {
                         of: change.of.clone(),
@@ -131,10 +136,31 @@ impl WebhookHub {
         }
     }
 
-    /// Returns the number of durable deliveries of a subscription that this process may claim.
-    fn durable_room(&self, webhook: &str, ahead: usize, now: Timestamp) -> usize {
+    /// Records that a subscription has a new queued delivery, and returns whether the delivery worker must claim now. A
+    /// lane that has enough deliveries or backs off claims later.
+    fn needs_claims(&self, webhook: &str, now: Timestamp) -> bool {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.get(webhook).map_or(ahead, |lane| lane.durable_room(ahead, now))
+        let Some(lane) = lanes.get(webhook) else { return true };
+        lane.mark_behind();
+        lane.needs_claims(now)
+    }
+
+    /// Returns the number of further durable deliveries of a subscription that this process may claim.
+    fn durable_room(&self, webhook: &str, now: Timestamp) -> usize {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.get(webhook).map_or(CLAIMS_MIN, |lane| lane.durable_room(now))
+    }
+
+    /// Records that the delivery worker has looked at a queue with due deliveries. It may have more.
+    fn record_claim(&self, webhook: &str) {
+        if let Some(lane) = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).get(webhook) {
+            lane.record_claim();
+        }
+    }
+
+    /// Returns whether there are missed events that are not yet recorded.
+    fn has_missed(&self) -> bool {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).values().any(|lane| lane.has_missed())
     }
 
     fn lanes(&self) -> Vec<Arc<DeliveryLane>> {

@@ -1,26 +1,19 @@
 //! The body of a response, read in parts. It owns the connection and the slot of its call: dropping it closes the
 //! socket and releases the slot.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::SendRequest;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::Error;
+use super::connection::HttpConnection;
 use super::error::excerpt;
 use super::progress::CallStage;
-
-/// The future that drives a connection. It never completes; the reader of the body notices the end of the
-/// connection.
-pub(super) type ConnectionDriver = Pin<Box<dyn Future<Output = Infallible> + Send>>;
 
 /// A response with any status, whose body is not yet read.
 #[derive(Debug)]
@@ -37,9 +30,7 @@ pub struct StreamedResponse {
 pub struct ResponseBody {
     pub(super) origin: String,
     pub(super) incoming: Incoming,
-    pub(super) driver: ConnectionDriver,
-    /// Keeps the connection open: hyper closes it when the sender is dropped.
-    pub(super) sender: SendRequest<Full<Bytes>>,
+    pub(super) connection: HttpConnection,
     pub(super) permit: Option<OwnedSemaphorePermit>,
     pub(super) bytes_max: usize,
     pub(super) bytes_read: usize,
@@ -84,10 +75,7 @@ impl ResponseBody {
             return Err(self.too_large());
         }
         loop {
-            let frame = tokio::select! {
-                frame = self.incoming.frame() => frame,
-                never = &mut self.driver => match never {},
-            };
+            let frame = self.connection.drive(self.incoming.frame()).await;
             let Some(frame) = frame else { return Ok(None) };
             let frame =
                 frame.map_err(|error| Error::Broken { origin: self.origin.clone(), why: excerpt(&error) })?;
@@ -107,7 +95,7 @@ impl ResponseBody {
 
 impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = (self.permit.is_some(), self.sender.is_closed());
+        let state = (self.permit.is_some(), self.connection.is_closed());
         f.debug_struct("ResponseBody")
             .field("origin", &self.origin)
             .field("bytes_read", &self.bytes_read)

@@ -13,7 +13,7 @@ use super::target::OutgoingTarget;
 /// The maximum number of addresses of a host that are tried.
 const ADDRESSES_TRIED_MAX: usize = 8;
 
-/// Connects to the first address that accepts. The time limit is divided among the addresses, so that an unreachable
+/// Connects to the first address that accepts, and returns it. The time limit is divided among the addresses, so that an unreachable
 /// one does not use all of it.
 pub(super) async fn connect_tcp(
     target: &OutgoingTarget,
@@ -21,7 +21,7 @@ pub(super) async fn connect_tcp(
     within: Duration,
     dialer: &Dialer,
     connects: &AtomicU64,
-) -> Result<TcpStream, Error> {
+) -> Result<(SocketAddr, TcpStream), Error> {
     let tried = &addresses[..addresses.len().min(ADDRESSES_TRIED_MAX)];
     let share = within / u32::try_from(tried.len().max(1)).unwrap_or(1);
     let mut why = "the host has no address".to_owned();
@@ -31,7 +31,7 @@ pub(super) async fn connect_tcp(
             Ok(Ok(stream)) => {
                 // Optional: affects latency only.
                 let _ = stream.set_nodelay(true);
-                return Ok(stream);
+                return Ok((*address, stream));
             }
             Ok(Err(error)) => why = error.to_string(),
             Err(_) => why = format!("no connection within {} ms", share.as_millis()),

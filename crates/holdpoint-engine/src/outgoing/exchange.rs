@@ -1,26 +1,15 @@
-//! Sends one request over an open connection and reads the head of the response. HTTP/1.1, one call per connection.
-
-use std::convert::Infallible;
+//! Makes the request of a call, and the response from the head that was read.
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::client::conn::http1;
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::OutgoingRequest;
-use super::body::{ConnectionDriver, ResponseBody, StreamedResponse};
-use super::error::{Error, OutgoingRefusal, excerpt};
-use super::limited_stream::LimitedStream;
-use super::progress::{CallProgress, CallStage};
+use super::body::{ResponseBody, StreamedResponse};
+use super::connection::{HttpConnection, Request};
+use super::error::OutgoingRefusal;
 use super::target::OutgoingTarget;
-
-/// The maximum size of a response head.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
-
-/// The maximum number of bytes before the body: the response head and interim responses.
-const BEFORE_BODY_BYTES_MAX: usize = 4 * HEAD_BYTES_MAX;
 
 /// Headers for framing and routing. Callers cannot set them, because they could bypass the policy.
 const FRAMING: [&str; 11] = [
@@ -43,10 +32,18 @@ pub fn is_settable_header(name: &str) -> bool {
     !FRAMING.contains(&name.as_str()) && !name.starts_with("proxy-") && HeaderName::try_from(&name).is_ok()
 }
 
+/// The use of a connection after the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterCall {
+    Close,
+    KeepOpen,
+}
+
 pub(super) fn prepare_request(
     target: &OutgoingTarget,
     request: OutgoingRequest,
-) -> Result<hyper::Request<Full<Bytes>>, OutgoingRefusal> {
+    after: AfterCall,
+) -> Result<Request, OutgoingRefusal> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         let refused = || OutgoingRefusal::Header(name.clone());
@@ -59,7 +56,9 @@ pub(super) fn prepare_request(
     let authority =
         HeaderValue::try_from(target.authority()).map_err(|_| OutgoingRefusal::Url("has no host"))?;
     headers.insert(HOST, authority);
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    if after == AfterCall::Close {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     let us = HeaderValue::from_static(concat!("holdpoint/", env!("CARGO_PKG_VERSION")));
     headers.entry(USER_AGENT).or_insert(us);
     let mut prepared = hyper::Request::builder()
@@ -71,39 +70,17 @@ pub(super) fn prepare_request(
     Ok(prepared)
 }
 
-/// Sends the request and returns the response. The future, and then the body, owns the connection: dropping it
-/// closes the socket.
-pub(super) async fn exchange<S>(
+/// Returns the response. Its body owns the connection: dropping it closes the socket.
+pub(super) fn response(
     target: &OutgoingTarget,
-    stream: S,
-    request: hyper::Request<Full<Bytes>>,
+    response: hyper::Response<Incoming>,
+    connection: HttpConnection,
     bytes_max: usize,
-    progress: &CallProgress,
-) -> Result<StreamedResponse, Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let broken = |error: hyper::Error| Error::Broken { origin: target.origin(), why: excerpt(&error) };
-    progress.enter(CallStage::Answer);
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(HEAD_BYTES_MAX);
-    let (stream, read_limit) = LimitedStream::new(stream, BEFORE_BODY_BYTES_MAX);
-    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let mut driver: ConnectionDriver = Box::pin(async move {
-        // The reader of the response gets the error of the connection; bytes may remain to be read.
-        let _ = connection.await;
-        std::future::pending::<Infallible>().await
-    });
-    let response = tokio::select! {
-        response = sender.send_request(request) => response,
-        never = &mut driver => match never {},
-    };
-    let (head, incoming) = response.map_err(broken)?.into_parts();
-    read_limit.lift();
-    progress.enter(CallStage::Body);
+) -> StreamedResponse {
+    let (head, incoming) = response.into_parts();
     let (origin, permit, timeouts) = (target.origin(), None, None);
-    let body = ResponseBody { origin, incoming, driver, sender, permit, bytes_max, bytes_read: 0, timeouts };
-    Ok(StreamedResponse { status: head.status.as_u16(), headers: text_headers(&head.headers), body })
+    let body = ResponseBody { origin, incoming, connection, permit, bytes_max, bytes_read: 0, timeouts };
+    StreamedResponse { status: head.status.as_u16(), headers: text_headers(&head.headers), body }
 }
 
 fn text_headers(headers: &HeaderMap) -> Vec<(String, String)> {

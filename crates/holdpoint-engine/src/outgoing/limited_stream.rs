@@ -17,13 +17,13 @@ pub(super) struct LimitedStream<S> {
     left: Arc<AtomicUsize>,
 }
 
-/// The read limit of a connection. [`ReadLimit::lift`] removes it.
+/// The read limit of a connection.
 #[derive(Debug)]
 pub(super) struct ReadLimit(Arc<AtomicUsize>);
 
 impl<S> LimitedStream<S> {
-    pub(super) fn new(stream: S, bytes_max: usize) -> (Self, ReadLimit) {
-        let left = Arc::new(AtomicUsize::new(bytes_max));
+    pub(super) fn new(stream: S) -> (Self, ReadLimit) {
+        let left = Arc::new(AtomicUsize::new(NO_LIMIT));
         (Self { stream, left: left.clone() }, ReadLimit(left))
     }
 
@@ -40,8 +40,19 @@ impl<S> LimitedStream<S> {
 }
 
 impl ReadLimit {
-    pub(super) fn lift(self) {
-        self.0.store(NO_LIMIT, Ordering::Relaxed);
+    /// Limits the number of bytes that are read from now on.
+    pub(super) fn set(&self, bytes_max: usize) {
+        self.0.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// Returns whether so many bytes may still be read.
+    pub(super) fn is_left(&self, bytes: usize) -> bool {
+        self.0.load(Ordering::Relaxed) == bytes
+    }
+
+    /// Removes the limit.
+    pub(super) fn lift(&self) {
+        self.set(NO_LIMIT);
     }
 }
 

@@ -40,25 +40,13 @@ macro_rules! may_be_sent {
     };
 }
 
+pub(crate) mod queues;
+
 /// Inserts a delivery. Its id follows from its content, so that a second insert has no effect.
 pub(crate) const INSERT: &str =
     "INSERT INTO deliveries (delivery_id, tenant_id, webhook_id, run_id, event_seq, \
     event_type, kind, state, ordered, attempt, due_ms, dedup_key, created_ms, ended_ms, reason)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
-/// Selects the webhooks with queued deliveries, and the earliest due time of each. Skips from one webhook to the next,
-/// however many rows each has.
-const READY: &str = "WITH RECURSIVE queues(id) AS (
-        SELECT MIN(f.webhook_id) FROM deliveries f WHERE f.state = 'queued' UNION ALL
-        SELECT (SELECT MIN(n.webhook_id) FROM deliveries n WHERE n.state = 'queued' AND n.webhook_id > queues.id)
-        FROM queues WHERE queues.id IS NOT NULL)
-    SELECT q.id AS webhook_id,
-        (SELECT MIN(d.due_ms) FROM deliveries d WHERE d.state = 'queued' AND d.webhook_id = q.id) AS due_ms
-    FROM queues q WHERE q.id IS NOT NULL";
-const CANDIDATES: &str = concat!(
-    "SELECT delivery_id FROM deliveries d WHERE webhook_id = $1 AND state = 'queued' AND due_ms <= $2 AND ",
-    may_be_sent!("d"),
-    " ORDER BY due_ms, seq LIMIT $3"
-);
 /// Claims a delivery. Returns no row if it is claimed already.
 pub(crate) const CLAIM: &str = concat!(
     "UPDATE deliveries SET state = 'in-flight', holder = $1, lease_ms = $2
@@ -76,13 +64,8 @@ const GIVE_BACK: &str = "UPDATE deliveries SET state = 'queued', holder = NULL, 
 const POSTPONE_LATER: &str =
     "UPDATE deliveries SET due_ms = $1 WHERE webhook_id = $2 AND tenant_id = $3 AND run_id = $4
     AND event_seq > $5 AND state = 'queued' AND ordered = 1 AND due_ms < $6";
-const LAPSED: &str =
-    "SELECT MIN(lease_ms) AS oldest_lease_ms FROM deliveries WHERE state = 'in-flight' AND lease_ms <= $1";
 pub(crate) const TAKE_BACK: &str = "UPDATE deliveries SET state = 'queued', holder = NULL, lease_ms = NULL
     WHERE state = 'in-flight' AND lease_ms <= $1";
-const NEXT: &str = "SELECT
-    (SELECT MIN(due_ms) FROM deliveries WHERE state = 'queued' AND due_ms > $1) AS next_due_ms,
-    (SELECT MIN(lease_ms) FROM deliveries WHERE state = 'in-flight') AS next_lease_ms";
 /// Ends up to $7 deliveries of a subscription: the queued ones, and with $6 = 1 those in flight too.
 pub(crate) const END: &str =
     "UPDATE deliveries SET state = $1, ended_ms = $2, reason = $3, holder = NULL, lease_ms = NULL
@@ -218,7 +201,8 @@ pub struct DeliveryFilter {
 }
 
 impl Delivery {
-    /// Returns a queued delivery without attempts. Its id and its deduplication key are digests of its content.
+    /// Returns a queued delivery without attempts. Its id is its time and a digest of its content, so that indexes of ids
+    /// grow at their end. Its deduplication key is a digest of its content.
     pub(crate) fn new(
         of: &RunRef,
         webhook: &str,
@@ -232,7 +216,7 @@ impl Delivery {
         };
         Self {
             seq: 0,
-            id: format!("dl_{}", &named("delivery")[..32]),
+            id: format!("dl_{:012x}{}", at.0.max(0), &named("delivery")[..20]),
             of: of.clone(),
             webhook: webhook.to_owned(),
             event_seq: event.seq,
@@ -303,34 +287,6 @@ impl Delivery {
     pub(crate) fn give_back(&self) -> Statement {
         Statement::new(GIVE_BACK, params![self.id.as_str(), self.holder.as_deref().unwrap_or_default()])
     }
-}
-
-/// Returns the webhooks with queued deliveries, each with its earliest due time.
-pub(crate) async fn ready(db: &Database) -> Result<Vec<(String, Timestamp)>, Error> {
-    let rows = db.query(READY, Vec::new()).await?;
-    rows.iter().map(|row| Ok((row.text("webhook_id")?.to_owned(), Timestamp(row.int("due_ms")?)))).collect()
-}
-
-pub(crate) async fn candidates(
-    db: &Database,
-    webhook: &str,
-    now: Timestamp,
-    limit: u64,
-) -> Result<Vec<String>, Error> {
-    let rows = db.query(CANDIDATES, params![webhook, now, limit]).await?;
-    rows.iter().map(|row| Ok(row.text("delivery_id")?.to_owned())).collect()
-}
-
-pub(crate) async fn any_lapsed(db: &Database, now: Timestamp) -> Result<bool, Error> {
-    let row = db.query_one(LAPSED, params![now]).await?;
-    row.map_or(Ok(false), |row| Ok(row.optional_int("oldest_lease_ms")?.is_some()))
-}
-
-/// Returns the next time at which a delivery becomes due or a lease expires.
-pub(crate) async fn next(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
-    let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
-    let moments = [row.optional_int("next_due_ms")?, row.optional_int("next_lease_ms")?];
-    Ok(moments.into_iter().flatten().min().map(Timestamp))
 }
 
 pub(crate) fn replay(tenant: &TenantId, webhook: &str, id: &str, now: Timestamp) -> Statement {

@@ -45,13 +45,17 @@ enum DeliveryPlan {
 impl DeliverySender {
     /// Sends a claimed durable delivery. Returns the response of the subscriber, or None if no request was sent. After
     /// an error, a delivery worker claims it again when its lease has expired.
-    pub(super) async fn deliver(&self, mut delivery: Delivery) -> Result<Option<DeliveryResponse>, Error> {
+    pub(super) async fn deliver(
+        &self,
+        lane: &DeliveryLane,
+        mut delivery: Delivery,
+    ) -> Result<Option<DeliveryResponse>, Error> {
         let now = self.engine.now();
         if delivery.lease.is_none_or(|lease| lease <= now) {
             return Ok(None);
         }
         let ended = |()| None;
-        let target = match self.plan(&delivery).await? {
+        let target = match self.plan(lane, &delivery).await? {
             DeliveryPlan::Send(target) => target,
             DeliveryPlan::Postpone => {
                 return self.engine.write_rows(vec![delivery.give_back()]).await.map(ended);
@@ -101,7 +105,7 @@ impl DeliverySender {
         self.engine.write_rows(vec![delivery.settle(state, delivery.due, Some(now))]).await
     }
 
-    async fn plan(&self, delivery: &Delivery) -> Result<DeliveryPlan, Error> {
+    async fn plan(&self, lane: &DeliveryLane, delivery: &Delivery) -> Result<DeliveryPlan, Error> {
         let of = &delivery.of;
         if delivery.kind == DeliveryKind::Callback {
             let run = self.engine.runs().get(of).await?;
@@ -111,9 +115,7 @@ impl DeliverySender {
             let secrets = secret.transpose()?.map(|secret| SigningSecrets { secret, next: None });
             return Ok(DeliveryPlan::Send(DeliveryTarget { url, secrets, retry: RetryPolicy::default() }));
         }
-        let Some(hook) = self.engine.find_webhook(&of.tenant, &delivery.webhook).await? else {
-            return Ok(DeliveryPlan::Drop);
-        };
+        let Some(hook) = lane.find_webhook(&self.engine).await? else { return Ok(DeliveryPlan::Drop) };
         match hook.state {
             SubscriptionState::Active => Ok(DeliveryPlan::Send(self.target(&hook)?)),
             SubscriptionState::Paused => {
@@ -166,7 +168,7 @@ impl DeliverySender {
         notice: BestEffortEvent,
     ) -> Result<(), Error> {
         let tenant = &notice.of.tenant;
-        let Some(hook) = self.engine.find_webhook(tenant, &lane.webhook).await? else { return Ok(()) };
+        let Some(hook) = lane.find_webhook(&self.engine).await? else { return Ok(()) };
         if hook.state != SubscriptionState::Active {
             return self.engine.pause_lapsed(&hook).await;
         }
@@ -252,6 +254,7 @@ impl DeliverySender {
             engine: self.engine.clone(),
             url: target.url,
             delivery: id.clone(),
+            mode: if dedup_key.is_some() { Mode::Durable } else { Mode::BestEffort },
             at,
             started: Instant::now(),
         };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Instant;
 
 use futures_util::future::BoxFuture;
-use holdpoint_core::webhook::{AttemptOutcome, DeliveryResponse};
+use holdpoint_core::webhook::{AttemptOutcome, DeliveryResponse, Mode};
 use holdpoint_core::{RunRef, Timestamp};
 
 use super::settings::millis;
@@ -52,6 +52,7 @@ pub struct AttemptClient {
     pub(super) url: String,
     /// The id of the delivery.
     pub(super) delivery: String,
+    pub(super) mode: Mode,
     pub(super) at: Timestamp,
     pub(super) started: Instant,
 }
@@ -88,7 +89,12 @@ impl AttemptClient {
             body_bytes_max: RESPONSE_BYTES_MAX,
         };
         let mut result = AttemptResult { request_sent: true, ..AttemptResult::failed(self.at) };
-        match hooks.outgoing.send(request).await {
+        let sent = match self.mode {
+            // The receiver recognizes a repeated request by its key.
+            Mode::Durable => hooks.outgoing.send_reusing(request).await,
+            Mode::BestEffort => hooks.outgoing.send(request).await,
+        };
+        match sent {
             Ok(response) => {
                 let header = response.headers.iter().find(|(name, _)| name == "retry-after");
                 let after = header.map(|(_, value)| value.as_str());

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdpoint_core::Timestamp;
-use holdpoint_core::webhook::Mode;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -19,12 +18,10 @@ use super::courier::Courier;
 use crate::committer::{CommitReply, Work};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::store::deliveries::queues::{self, QueueSummary};
 use crate::store::deliveries::{self, Delivery, attempts};
 use crate::store::{Statement, params};
 
-/// The maximum number of claimed durable deliveries per subscription. To claim more than can be sent at once needs
-/// fewer statements.
-const CLAIMS_AHEAD_MAX: usize = 16;
 /// The maximum number of claimed durable deliveries of this worker.
 const CLAIMED_MAX: usize = 256;
 /// Wait after a failure of the store.
@@ -37,13 +34,24 @@ pub struct DeliveryWorker {
     sender: Arc<DeliverySender>,
     engine: Engine,
     name: String,
-    /// Attempts in flight. Each returns the mode of its delivery.
-    in_flight: JoinSet<Mode>,
+    /// Attempts in flight.
+    in_flight: JoinSet<AttemptEnd>,
     overall: Arc<Semaphore>,
-    /// Time of the last claim. Deliveries that became due later may be unclaimed.
-    checked_at: Timestamp,
+    /// The next time at which a delivery becomes due, a lease expires or a backoff ends.
+    next_due: Option<Timestamp>,
+    /// True if the last look at the queues left deliveries unclaimed because of [`CLAIMED_MAX`].
+    is_full: bool,
     /// The stop signal of `run`.
     stop: Option<watch::Receiver<bool>>,
+}
+
+/// The end of an attempt.
+enum AttemptEnd {
+    BestEffort,
+    /// A durable delivery was delivered. The lane may need more deliveries.
+    Delivered(Arc<DeliveryLane>),
+    /// A durable delivery is queued again or was given up.
+    Undelivered,
 }
 
 impl fmt::Debug for DeliveryWorker {
@@ -59,7 +67,8 @@ impl DeliveryWorker {
         Self {
             sender: Arc::new(DeliverySender { engine: engine.clone(), courier }),
             name: format!("{}-{}", engine.name(), Uuid::now_v7().simple()),
-            checked_at: engine.now(),
+            next_due: None,
+            is_full: false,
             engine,
             in_flight: JoinSet::new(),
             overall: Arc::new(Semaphore::new(overall)),
@@ -88,29 +97,34 @@ impl DeliveryWorker {
         let engine = self.engine.clone();
         let hooks = engine.hooks();
         let (mut recorded_at, mut claimed_at) = (Instant::now(), None::<Instant>);
-        let mut wait = engine.backstop();
         while !*stop.borrow() {
-            let woken = hooks.durable_due.swap(false, Ordering::SeqCst);
-            let started = if woken || claimed_at.is_none_or(|at| at.elapsed() >= wait) {
+            let mut wait = self.time_to_next_check(claimed_at);
+            if hooks.durable_due.swap(false, Ordering::SeqCst) || wait.is_zero() {
                 claimed_at = Some(Instant::now());
-                self.start_due().await
+                wait = match self.start_due().await {
+                    Ok(_) => self.time_to_next_check(claimed_at),
+                    Err(error) => {
+                        tracing::error!(%error, "the delivery worker failed; retrying");
+                        claimed_at = None;
+                        ERROR_DELAY
+                    }
+                };
             } else {
-                Ok(self.start_best_effort())
-            };
+                self.start_best_effort();
+            }
             if recorded_at.elapsed() >= MISSED_INTERVAL {
                 recorded_at = Instant::now();
                 self.record_missed().await.unwrap_or_else(|error| {
                     tracing::warn!(%error, "cannot record skipped events");
                 });
             }
-            wait = match started {
-                Ok(0) => self.time_to_next_check().await,
-                Ok(_) => continue,
-                Err(error) => {
-                    tracing::error!(%error, "the delivery worker failed; retrying");
-                    ERROR_DELAY
-                }
-            };
+            if hooks.has_missed() {
+                wait = wait.min(MISSED_INTERVAL);
+            }
+            if claimed_at.is_some() && hooks.durable_due.load(Ordering::SeqCst) {
+                // An attempt that ended meanwhile.
+                continue;
+            }
             hooks.asleep.store(true, Ordering::SeqCst);
             tokio::select! {
                 () = hooks.wakeup.notified() => {}
@@ -133,14 +147,21 @@ impl DeliveryWorker {
         }
     }
 
-    /// Handles the end of an attempt. The next delivery of an ordered subscription may be due now.
-    fn record_end(&self, ended: Result<Mode, JoinError>) {
-        if let Err(error) = &ended
-            && error.is_panic()
-        {
-            tracing::error!(%error, "an attempt panicked; a durable delivery is retried");
-        }
-        if ended.unwrap_or(Mode::Durable) == Mode::Durable {
+    /// Handles the end of an attempt. Wakes the worker if deliveries may be claimed: those of a lane that has sent most of
+    /// its claims, the next one of an ordered subscription, and those of a lane that fails or backs off.
+    fn record_end(&self, ended: Result<AttemptEnd, JoinError>) {
+        let may_claim = match ended {
+            Ok(AttemptEnd::BestEffort) => false,
+            Ok(AttemptEnd::Delivered(lane)) => lane.needs_claims(self.engine.now()),
+            Ok(AttemptEnd::Undelivered) => true,
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!(%error, "an attempt panicked; a durable delivery is retried");
+                }
+                true
+            }
+        };
+        if may_claim || (self.is_full && self.in_flight.len() <= CLAIMED_MAX / 2) {
             self.engine.hooks().durable_due.store(true, Ordering::SeqCst);
         }
     }
@@ -172,7 +193,7 @@ impl DeliveryWorker {
                     if let Err(error) = sender.deliver_best_effort(&own, notice).await {
                         tracing::warn!(%error, webhook = own.webhook, "cannot process a best-effort event");
                     }
-                    Mode::BestEffort
+                    AttemptEnd::BestEffort
                 });
                 lane.add_running(task);
                 started += 1;
@@ -184,25 +205,38 @@ impl DeliveryWorker {
     }
 
     async fn claim_due(&mut self) -> Result<usize, Error> {
-        let (db, now) = (self.engine.db(), self.engine.now());
-        self.checked_at = now;
-        if deliveries::any_lapsed(db, now).await? {
+        let (db, hooks, now) = (self.engine.db(), self.engine.hooks(), self.engine.now());
+        // Before the read, so that a delivery that is written meanwhile is not missed.
+        hooks.lanes().iter().for_each(|lane| lane.clear_behind());
+        let mut queues = queues::read(db, now).await?;
+        if queues.lease.is_some_and(|lease| lease <= now) {
             tracing::warn!("taking over deliveries of a process whose leases expired");
             self.engine.write(vec![Statement::new(deliveries::TAKE_BACK, params![now])]).await?;
+            queues = queues::read(db, now).await?;
         }
+        self.is_full = false;
         let mut room = CLAIMED_MAX.saturating_sub(self.in_flight.len());
         let mut due_ids = Vec::new();
-        for (webhook, due) in deliveries::ready(db).await? {
-            let limit = self.engine.hooks().durable_room(&webhook, CLAIMS_AHEAD_MAX, now).min(room);
-            if due <= now && limit > 0 {
-                let found = deliveries::candidates(db, &webhook, now, limit as u64).await?;
+        for QueueSummary { webhook, .. } in queues.webhooks.iter().filter(|queue| queue.due <= now) {
+            let limit = hooks.durable_room(webhook, now);
+            self.is_full |= limit > room;
+            if limit.min(room) > 0 {
+                let found = queues::candidates(db, webhook, now, limit.min(room) as u64).await?;
                 room -= found.len();
                 due_ids.extend(found);
             }
         }
-        if due_ids.is_empty() {
-            return Ok(0);
-        }
+        let claimed = if due_ids.is_empty() { 0 } else { self.claim(due_ids, now).await? };
+        // A queue that was due may have more deliveries. Its lane exists now.
+        let due = queues.webhooks.iter().filter(|queue| queue.due <= now);
+        due.for_each(|queue| self.engine.hooks().record_claim(&queue.webhook));
+        let backoff = self.engine.hooks().lanes().into_iter().filter_map(|lane| lane.backoff_until(now));
+        self.next_due = backoff.chain(queues.next()).min();
+        Ok(claimed)
+    }
+
+    /// Claims deliveries and starts their attempts. Returns the number of claimed deliveries.
+    async fn claim(&mut self, mut due_ids: Vec<String>, now: Timestamp) -> Result<usize, Error> {
         // All processes claim in the same order, which avoids deadlocks.
         due_ids.sort();
         let lease = now.plus_ms(self.engine.hooks().settings.lease_ms());
@@ -226,7 +260,7 @@ impl DeliveryWorker {
             let lane = count.0.clone();
             // The semaphores are never closed.
             let permits = (lane.permits.acquire().await, overall.acquire().await);
-            let (Ok(_lane_permit), Ok(_permit)) = permits else { return Mode::Durable };
+            let (Ok(_lane_permit), Ok(_permit)) = permits else { return AttemptEnd::Undelivered };
             let id = delivery.id.clone();
             let stopped = stop.is_some_and(|stop| *stop.borrow());
             // Releases a claim whose lease would expire during the attempt. Otherwise two processes could send it.
@@ -235,34 +269,31 @@ impl DeliveryWorker {
             let result = if stopped || delivery.lease.is_none_or(|lease| lease < done_by) {
                 sender.engine.write_rows(vec![delivery.give_back()]).await.map(|()| None)
             } else {
-                sender.deliver(delivery).await
+                sender.deliver(&lane, delivery).await
             };
             match result {
-                Ok(Some(response)) => lane.record_durable(response, sender.engine.now()),
+                Ok(Some(response)) => {
+                    lane.record_durable(response, sender.engine.now());
+                    if response.succeeded() {
+                        return AttemptEnd::Delivered(lane.clone());
+                    }
+                }
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, delivery = id, "a delivery failed; it is claimed again after its lease expires");
                 }
             }
-            Mode::Durable
+            AttemptEnd::Undelivered
         });
         lane.add_running(task);
     }
 
-    async fn time_to_next_check(&self) -> Duration {
-        let (now, since) = (self.engine.now(), self.checked_at);
-        let next = deliveries::next(self.engine.db(), since).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot read the time of the next delivery");
-            None
-        });
+    /// Returns the time until the next look at the queues, `last` being the time of the last one.
+    fn time_to_next_check(&self, last: Option<Instant>) -> Duration {
+        let now = self.engine.now();
+        let backstop = last.map_or(Duration::ZERO, |at| self.engine.backstop().saturating_sub(at.elapsed()));
         let until = |at: Timestamp| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
-        let lanes = self.engine.hooks().lanes();
-        let has_missed = lanes.iter().any(|lane| lane.has_missed());
-        let backstop = self.engine.backstop();
-        let backstop = if has_missed { backstop.min(MISSED_INTERVAL) } else { backstop };
-        let backoff = lanes.iter().filter_map(|lane| lane.backoff_until(since)).min();
-        let next = next.into_iter().chain(backoff).min();
-        next.map_or(backstop, |at| Duration::from_millis(until(at)).min(backstop))
+        self.next_due.map_or(backstop, |at| Duration::from_millis(until(at)).min(backstop))
     }
 
     /// Records the number of events that were not sent.

@@ -2,16 +2,28 @@
 //! subscriber delays only its own lane.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use holdpoint_core::webhook::DeliveryResponse;
 use holdpoint_core::{RunRef, TenantId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
+use super::shared_read::SharedRead;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::store::webhooks::Webhook;
+
 /// The number of failures in a row after which durable deliveries back off.
 const FAILURES_MAX: u32 = 4;
+/// The minimum and the maximum number of claimed durable deliveries. To claim more than can be sent at once needs fewer
+/// statements; to claim few lets other processes share the deliveries of a slow subscriber.
+pub(super) const CLAIMS_MIN: usize = 16;
+const CLAIMS_MAX: usize = 64;
+/// A lane that needs more deliveries before this time has passed since its last claim claims more of them.
+const FAST_CLAIM: Duration = Duration::from_millis(100);
 /// The first backoff. It doubles with every further failure.
 const BACKOFF_MS_MIN: u64 = 1000;
 const BACKOFF_MS_MAX: u64 = 30_000;
@@ -36,6 +48,11 @@ pub(crate) struct DeliveryLane {
     running: Mutex<Vec<AbortHandle>>,
     /// The number of claimed durable deliveries that have not ended.
     pub claimed: AtomicUsize,
+    /// True if the store may have queued deliveries that are due.
+    behind: AtomicBool,
+    claims: Mutex<ClaimPace>,
+    /// The reads of the subscription before its attempts.
+    subscription: SharedRead<Option<Arc<Webhook>>>,
     /// The number of events that exceeded the queue limit.
     overflowed: AtomicU64,
     /// The number of events that were skipped because the circuit was open.
@@ -46,6 +63,15 @@ pub(crate) struct DeliveryLane {
     failures_in_a_row: AtomicU32,
     /// No durable delivery is claimed before this time.
     backoff_until: AtomicI64,
+}
+
+/// The pace of the claims of durable deliveries.
+#[derive(Debug)]
+struct ClaimPace {
+    /// The maximum number of claimed deliveries.
+    most: usize,
+    /// The time of the last claim.
+    last: Instant,
 }
 
 impl DeliveryLane {
@@ -59,6 +85,9 @@ impl DeliveryLane {
             waiting: Mutex::default(),
             running: Mutex::default(),
             claimed: AtomicUsize::new(0),
+            behind: AtomicBool::new(false),
+            claims: Mutex::new(ClaimPace { most: CLAIMS_MIN, last: Instant::now() }),
+            subscription: SharedRead::default(),
             overflowed: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             circuit_open_until: AtomicI64::new(i64::MIN),
@@ -97,14 +126,48 @@ impl DeliveryLane {
         }
     }
 
+    /// Reads the subscription. Concurrent attempts share a read.
+    pub(super) async fn find_webhook(&self, engine: &Engine) -> Result<Option<Arc<Webhook>>, Error> {
+        let find = async { Ok(engine.find_webhook(&self.tenant, &self.webhook).await?.map(Arc::new)) };
+        self.subscription.read(find).await
+    }
+
     /// Returns the number of further durable deliveries that may be claimed.
-    pub(super) fn durable_room(&self, ahead: usize, now: Timestamp) -> usize {
-        let claimed = self.claimed.load(Ordering::SeqCst);
+    pub(super) fn durable_room(&self, now: Timestamp) -> usize {
         if self.backoff_until.load(Ordering::SeqCst) > now.0 {
             return 0;
         }
-        let most = if self.failures_in_a_row.load(Ordering::SeqCst) < FAILURES_MAX { ahead } else { 1 };
-        most.saturating_sub(claimed)
+        self.claims_max().saturating_sub(self.claimed.load(Ordering::SeqCst))
+    }
+
+    fn claims_max(&self) -> usize {
+        let fails = self.failures_in_a_row.load(Ordering::SeqCst) >= FAILURES_MAX;
+        if fails { 1 } else { self.claims.lock().unwrap_or_else(PoisonError::into_inner).most }
+    }
+
+    /// Records that the store may have queued deliveries that are due.
+    pub(super) fn mark_behind(&self) {
+        self.behind.store(true, Ordering::SeqCst);
+    }
+
+    /// Records that the queue of the lane is about to be read.
+    pub(super) fn clear_behind(&self) {
+        self.behind.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns whether the delivery worker should claim now: there may be due deliveries, and at most half of the claimed
+    /// ones are left.
+    pub(super) fn needs_claims(&self, now: Timestamp) -> bool {
+        self.behind.load(Ordering::SeqCst) && self.durable_room(now) > self.claims_max() / 2
+    }
+
+    /// Records that the delivery worker has looked at the queue of the lane, which had due deliveries. A fast subscriber
+    /// gets more claims at a time, a slow one fewer.
+    pub(super) fn record_claim(&self) {
+        self.mark_behind();
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = if claims.last.elapsed() < FAST_CLAIM { claims.most * 2 } else { claims.most / 2 };
+        *claims = ClaimPace { most: most.clamp(CLAIMS_MIN, CLAIMS_MAX), last: Instant::now() };
     }
 
     /// Returns the end of the backoff, if the lane backs off.

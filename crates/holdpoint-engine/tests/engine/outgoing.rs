@@ -13,6 +13,7 @@ mod node_crashes;
 mod node_repeats;
 mod node_requests;
 mod rebinding;
+mod reuse;
 mod sockets;
 mod spellings;
 mod streams;

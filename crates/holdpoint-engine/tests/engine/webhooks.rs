@@ -15,6 +15,7 @@ use crate::receipts::once;
 use crate::test_database::{Subject, TestDatabase, on_both};
 use crate::test_env::{TestEnv, accept, gated, start, tenant};
 
+mod backlogs;
 mod best_effort;
 mod circuits;
 mod couriers;
@@ -24,6 +25,7 @@ mod nodes;
 mod order;
 mod owners;
 mod rotation;
+mod stored_before_indexes;
 mod stored_before_owners;
 
 on_both! {

@@ -35,6 +35,15 @@ pub(crate) struct LogCache {
     reads: AtomicU64,
 }
 
+/// The end of a page that is rendered.
+#[derive(Clone, Copy)]
+enum PageEnd {
+    /// For a caller that needs one event.
+    FirstEvent,
+    /// The last known event, or the one that fills the page.
+    LastEvent,
+}
+
 /// The slot of a page. Concurrent callers wait on it while one of them renders the page.
 type PageCell = Arc<OnceCell<Arc<LogPage>>>;
 
@@ -67,7 +76,7 @@ impl LogCache {
         of: &RunRef,
         seq: u64,
     ) -> Result<Option<(Cow<'static, str>, Bytes, Arc<Run>)>, ApiError> {
-        let page = self.page(of, FrameContent::Documents, seq, None).await?;
+        let page = self.page_of(of, FrameContent::Documents, seq, None, PageEnd::FirstEvent).await?;
         Ok(page.and_then(|page| {
             let frame = page.frames.iter().find(|frame| frame.sequence == seq)?;
             Some((frame.kind.clone(), page.text.slice(frame.data.clone()), page.end.clone()))
@@ -83,13 +92,25 @@ impl LogCache {
         from: u64,
         known: Option<Arc<Run>>,
     ) -> Result<Option<Arc<LogPage>>, ApiError> {
+        self.page_of(of, content, from, known, PageEnd::LastEvent).await
+    }
+
+    /// Returns a page like [`LogCache::page`]. If it must be rendered, it ends at `end`.
+    async fn page_of(
+        &self,
+        of: &RunRef,
+        content: FrameContent,
+        from: u64,
+        known: Option<Arc<Run>>,
+        end: PageEnd,
+    ) -> Result<Option<Arc<LogPage>>, ApiError> {
         let (cell, base) = match self.cached().find(of, content, from) {
             PageLookup::Ready(page) => return Ok(Some(page)),
             PageLookup::Pending(cell, base) => (cell, known.or(base)),
         };
         let waiter = PageWaiter { log: self, of, from, content, cell };
         let made = waiter.cell.get_or_try_init(|| async {
-            let page = self.render(of, content, from, base).await.map_err(Some)?.ok_or(None)?;
+            let page = self.render(of, content, from, base, end).await.map_err(Some)?.ok_or(None)?;
             self.cached().insert(of, content, from, &page);
             Ok(page)
         });
@@ -108,6 +129,7 @@ impl LogCache {
         content: FrameContent,
         from: u64,
         base: Option<Arc<Run>>,
+        end: PageEnd,
     ) -> Result<Option<Arc<LogPage>>, ApiError> {
         let mut run = match base {
             Some(base) => Arc::unwrap_or_clone(base),
@@ -132,7 +154,11 @@ impl LogCache {
                 run.apply(&one.event, one.at);
             }
             if before < recorded.len() {
-                return Ok(Some(Arc::new(LogPage::render(run, content, &recorded[before..]))));
+                let last = match end {
+                    PageEnd::FirstEvent => before + 1,
+                    PageEnd::LastEvent => recorded.len(),
+                };
+                return Ok(Some(Arc::new(LogPage::render(run, content, &recorded[before..last]))));
             }
         }
     }

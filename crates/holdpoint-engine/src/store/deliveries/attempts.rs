@@ -16,12 +16,19 @@ const PAGE: &str =
     "SELECT seq, delivery_id, run_id, event_seq, event_type, attempt, at_ms, latency_ms, status, error,
     outcome, times FROM delivery_attempts WHERE tenant_id = $1 AND webhook_id = $2 AND seq < $3
     ORDER BY seq DESC LIMIT $4";
+/// The condition on the webhook is an expression, so that SQLite uses the index of the delivery: a webhook can have many
+/// more attempts.
 const OF_DELIVERY: &str =
     "SELECT seq, delivery_id, run_id, event_seq, event_type, attempt, at_ms, latency_ms, status,
-    error, outcome, times FROM delivery_attempts WHERE tenant_id = $1 AND webhook_id = $2 AND delivery_id = $3
+    error, outcome, times FROM delivery_attempts WHERE tenant_id = $1 AND webhook_id || '' = $2 AND delivery_id = $3
     AND seq < $4 ORDER BY seq DESC LIMIT $5";
-pub(crate) const PURGE: &str = "DELETE FROM delivery_attempts WHERE seq IN
-    (SELECT seq FROM delivery_attempts WHERE at_ms <= $1 ORDER BY at_ms LIMIT $2)";
+/// Deletes those of the first $1 attempts that were made before $2. Attempts are written in about the order of their
+/// times.
+const PURGE: &str = "DELETE FROM delivery_attempts WHERE seq IN (SELECT f.seq FROM
+    (SELECT seq, at_ms FROM delivery_attempts ORDER BY seq LIMIT $1) f WHERE f.at_ms <= $2)";
+/// The delivery id of events that were dropped without an attempt. Not NULL, so that a row that is written twice is
+/// stored once.
+const NO_DELIVERY: &str = "";
 
 /// One attempt of a delivery, or a number of events that were dropped without an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +113,7 @@ pub(crate) fn insert_dropped(
         Uuid::now_v7().to_string(),
         tenant.as_str(),
         webhook,
-        None::<&str>,
+        NO_DELIVERY,
         None::<&str>,
         None::<i64>,
         None::<&str>,
@@ -119,6 +126,11 @@ pub(crate) fn insert_dropped(
         times
     ];
     Statement::new(INSERT, values)
+}
+
+/// Deletes up to `limit` attempts that were made before `old`.
+pub(crate) fn purge(old: Timestamp, limit: u64) -> Statement {
+    Statement::new(PURGE, params![limit, old])
 }
 
 pub(crate) async fn page(
@@ -142,7 +154,7 @@ fn read(row: &Row) -> Result<Attempt, Error> {
     let text = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
     Ok(Attempt {
         seq: row.count("seq")?,
-        delivery: text("delivery_id")?,
+        delivery: text("delivery_id")?.filter(|id| id != NO_DELIVERY),
         run: text("run_id")?,
         event_seq: row.optional_int("event_seq")?.and_then(|seq| u64::try_from(seq).ok()),
         event_type: text("event_type")?,
@@ -154,4 +166,22 @@ fn read(row: &Row) -> Result<Attempt, Error> {
         outcome: word(row.text("outcome")?, AttemptOutcome::parse)?,
         times: row.count("times")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use crate::location::Location;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_attempts_of_a_delivery_are_read_from_the_index_of_deliveries() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new(Location::Sqlite(folder.path().join("db"))).manual_worker();
+        let engine = Engine::open(options).await.unwrap();
+        let plan = engine.db().plan(OF_DELIVERY, params!["t", "wh", "dl", i64::MAX, 10_i64]).await.unwrap();
+        assert!(plan.contains("INDEX delivery_attempts_by_delivery (delivery_id=?)"), "{plan}");
+        engine.close().await;
+    }
 }
