@@ -13,6 +13,9 @@ use super::tool::{declared_flaw, only_for_operators};
 /// The number of model replies in one run if the definition does not set it.
 const STEPS_DEFAULT: u32 = 25;
 const STEPS_MAX: u32 = 1000;
+/// The number of messages of earlier runs of the thread in a prompt if the definition does not set it.
+const HISTORY_DEFAULT: u32 = 200;
+const HISTORY_MAX: u32 = 10_000;
 /// Members of an approval that a definition may set for its calls, besides `timeoutMs` and `editable`.
 const APPROVAL_MEMBERS: [&str; 6] = [
     "approversList",
@@ -52,6 +55,8 @@ pub(crate) struct Definition {
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
+    /// The number of messages of earlier runs of the thread in a prompt.
+    pub history_max: u32,
     /// The confidence below which an approver must ratify a reply, for models that report a confidence.
     pub escalation_threshold: Option<f64>,
 }
@@ -109,6 +114,7 @@ enum ToolExecution {
 struct AgentLimits {
     steps: Option<u32>,
     tokens: Option<u64>,
+    history: Option<u32>,
     /// The time limit of a run. The workflow that the agent is registered as enforces it.
     #[serde(default, rename = "timeMs")]
     _time_ms: Option<u64>,
@@ -132,6 +138,10 @@ impl Definition {
         if steps_max == 0 || steps_max > STEPS_MAX {
             return Err(AgentFlaw::new("limits.steps", format!("must be 1 to {STEPS_MAX}")));
         }
+        let history_max = raw.limits.history.unwrap_or(HISTORY_DEFAULT);
+        if history_max > HISTORY_MAX {
+            return Err(AgentFlaw::new("limits.history", format!("must be 0 to {HISTORY_MAX}")));
+        }
         if let Some((name, _)) = raw.state.iter().find(|(_, value)| value.is_null()) {
             return Err(AgentFlaw::new(format!("state.{name}"), "must not be null"));
         }
@@ -150,6 +160,7 @@ impl Definition {
             sequential: raw.tool_execution == ToolExecution::Sequential,
             steps_max,
             tokens_max: raw.limits.tokens,
+            history_max,
             escalation_threshold: raw.escalation_threshold,
         })
     }

@@ -1,69 +1,171 @@
-//! Caches the messages that a thread had before a run started in it. The agent needs them at each step. They do not
-//! change while the run is open, because no other run starts in the thread.
+//! Caches the messages that a thread had before its latest run. The agent needs them at each step. They do not change
+//! once the run has started: the earlier runs have ended, and later runs sort after it. So the history of the next run
+//! is this one with the messages since then.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdpoint_core::RunRef;
-use holdpoint_core::agent::Message;
+use holdpoint_core::agent::{Message, Role};
+use holdpoint_core::{RunId, RunRef, TenantId};
 
 use holdpoint_engine::{Engine, Error};
 
-/// The maximum number of messages of earlier runs in a prompt.
-const HISTORY_MAX: u64 = 200;
-/// The maximum number of runs in the cache, and of bytes per run. A longer history is not cached.
-const RUNS_MAX: usize = 1024;
-const BYTES_MAX: usize = 4 * 1024;
+/// The maximum size of the cache, and of one thread in it. A longer history is not cached.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+const THREAD_BYTES_MAX: usize = 256 * 1024;
+/// The size of an entry without messages.
+const ENTRY_BYTES: usize = 512;
 
-type EarlierMessages = Arc<[Arc<Message>]>;
+type Messages = Vec<Arc<Message>>;
+
+/// The last messages of a thread before a run.
+#[derive(Clone, Debug)]
+struct CachedHistory {
+    run: RunId,
+    messages: Arc<Messages>,
+    /// The number of messages that were read at most.
+    limit: u32,
+    /// The approximate size in memory.
+    bytes: usize,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct ThreadHistory(Mutex<HistoryCache>);
 
 #[derive(Debug, Default)]
 struct HistoryCache {
-    by_run: HashMap<RunRef, EarlierMessages>,
-    /// The runs in `by_run`, oldest first.
-    order: VecDeque<RunRef>,
+    by_thread: HashMap<ThreadKey, CachedHistory>,
+    /// The threads in `by_thread`, oldest first.
+    order: VecDeque<ThreadKey>,
+    bytes: usize,
 }
 
+type ThreadKey = (TenantId, String);
+
 impl ThreadHistory {
-    pub(crate) fn contains(&self, of: &RunRef) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_run.contains_key(of)
+    /// Returns whether the history of a run can be returned without a query.
+    pub(crate) fn contains(&self, of: &RunRef, thread: &str) -> bool {
+        self.get(of, thread).is_some_and(|cached| cached.run == of.run)
     }
 
+    /// Returns the last messages before a run, at most `limit`. They begin with a message to the agent, so that no
+    /// result is without its call.
     pub(crate) async fn load(
         &self,
         engine: &Engine,
         of: &RunRef,
         thread: &str,
-    ) -> Result<EarlierMessages, Error> {
-        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).by_run.get(of).cloned();
-        if let Some(past) = cached {
-            return Ok(past);
-        }
-        let rows = engine.threads().messages_before(of, thread, HISTORY_MAX).await?;
-        let past: EarlierMessages = rows.into_iter().map(|row| Arc::new(row.message)).collect();
-        self.insert(of, past.clone());
-        Ok(past)
+        limit: u32,
+    ) -> Result<Messages, Error> {
+        let cached = self.get(of, thread).filter(|cached| [limit, u32::MAX].contains(&cached.limit));
+        let messages = match cached {
+            Some(cached) if cached.run == of.run => cached.messages,
+            Some(cached) if cached.run < of.run => {
+                let new = engine.threads().messages_before(of, thread, Some(&cached.run), limit).await?;
+                let new = new.into_iter().map(|row| Arc::new(row.message));
+                let all: Messages = cached.messages.iter().cloned().chain(new).collect();
+                self.insert(of, thread, all[all.len().saturating_sub(limit as usize)..].to_vec(), limit)
+            }
+            Some(_) | None => {
+                let rows = engine.threads().messages_before(of, thread, None, limit).await?;
+                let messages = rows.into_iter().map(|row| Arc::new(row.message)).collect();
+                self.insert(of, thread, messages, limit)
+            }
+        };
+        let is_cut = messages.len() == limit as usize;
+        Ok(if is_cut { from_input(&messages) } else { messages.to_vec() })
     }
 
-    pub(crate) fn insert(&self, of: &RunRef, past: EarlierMessages) {
-        if past.iter().map(|message| approximate_bytes(message)).sum::<usize>() > BYTES_MAX {
-            return;
+    /// Records that a thread is new: its first run has no history.
+    pub(crate) fn insert_new(&self, of: &RunRef, thread: &str) {
+        self.insert(of, thread, Vec::new(), u32::MAX);
+    }
+
+    fn get(&self, of: &RunRef, thread: &str) -> Option<CachedHistory> {
+        let key = (of.tenant.clone(), thread.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_thread.get(&key).cloned()
+    }
+
+    fn insert(&self, of: &RunRef, thread: &str, messages: Messages, limit: u32) -> Arc<Messages> {
+        let messages = Arc::new(messages);
+        let bytes = ENTRY_BYTES + messages.iter().map(|message| approximate_bytes(message)).sum::<usize>();
+        if bytes <= THREAD_BYTES_MAX {
+            let history = CachedHistory { run: of.run.clone(), messages: messages.clone(), limit, bytes };
+            let key = (of.tenant.clone(), thread.to_owned());
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, history);
         }
-        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.by_run.insert(of.clone(), past).is_none() {
-            cache.order.push_back(of.clone());
+        messages
+    }
+}
+
+impl HistoryCache {
+    fn insert(&mut self, key: ThreadKey, history: CachedHistory) {
+        self.bytes += history.bytes;
+        match self.by_thread.insert(key.clone(), history) {
+            Some(replaced) => self.bytes -= replaced.bytes,
+            None => self.order.push_back(key),
         }
-        while cache.order.len() > RUNS_MAX {
-            let Some(oldest) = cache.order.pop_front() else { return };
-            cache.by_run.remove(&oldest);
+        while self.bytes > BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else { return };
+            self.bytes -= self.by_thread.remove(&oldest).map_or(0, |removed| removed.bytes);
         }
     }
 }
 
+/// Returns the messages from the first message to the agent on; without one, from the first reply on.
+fn from_input(messages: &[Arc<Message>]) -> Messages {
+    let position = |roles: &[Role]| messages.iter().position(|message| roles.contains(&message.role));
+    let first = position(&[Role::User, Role::System]).or_else(|| position(&[Role::Assistant]));
+    messages[first.unwrap_or(messages.len())..].to_vec()
+}
+
 /// Returns the approximate size of a message in memory.
 fn approximate_bytes(message: &Message) -> usize {
-    serde_json::to_string(message).map_or(usize::MAX / 1024, |text| text.len())
+    let text = message.content.as_str().map(str::len);
+    let is_plain = message.calls.is_empty() && message.metadata.is_empty();
+    match text.filter(|_| is_plain) {
+        Some(length) => size_of::<Message>() + length,
+        None => serde_json::to_string(message).map_or(usize::MAX / 1024, |text| text.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids_from_input(roles: &[Role]) -> Vec<String> {
+        let named = |(at, role): (usize, &Role)| Arc::new(Message::new(at.to_string(), *role, ""));
+        let messages: Messages = roles.iter().enumerate().map(named).collect();
+        from_input(&messages).iter().map(|message| message.id.clone()).collect()
+    }
+
+    #[test]
+    fn the_cache_has_a_maximum_size_and_keeps_the_newest_threads() {
+        let history = ThreadHistory::default();
+        let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };
+        let message = || Arc::new(Message::new("m", Role::User, "x".repeat(THREAD_BYTES_MAX / 4)));
+        let count = BYTES_MAX / THREAD_BYTES_MAX * 2;
+        for number in 0..count {
+            history.insert(&of, &number.to_string(), vec![message(), message(), message()], 200);
+            history.insert(&of, &number.to_string(), vec![message(), message()], 200);
+        }
+        let cached: Vec<bool> = (0..count).map(|number| history.contains(&of, &number.to_string())).collect();
+        assert!(!cached[0] && cached[count - 1]);
+        let cache = history.0.lock().unwrap();
+        let sum: usize = cache.by_thread.values().map(|entry| entry.bytes).sum();
+        assert_eq!((cache.bytes, cache.order.len()), (sum, cache.by_thread.len()));
+        assert!(sum <= BYTES_MAX && sum > BYTES_MAX / 2, "{sum}");
+        drop(cache);
+        history.insert(&of, "large", (0..5).map(|_| message()).collect(), 200);
+        assert!(!history.contains(&of, "large"));
+    }
+
+    #[test]
+    fn a_cut_history_begins_with_a_message_to_the_agent() {
+        use Role::{Assistant, System, Tool, User};
+        assert_eq!(ids_from_input(&[Tool, Assistant, Tool, User, Assistant]), ["3", "4"]);
+        assert_eq!(ids_from_input(&[Tool, System, User]), ["1", "2"]);
+        assert_eq!(ids_from_input(&[Tool, Assistant, Tool]), ["1", "2"], "a run with very many calls");
+        assert!(ids_from_input(&[Tool, Tool]).is_empty());
+    }
 }

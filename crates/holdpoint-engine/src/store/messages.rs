@@ -1,25 +1,30 @@
 //! The `messages` table: the messages of agent threads, written with the events that contain them.
 
-use holdpoint_core::agent::Message;
+use std::collections::BTreeSet;
+
+use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::{Event, RunId, RunRef, TenantId, Timestamp};
 
 use super::{Database, Error, Row, Statement, params, unreadable};
 use crate::committer::Change;
 
-const INSERT: &str = "INSERT INTO messages (tenant_id, thread_id, run_id, seq, at_ms, message) \
-    VALUES ($1, $2, $3, $4, $5, $6)";
+const INSERT: &str = "INSERT INTO messages (tenant_id, thread_id, run_id, seq, at_ms, message, input_id) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
 /// Selects the messages after a position, the oldest first.
 const PAGE: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
-    AND (run_id > $3 OR (run_id = $3 AND seq > $4)) ORDER BY run_id, seq LIMIT $5";
+    AND (run_id, seq) > ($3, $4) ORDER BY run_id, seq LIMIT $5";
 /// Selects the messages before a position, the newest first.
 const LAST: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
-    AND (run_id < $3 OR (run_id = $3 AND seq < $4)) ORDER BY run_id DESC, seq DESC LIMIT $5";
+    AND (run_id, seq) < ($3, $4) ORDER BY run_id DESC, seq DESC LIMIT $5";
 /// A text that is greater than the id of every run, byte by byte.
 const END: &str = "\u{10FFFF}";
-/// Selects the messages before a run, the newest first.
+/// Selects the messages of the runs from one on and before another, the newest first.
 const BEFORE: &str =
     "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
-    AND run_id < $3 ORDER BY run_id DESC, seq DESC LIMIT $4";
+    AND run_id >= $3 AND run_id < $4 ORDER BY run_id DESC, seq DESC LIMIT $5";
+/// Selects the id of a message to an agent if the thread has it.
+const INPUT: &str = "SELECT m.input_id FROM messages m WHERE m.tenant_id = $1 AND m.thread_id = $2
+    AND m.input_id = $3";
 
 /// A message and its position in its thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +51,8 @@ pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Erro
         for event in events {
             if let Some(message) = message_of(event) {
                 let text = serde_json::to_string(&message).map_err(|error| unreadable("message", error))?;
-                let values = params![of.tenant.as_str(), thread, of.run.as_str(), seq, at, text];
+                let input = matches!(message.role, Role::System | Role::User).then_some(message.id.as_str());
+                let values = params![&of.tenant, thread, &of.run, seq, at, text, input];
                 rows.push(Statement::new(INSERT, values));
             }
             seq += 1;
@@ -79,7 +85,7 @@ pub(crate) async fn page(
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
     let MessagePosition { run, seq } = after.unwrap_or(MessagePosition { run: "", seq: 0 });
-    let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
+    let rows = db.query(PAGE, params![tenant, thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
 
@@ -92,20 +98,45 @@ pub(crate) async fn last(
     limit: u64,
 ) -> Result<Vec<ThreadMessage>, Error> {
     let MessagePosition { run, seq } = before.unwrap_or(MessagePosition { run: END, seq: 0 });
-    let rows = db.query(LAST, params![tenant.as_str(), thread, run, seq, limit]).await?;
+    let rows = db.query(LAST, params![tenant, thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
 
-/// Returns the last messages before a run, the oldest first.
+/// Returns the last messages before a run, or those of them since another run, the oldest first.
 pub(crate) async fn before(
+    db: &Database,
+    of: &RunRef,
+    thread: &str,
+    since: Option<&RunId>,
+    limit: u32,
+) -> Result<Vec<ThreadMessage>, Error> {
+    let (since, limit) = (since.map_or("", RunId::as_str), u64::from(limit));
+    let values = params![of.tenant.as_str(), thread, since, of.run.as_str(), limit];
+    let rows = db.query(BEFORE, values).await?;
+    rows.iter().rev().map(read).collect()
+}
+
+/// Returns those of the ids that messages to agents in the thread have.
+pub(crate) async fn input_ids(
     db: &Database,
     tenant: &TenantId,
     thread: &str,
-    run: &RunId,
-    limit: u64,
-) -> Result<Vec<ThreadMessage>, Error> {
-    let rows = db.query(BEFORE, params![tenant.as_str(), thread, run.as_str(), limit]).await?;
-    rows.iter().rev().map(read).collect()
+    ids: impl Iterator<Item = &str>,
+) -> Result<BTreeSet<String>, Error> {
+    let values = |id: &str| params![tenant.as_str(), thread, id];
+    let rows = db.query_each(INPUT, ids.map(values).collect()).await?;
+    rows.iter().map(|row| Ok(row.text("input_id")?.to_owned())).collect()
+}
+
+/// Returns the query plans of the reads whose cost must not depend on the length of the thread, for tests.
+pub(crate) async fn plan(db: &Database, tenant: &TenantId, thread: &str) -> Result<Vec<String>, Error> {
+    let (tenant, run) = (tenant.as_str(), "run");
+    Ok(vec![
+        db.plan(PAGE, params![tenant, thread, run, 0_u64, 1_u64]).await?,
+        db.plan(LAST, params![tenant, thread, run, 0_u64, 1_u64]).await?,
+        db.plan(BEFORE, params![tenant, thread, "", run, 1_u64]).await?,
+        db.plan(INPUT, params![tenant, thread, "id"]).await?,
+    ])
 }
 
 fn read(row: &Row) -> Result<ThreadMessage, Error> {

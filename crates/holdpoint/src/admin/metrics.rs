@@ -62,6 +62,7 @@ pub(crate) async fn text(State(app): State<App>, _: CanReadMetrics) -> impl Into
     put("holdpoint_commits_total", "counter", "Transactions committed.", count(&counters.commits));
     put("holdpoint_changes_total", "counter", "Changes written, many to a commit.", count(&counters.changes));
     put("holdpoint_rows_written_total", "counter", "Rows touched by changes.", count(&counters.rows));
+    put("holdpoint_rows_read_total", "counter", "Rows read by queries.", count(&counters.rows_read));
     put(
         "holdpoint_database_round_trips_total",
         "counter",

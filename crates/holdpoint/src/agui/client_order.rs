@@ -44,6 +44,23 @@ impl ClientOrder {
         !kept.chain(new).eq(wanted.iter().copied())
     }
 
+    /// Returns the number of messages at the client.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Returns whether the last messages of the client are exactly these, and in the same order. Results of calls that
+    /// the client got from the stream are not compared.
+    pub(super) fn ends_with<'m>(&self, messages: impl Iterator<Item = &'m Message>) -> bool {
+        let (results, wanted): (Vec<_>, Vec<_>) =
+            messages.partition(|message| matches!(message, Message::Tool { .. }));
+        let results: HashSet<&str> = results.into_iter().map(Message::id).collect();
+        let first = wanted.first().map(|message| message.id());
+        let Some(at) = self.ids.iter().rposition(|id| Some(id.as_str()) == first) else { return false };
+        let last = self.ids[at..].iter().map(String::as_str).filter(|id| !results.contains(id));
+        last.eq(wanted.into_iter().map(Message::id))
+    }
+
     fn add(&mut self, id: &str) {
         if self.known.insert(id.to_owned()) {
             self.ids.push(id.to_owned());
@@ -59,6 +76,24 @@ mod tests {
 
     fn users(ids: &[&str]) -> Vec<Message> {
         ids.iter().map(|id| Message::User { id: (*id).to_owned(), content: json!("") }).collect()
+    }
+
+    #[test]
+    fn the_end_of_the_thread_at_a_client_has_the_same_messages_in_the_same_order() {
+        let result =
+            |id: &str| Message::Tool { id: id.into(), tool_call_id: "c".into(), content: String::new() };
+        let ends = |client: &[&str], thread: &[Message]| {
+            ClientOrder::new(client.iter().copied()).ends_with(thread.iter())
+        };
+        assert!(ends(&["old", "a", "b"], &users(&["a", "b"])));
+        assert!(!ends(&["a", "b"], &users(&["a", "c", "b"])), "the client lacks a message");
+        assert!(!ends(&["a", "x", "b"], &users(&["a", "b"])), "the thread lacks a message");
+        assert!(!ends(&["b", "a"], &users(&["a", "b"])) && !ends(&["b"], &users(&["a", "b"])));
+        let thread = [users(&["a"]), vec![result("a:result")], users(&["b"])].concat();
+        assert!(ends(&["a", "b"], &thread), "a result from the stream");
+        assert!(ends(&["a", "a:result", "b"], &thread), "a result in the input");
+        assert!(!ends(&["a", "own", "b"], &thread), "a result with an id of the client");
+        assert!(!ends(&["a"], &[]) && !ends(&[], &[]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads the last messages of a thread: for agents from the table of messages, for workflows from the logs of their
-//! runs. Stops when the messages fill a snapshot, so that the cost does not grow with the thread.
+//! runs. Reads no more messages than the caller needs, so that the cost does not grow with the thread.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use holdpoint_api::agui::Message;
@@ -14,7 +14,7 @@ use super::target::AgUiTarget;
 use crate::error::ApiError;
 
 /// The number of messages per query.
-const PAGE: u64 = 250;
+const PAGE: usize = 250;
 /// The maximum number of runs of a workflow that are read, newest first.
 const RUNS_MAX: u64 = 50;
 
@@ -22,6 +22,8 @@ const RUNS_MAX: u64 = 50;
 #[derive(Debug, Default)]
 pub(super) struct History {
     entries: Vec<HistoryEntry>,
+    /// The maximum number of messages in a snapshot.
+    limit: usize,
     /// Set if the thread has older messages.
     is_cut: bool,
 }
@@ -34,52 +36,62 @@ struct HistoryEntry {
     message: Message,
 }
 
-impl History {
-    pub(super) async fn read(
-        engine: &Engine,
-        tenant: &TenantId,
-        thread: &str,
-        target: &AgUiTarget,
-    ) -> Result<Self, ApiError> {
-        match target {
-            AgUiTarget::Agent { .. } => Self::of_agent(engine, tenant, thread).await,
-            AgUiTarget::Workflow(_) => Self::of_workflow(engine, tenant, thread).await,
+/// A thread whose messages are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThreadSource<'a> {
+    pub engine: &'a Engine,
+    pub tenant: &'a TenantId,
+    pub thread: &'a str,
+    pub target: &'a AgUiTarget,
+}
+
+impl ThreadSource<'_> {
+    /// Reads the last messages of the thread, at most `limit` of an agent.
+    pub(super) async fn read(self, limit: usize) -> Result<History, ApiError> {
+        match self.target {
+            AgUiTarget::Agent { .. } => self.read_messages(limit).await,
+            AgUiTarget::Workflow(_) => self.read_logs().await,
         }
     }
 
-    async fn of_agent(engine: &Engine, tenant: &TenantId, thread: &str) -> Result<Self, ApiError> {
+    async fn read_messages(self, limit: usize) -> Result<History, ApiError> {
+        let Self { engine, tenant, thread, .. } = self;
         let (mut all, mut bytes): (Vec<ThreadMessage>, usize) = (Vec::new(), 0);
-        let mut history = Self::default();
-        loop {
+        let mut history = History { limit, ..History::default() };
+        while !history.is_cut {
             let before = all.last().map(|first| (first.run.clone(), first.seq));
             let before = before.as_ref().map(|(run, seq)| (run, *seq));
-            let page = engine.threads().last_messages(tenant, thread, before, PAGE).await?;
+            // One message more shows whether the thread has older ones.
+            let count = PAGE.min(limit + 1 - all.len());
+            let page = engine.threads().last_messages(tenant, thread, before, count as u64).await?;
             bytes += page.iter().map(|found| messages::estimate_bytes(&found.message)).sum::<usize>();
-            let is_first = (page.len() as u64) < PAGE;
+            let is_first = page.len() < count;
             all.extend(page);
-            history.is_cut =
-                !is_first && (all.len() >= messages::MESSAGES_MAX || bytes >= messages::BYTES_MAX);
-            if is_first || history.is_cut {
+            if is_first {
                 break;
             }
+            history.is_cut = all.len() > limit || bytes >= messages::BYTES_MAX;
         }
+        all.truncate(limit);
         all.reverse();
-        for one in all.chunk_by(|one, other| one.run == other.run) {
-            let seqs: BTreeMap<&str, u64> =
-                one.iter().map(|found| (found.message.id.as_str(), found.seq)).collect();
-            let found: Vec<_> = one.iter().map(|found| Arc::new(found.message.clone())).collect();
-            let run = one.first().map(|first| &first.run);
-            for message in in_prompt_order(&found) {
-                let seq = seqs.get(message.id.as_str()).copied().unwrap_or_default();
-                let shown = run.map(|run| (run.clone(), messages::of_agent(run, &message)));
-                history.entries.extend(shown.map(|(run, message)| HistoryEntry { run, seq, message }));
+        let found: Vec<_> = all.into_iter().map(|one| (one.run, one.seq, Arc::new(one.message))).collect();
+        for of_run in found.chunk_by(|(one, ..), (other, ..)| one == other) {
+            let seqs: HashMap<*const agent::Message, u64> =
+                of_run.iter().map(|(_, seq, message)| (Arc::as_ptr(message), *seq)).collect();
+            let messages: Vec<_> = of_run.iter().map(|(.., message)| message.clone()).collect();
+            let Some((run, ..)) = of_run.first() else { continue };
+            for message in in_prompt_order(&messages) {
+                let seq = seqs.get(&Arc::as_ptr(&message)).copied().unwrap_or_default();
+                let message = messages::of_agent(run, &message);
+                history.entries.push(HistoryEntry { run: run.clone(), seq, message });
             }
         }
         Ok(history)
     }
 
-    async fn of_workflow(engine: &Engine, tenant: &TenantId, thread: &str) -> Result<Self, ApiError> {
-        let mut history = Self::default();
+    async fn read_logs(self) -> Result<History, ApiError> {
+        let Self { engine, tenant, thread, .. } = self;
+        let mut history = History { limit: messages::MESSAGES_MAX, ..History::default() };
         let mut runs = Vec::new();
         let mut count = 0;
         for summary in engine.threads().runs(tenant, thread, None, RUNS_MAX).await? {
@@ -108,7 +120,9 @@ impl History {
         }
         Ok(history)
     }
+}
 
+impl History {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -117,7 +131,7 @@ impl History {
     pub(super) fn of(messages: Vec<Message>, is_cut: bool) -> Self {
         let run = RunId::parse("r").unwrap();
         let entry = |message| HistoryEntry { run: run.clone(), seq: 0, message };
-        Self { entries: messages.into_iter().map(entry).collect(), is_cut }
+        Self { entries: messages.into_iter().map(entry).collect(), limit: messages::MESSAGES_MAX, is_cut }
     }
 
     /// Returns whether the thread has messages that are older than these.
@@ -125,33 +139,42 @@ impl History {
         self.is_cut
     }
 
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.entries.iter().map(|entry| &entry.message)
+    }
+
+    /// Returns whether all messages were added to the run in this state or later.
+    pub(super) fn is_after(&self, run: &RunId, seq: u64) -> bool {
+        self.entries.iter().all(|entry| entry.run == *run && entry.seq >= seq)
+    }
+
     /// Returns the messages to the agent: those of users, systems and developers.
     pub(super) fn input_messages(&self) -> impl Iterator<Item = &Message> {
-        self.entries.iter().map(|entry| &entry.message).filter(|message| is_input(message))
+        self.messages().filter(|message| is_input(message))
     }
 
     pub(super) fn snapshot(self) -> Vec<Message> {
-        let found: Vec<Message> = self.entries.into_iter().map(|entry| entry.message).collect();
-        messages::snapshot(&found)
+        let found = self.entries.into_iter().map(|entry| entry.message).collect();
+        messages::snapshot(found, self.limit)
     }
 
     /// Returns the thread up to this state of the run, followed by new messages for the run.
-    pub(super) fn with_new(mut self, run: &Run, new: &[agent::Message]) -> Vec<Message> {
+    pub(super) fn with_new(mut self, run: &Run, new: &[agent::Message]) -> Self {
         self.entries.retain(|entry| entry.run != run.id || entry.seq < run.seq);
         let new = new.iter().map(|message| messages::of_agent(&run.id, message));
         self.entries.extend(new.map(|message| HistoryEntry { run: run.id.clone(), seq: run.seq, message }));
-        self.snapshot()
+        self
     }
 
     /// Returns the thread before the first reply of the run, including the messages that the run got until then. The
     /// stream of the run repeats all later messages in order.
-    pub(super) fn before_run(mut self, run: &RunId) -> Vec<Message> {
+    pub(super) fn before_run(mut self, run: &RunId) -> Self {
         let is_reply = |entry: &HistoryEntry| entry.run == *run && !is_input(&entry.message);
         let reply = self.entries.iter().position(is_reply).unwrap_or(self.entries.len());
         let entries = self.entries.into_iter().enumerate();
         let kept = entries.filter(|(at, entry)| entry.run != *run || *at < reply);
         self.entries = kept.map(|(_, entry)| entry).collect();
-        self.snapshot()
+        self
     }
 }
 

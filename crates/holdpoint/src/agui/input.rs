@@ -10,7 +10,7 @@ use holdpoint_core::limits;
 use serde_json::{Map, Value};
 
 use super::history::History;
-use super::messages::ROLE_KEY;
+use super::messages::{ROLE_KEY, user_content};
 use crate::error::ApiError;
 use crate::json::to_json;
 
@@ -58,9 +58,9 @@ fn role(message: &InputMessage) -> Option<Role> {
     }
 }
 
-/// Returns the messages that are not in the thread yet, in order, in the name of `by`. The metadata of the last one has
-/// the tools and the context of the client.
-pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -> Vec<Message> {
+/// Returns the messages that are not in the history, in order, in the name of `by`. If the history is cut, older messages
+/// of the thread can be among them.
+pub(super) fn unknown_messages(input: &RunAgentInput, history: &History, by: &str) -> Vec<Message> {
     let mut known: HashSet<&str> = history.input_messages().map(wire::Message::id).collect();
     let instructions: HashSet<&str> = history.input_messages().filter_map(instruction).collect();
     let old = count_old_messages(input, history, &known);
@@ -84,6 +84,11 @@ pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -
         }
         new.push(message);
     }
+    new
+}
+
+/// Adds the tools and the context of the client to the metadata of the last message.
+pub(super) fn add_client_metadata(new: &mut [Message], input: &RunAgentInput) {
     if let Some(last) = new.last_mut() {
         for (name, given) in [("clientTools", &input.tools), ("context", &input.context)] {
             if !given.is_empty() {
@@ -92,7 +97,12 @@ pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -
             }
         }
     }
-    new
+}
+
+/// Returns whether the client has another content of a message of a user.
+pub(super) fn was_edited(given: &InputMessage, known: &wire::Message) -> bool {
+    let wire::Message::User { content, .. } = known else { return false };
+    given.content.as_ref().is_none_or(|given| given.0 != *content && user_content(&given.0) != *content)
 }
 
 fn instruction(message: &wire::Message) -> Option<&str> {
@@ -168,7 +178,8 @@ mod tests {
             {"id": "u1", "role": "user", "content": "again"},
         ]}));
         check(&input).unwrap();
-        let new = new_messages(&input, &History::default(), "ann");
+        let mut new = unknown_messages(&input, &History::default(), "ann");
+        add_client_metadata(&mut new, &input);
         assert_eq!(new.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["u1", "d1"]);
         assert_eq!(new[1].metadata["clientTools"], json!([{"name": "f"}]));
         assert_eq!((new[1].role, new[0].by.as_deref()), (Role::System, Some("ann")));
@@ -183,7 +194,7 @@ mod tests {
         let messages = || vec![wire::Message::User { id: "u9".into(), content: json!("u9") }];
         let new = |messages: Vec<Value>, history: &History| -> Vec<String> {
             let input = input(json!({"threadId": "t", "runId": "r", "messages": messages}));
-            new_messages(&input, history, "ann").into_iter().map(|one| one.id).collect()
+            unknown_messages(&input, history, "ann").into_iter().map(|one| one.id).collect()
         };
         let (cut, whole) = (History::of(messages(), true), History::of(messages(), false));
         assert_eq!(new(vec![user("u1"), user("u9"), user("u10")], &cut), ["u10"]);

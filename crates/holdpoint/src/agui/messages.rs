@@ -10,10 +10,19 @@ use super::ids;
 
 /// The maximum number of messages in a snapshot; it contains the last ones.
 pub(super) const MESSAGES_MAX: usize = 1000;
+/// The number of messages that every request reads, and that a client without messages gets.
+pub(super) const RECENT_MESSAGES: usize = 100;
+/// The number of messages from which on a client is cut to [`MESSAGES_MAX`], so that its requests stay small.
+pub(super) const CLIENT_MESSAGES_MAX: usize = 1250;
 /// The maximum size of a snapshot: clients accept frames of at most 10 MiB.
 pub(super) const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The member of the metadata of a message that has the role as the client wrote it.
 pub(super) const ROLE_KEY: &str = "role";
+
+/// Returns the number of messages in a snapshot for a client that has `known` messages: not fewer than the client shows.
+pub(super) fn snapshot_size(known: usize) -> usize {
+    known.clamp(RECENT_MESSAGES, MESSAGES_MAX)
+}
 
 /// Returns the estimated size of a message in a snapshot.
 pub(super) fn estimate_bytes(message: &agent::Message) -> usize {
@@ -125,7 +134,7 @@ pub(super) fn as_text(content: &Value) -> String {
 }
 
 /// Returns the content of a user message. Unknown parts would end the run at the client, so they become text.
-fn user_content(content: &Value) -> Value {
+pub(super) fn user_content(content: &Value) -> Value {
     let known = |part: &Value| match part.get("type").and_then(Value::as_str) {
         Some("text") => part.get("text").is_some_and(Value::is_string),
         Some("image" | "audio" | "video" | "document") => part.get("source").is_some_and(Value::is_object),
@@ -139,20 +148,20 @@ fn user_content(content: &Value) -> Value {
     }
 }
 
-/// Returns the last messages, as many as fit into one frame. Leaves out results whose calls are not included.
-pub(super) fn snapshot(messages: &[Message]) -> Vec<Message> {
+/// Returns the last messages, at most `limit` and as many as fit into one frame. Leaves out results whose calls are not
+/// included.
+pub(super) fn snapshot(mut messages: Vec<Message>, limit: usize) -> Vec<Message> {
     let mut bytes = 0;
-    let sized = messages.iter().rev().take(MESSAGES_MAX).take_while(|message| {
+    let sized = messages.iter().rev().take(limit).take_while(|message| {
         bytes += serde_json::to_string(message).map_or(usize::MAX / 2, |text| text.len());
         bytes <= BYTES_MAX
     });
     let first = messages.len() - sized.count();
-    let orphans = if first == 0 {
-        0
-    } else {
-        messages[first..].iter().take_while(|message| matches!(message, Message::Tool { .. })).count()
-    };
-    messages[first + orphans..].to_vec()
+    let mut last = messages.split_off(first);
+    let is_result = |message: &&Message| matches!(message, Message::Tool { .. });
+    let orphans = if first == 0 { 0 } else { last.iter().take_while(is_result).count() };
+    last.drain(..orphans);
+    last
 }
 
 fn tool_call(id: String, name: &str, arguments: &Value) -> ToolCall {
@@ -200,15 +209,15 @@ mod tests {
     fn a_snapshot_contains_the_last_messages_of_a_long_thread() {
         let user = |at: usize| Message::User { id: at.to_string(), content: json!("x") };
         let messages: Vec<Message> = (0..MESSAGES_MAX + 5).map(user).collect();
-        let shown = snapshot(&messages);
+        let shown = snapshot(messages, MESSAGES_MAX);
         assert_eq!((shown.len(), shown[0].id()), (MESSAGES_MAX, "5"));
         let large =
             |at: usize| Message::User { id: at.to_string(), content: json!("x".repeat(BYTES_MAX / 2)) };
-        let shown = snapshot(&[large(1), large(2), user(3)]);
+        let shown = snapshot(vec![large(1), large(2), user(3)], MESSAGES_MAX);
         assert_eq!(shown.iter().map(Message::id).collect::<Vec<_>>(), ["2", "3"]);
         let tool = Message::Tool { id: "t".into(), tool_call_id: "c".into(), content: String::new() };
         let mut messages: Vec<Message> = vec![user(0), tool];
         messages.extend((1..MESSAGES_MAX).map(user));
-        assert_eq!(snapshot(&messages)[0].id(), "1", "a result without its call is left out");
+        assert_eq!(snapshot(messages, MESSAGES_MAX)[0].id(), "1", "a result without its call is left out");
     }
 }

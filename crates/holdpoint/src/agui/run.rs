@@ -1,21 +1,22 @@
 //! Handler of `POST /ag-ui/{agentId}`. It reads the state of the thread and starts a run, adds messages to it or
 //! answers its interrupts. The engine makes all decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use holdpoint_agents::{AgentInput, EngineAgents};
-use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
+use holdpoint_api::agui::{self as wire, Event, InputMessage, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};
-use holdpoint_engine::{Error, Once, RequestKey};
+use holdpoint_engine::{Engine, Error, Once, RequestKey};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::client_order::ClientOrder;
-use super::history::History;
+use super::history::{History, ThreadSource};
+use super::messages::{MESSAGES_MAX, RECENT_MESSAGES, snapshot_size};
 use super::resume_plan::{self, AgUiViolation};
 use super::stream::{self, LogSegment, StreamContent, StreamContext};
 use super::target::AgUiTarget;
@@ -72,8 +73,8 @@ impl AgUiRequest<'_> {
     async fn try_execute(&self) -> Result<Option<StreamContent>, ApiError> {
         let (engine, thread) = (&self.app.engine, &self.input.thread_id);
         let latest = latest(self.app, self.caller, thread).await?;
-        let history = History::read(engine, self.caller.tenant(), thread, self.target).await?;
-        let new = input::new_messages(self.input, &history, &self.caller.principal().name);
+        let history = self.read_history(engine).await?;
+        let new = self.new_messages(engine, &history).await?;
         let open = latest.as_ref().filter(|(_, run)| !run.finished());
         if let Some((_, run)) = open.filter(|(_, run)| run.workflow.id != *self.target.workflow()) {
             let message =
@@ -84,6 +85,30 @@ impl AgUiRequest<'_> {
             return self.resume(&latest, history, new).await;
         }
         self.deliver_input(&latest, history, new).await
+    }
+
+    /// Reads the last messages of the thread. The history has more messages if the client has more and lacks some.
+    async fn read_history(&self, engine: &Engine) -> Result<History, ApiError> {
+        let (tenant, thread) = (self.caller.tenant(), &self.input.thread_id);
+        let source = ThreadSource { engine, tenant, thread, target: self.target };
+        let history = source.read(RECENT_MESSAGES).await?;
+        let shown = snapshot_size(self.input.messages.len());
+        if shown > RECENT_MESSAGES && history.is_cut() && self.lacks_any(history.messages()) {
+            return source.read(shown).await;
+        }
+        Ok(history)
+    }
+
+    /// Returns the messages that the thread does not have.
+    async fn new_messages(&self, engine: &Engine, history: &History) -> Result<Vec<Message>, ApiError> {
+        let mut new = input::unknown_messages(self.input, history, self.caller.name());
+        if history.is_cut() {
+            let (tenant, ids) = (self.caller.tenant(), new.iter().map(|message| message.id.as_str()));
+            let known = engine.threads().input_ids(tenant, &self.input.thread_id, ids).await?;
+            new.retain(|message| !known.contains(&message.id));
+        }
+        input::add_client_metadata(&mut new, self.input);
+        Ok(new)
     }
 
     /// Adds the new messages to the open run, or starts a new run with them.
@@ -115,7 +140,11 @@ impl AgUiRequest<'_> {
         match (new.is_empty(), SegmentEnd::of(run)) {
             (false, _) => self.add_messages(of, run, history, new).await,
             (true, Some(_)) => Ok(Some(report_state(of.clone(), run))),
-            (true, None) => Ok(Some(join_run(of, run, history))),
+            (true, None) => {
+                let (tenant, thread) = (self.caller.tenant(), &self.input.thread_id);
+                let source = ThreadSource { engine: &self.app.engine, tenant, thread, target: self.target };
+                Ok(Some(join_run(of, run, source.read(MESSAGES_MAX).await?)))
+            }
         }
     }
 
@@ -155,7 +184,8 @@ impl AgUiRequest<'_> {
         };
         match given {
             Ok(after) => {
-                Ok(Some(follow(of, run.clone(), after.seq, self.missing_history(history.with_new(run, new)))))
+                let opening = self.missing_history(history.with_new(run, new));
+                Ok(Some(follow(of, run.clone(), after.seq, opening)))
             }
             Err(Error::Refused(refusal)) => {
                 Ok(resume_plan::violation_of(&refusal).map(StreamContent::Refused))
@@ -181,12 +211,10 @@ impl AgUiRequest<'_> {
             .send_messages(of, new.clone(), Some(&self.dedup_request(of, &new)))
             .await
         {
-            Ok(after) => Ok(Some(follow(
-                of,
-                run.clone(),
-                after.seq,
-                self.missing_history(history.with_new(run, &new)),
-            ))),
+            Ok(after) => {
+                let opening = self.missing_history(history.with_new(run, &new));
+                Ok(Some(follow(of, run.clone(), after.seq, opening)))
+            }
             Err(Error::NotFound("agent")) => Ok(Some(StreamContent::Refused(accepts_no_input(&of.run)))),
             Err(Error::Duplicate(_)) => Ok(None),
             Err(error) if error.is_thread_change(&self.input.thread_id) => Ok(None),
@@ -224,8 +252,8 @@ impl AgUiRequest<'_> {
             AgUiTarget::Agent { id, .. } => {
                 start.inputs = state;
                 let (agent, start) = (id.clone(), Some(Box::new(start)));
-                let request =
-                    AgentInput { agent, thread: Some(thread), messages: new, owner, start, once: None };
+                let messages = new.clone();
+                let request = AgentInput { agent, thread: Some(thread), messages, owner, start, once: None };
                 engine.agents().start(request).await
             }
             AgUiTarget::Workflow(workflow) => {
@@ -244,30 +272,26 @@ impl AgUiRequest<'_> {
         };
         let of = RunRef { tenant: self.caller.tenant().clone(), run: run.id.clone() };
         let initial = Run::new(run.id.clone(), run.workflow.clone());
-        let mut opening = Vec::new();
-        if self.is_missing_any(&history.snapshot()) {
-            let history =
-                History::read(engine, self.caller.tenant(), &self.input.thread_id, self.target).await?;
-            opening = self.missing_history(history.before_run(&run.id));
-        }
+        let opening = self.missing_history(history.with_new(&initial, &new));
         Ok(Some(follow(&of, initial, run.seq, opening)))
     }
 
-    /// Returns whether the client lacks any of these messages.
-    fn is_missing_any(&self, messages: &[wire::Message]) -> bool {
-        let known: BTreeSet<&str> = self.input.messages.iter().filter_map(|one| one.id.as_deref()).collect();
-        messages.iter().any(|message| !known.contains(message.id()))
+    /// Returns whether the client lacks any of these messages, or has another text of the user.
+    fn lacks_any<'m>(&self, mut messages: impl Iterator<Item = &'m wire::Message>) -> bool {
+        let known: HashMap<&str, &InputMessage> =
+            self.input.messages.iter().filter_map(|one| Some((one.id.as_deref()?, one))).collect();
+        messages.any(|message| known.get(message.id()).is_none_or(|known| input::was_edited(known, message)))
     }
 
     /// Returns the snapshots that give the client the messages it lacks, or no events if it has all. A client keeps the
     /// order of its messages and appends others, so an empty snapshot comes first to make it accept the whole order.
-    pub(super) fn missing_history(&self, messages: Vec<wire::Message>) -> Vec<Event> {
-        if !self.is_missing_any(&messages) {
+    pub(super) fn missing_history(&self, history: History) -> Vec<Event> {
+        if !self.lacks_any(history.messages()) {
             return Vec::new();
         }
         let empty = Event::MessagesSnapshot { messages: Vec::new() };
         let cleared = (!self.input.messages.is_empty()).then_some(empty);
-        cleared.into_iter().chain([Event::MessagesSnapshot { messages }]).collect()
+        cleared.into_iter().chain([Event::MessagesSnapshot { messages: history.snapshot() }]).collect()
     }
 }
 
@@ -301,7 +325,7 @@ pub(super) fn report_state(of: RunRef, run: &Run) -> StreamContent {
 /// Returns a stream of a running run from its first event, after a snapshot of the earlier messages.
 pub(super) fn join_run(of: &RunRef, run: &Run, history: History) -> StreamContent {
     let initial = Run::new(run.id.clone(), run.workflow.clone());
-    let opening = vec![Event::MessagesSnapshot { messages: history.before_run(&run.id) }];
+    let opening = vec![Event::MessagesSnapshot { messages: history.before_run(&run.id).snapshot() }];
     follow(of, initial, run.seq, opening)
 }
 

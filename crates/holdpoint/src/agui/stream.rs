@@ -4,12 +4,13 @@
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use holdpoint_api::agui::{Event, Frame};
-use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
-use holdpoint_engine::RecordedEvent;
+use holdpoint_api::agui::{Event, Frame, Message};
+use holdpoint_core::{Run, RunEnd, RunRef, TenantId, Timestamp};
+use holdpoint_engine::{Engine, RecordedEvent};
 
 use super::client_order::ClientOrder;
-use super::history::History;
+use super::history::ThreadSource;
+use super::messages::{CLIENT_MESSAGES_MAX, MESSAGES_MAX, RECENT_MESSAGES, snapshot_size};
 use super::resume_plan::AgUiViolation;
 use super::state;
 use super::target::AgUiTarget;
@@ -17,6 +18,9 @@ use super::translate::{SegmentEnd, Translator};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
+
+/// The number of messages that are compared with those of the client at the end of a run.
+const LAST_MESSAGES: usize = 32;
 
 /// The content of the stream of a response.
 #[derive(Debug)]
@@ -48,6 +52,12 @@ pub(super) struct StreamContext {
     pub target: AgUiTarget,
     pub translator: Translator,
     pub order: ClientOrder,
+}
+
+impl StreamContext {
+    pub(super) fn source<'a>(&'a self, engine: &'a Engine) -> ThreadSource<'a> {
+        ThreadSource { engine, tenant: &self.tenant, thread: &self.thread, target: &self.target }
+    }
 }
 
 pub(super) fn response(
@@ -90,6 +100,8 @@ struct SegmentStream {
     /// The run right before the next event.
     run: Run,
     changes: LogWait,
+    /// The length of the log before the segment.
+    since: u64,
     until: u64,
     state_only: bool,
     /// Events that are sent first.
@@ -101,7 +113,8 @@ impl SegmentStream {
         let LogSegment { of, from: run, until, state_only, mut opening } = segment;
         opening.insert(0, context.translator.begin());
         let changes = LogWait::new(app.engine.events().subscribe(&of), &app.stopping);
-        Self { app: app.clone(), context, of, run, changes, until, state_only, opening }
+        let since = run.seq;
+        Self { app: app.clone(), context, of, run, changes, since, until, state_only, opening }
     }
 
     fn segment_end(&self) -> Option<SegmentEnd> {
@@ -120,19 +133,51 @@ impl SegmentStream {
 
     /// Sends the state, the messages and the end of the segment: all that a client needs to continue.
     async fn end(&mut self, end: SegmentEnd, queue: &mut FrameQueue) -> Result<(), ApiError> {
-        let StreamContext { tenant, thread, target, .. } = &self.context;
-        let messages = History::read(&self.app.engine, tenant, thread, target).await?.snapshot();
         let closing = self.context.translator.close();
+        let messages = match self.is_client_complete().await? {
+            true => None,
+            false => Some(self.read_snapshot().await?),
+        };
         self.push_all(closing, queue);
-        if self.context.order.differs_from(&messages) {
+        if messages.as_ref().is_some_and(|messages| self.context.order.differs_from(messages)) {
             // The empty snapshot clears the client: a client with messages keeps their order.
             self.push_all([Event::MessagesSnapshot { messages: Vec::new() }], queue);
         }
         let state = Event::StateSnapshot { snapshot: (*state::visible(&self.run)).clone() };
         let last = self.context.translator.end(&self.run, end);
-        self.push_all([state, Event::MessagesSnapshot { messages }, last], queue);
+        let messages = messages.map(|messages| Event::MessagesSnapshot { messages });
+        self.push_all([state].into_iter().chain(messages).chain([last]), queue);
         queue.close();
         Ok(())
+    }
+
+    /// Returns whether a client of a long thread has got all its messages from the stream of a completed run. It then
+    /// needs no snapshot. A client that waits always gets one, as the protocol requires.
+    async fn is_client_complete(&self) -> Result<bool, ApiError> {
+        let (context, run) = (&self.context, &self.run);
+        let sizes = RECENT_MESSAGES + 1..=CLIENT_MESSAGES_MAX;
+        let is_completed = matches!(run.end, Some(RunEnd::Completed { .. })) && !self.state_only;
+        if !is_completed || !sizes.contains(&context.order.len()) || context.translator.needs_correction() {
+            return Ok(false);
+        }
+        let last = context.source(&self.app.engine).read(LAST_MESSAGES).await?;
+        // Otherwise the segment can have older messages that other clients sent.
+        let is_whole_segment = !last.is_after(&run.id, self.since);
+        Ok(is_whole_segment && context.order.ends_with(last.messages()))
+    }
+
+    async fn read_snapshot(&self) -> Result<Vec<Message>, ApiError> {
+        let of_run: usize = self
+            .run
+            .nodes
+            .iter()
+            .filter_map(|node| node.agent.as_deref())
+            .map(|agent| agent.messages.len())
+            .sum();
+        let shown = if self.state_only { MESSAGES_MAX } else { self.context.order.len() };
+        // The messages of the run contain the calls of its interrupts.
+        let limit = snapshot_size(shown.max(of_run));
+        Ok(self.context.source(&self.app.engine).read(limit).await?.snapshot())
     }
 
     /// Ends the stream with an error that does not concern the run; the run continues.

@@ -10,7 +10,8 @@ use holdpoint_core::{Run, RunRef, limits};
 use serde_json::Value;
 
 use super::client_order::ClientOrder;
-use super::history::History;
+use super::history::{History, ThreadSource};
+use super::messages::MESSAGES_MAX;
 use super::stream::{self, StreamContent, StreamContext};
 use super::target::AgUiTarget;
 use super::translate::{ClientVersion, SegmentEnd, Translator};
@@ -28,7 +29,9 @@ pub(crate) async fn show(
     let target = AgUiTarget::find(&app.engine, caller.tenant(), &agent).await?;
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
     let (_, run) = run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
-    let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
+    let (engine, tenant) = (&app.engine, caller.tenant());
+    let source = ThreadSource { engine, tenant, thread: &thread, target: &target };
+    let history = source.read(MESSAGES_MAX).await?;
     Ok(Json(describe(thread, &run, history)))
 }
 
@@ -74,7 +77,6 @@ async fn content(
     if SegmentEnd::of(&run).is_some() {
         return Ok(run::report_state(of, &run));
     }
-    let StreamContext { tenant, thread, target, .. } = context;
-    let history = History::read(&app.engine, tenant, thread, target).await?;
+    let history = context.source(&app.engine).read(MESSAGES_MAX).await?;
     Ok(run::join_run(&of, &run, history))
 }

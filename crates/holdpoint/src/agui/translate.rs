@@ -36,6 +36,8 @@ pub(super) struct Translator {
     /// The text messages of nodes that are being streamed, by message id.
     texts: BTreeMap<String, StreamedText>,
     costs: BTreeMap<String, Cost>,
+    /// Set if the client got a text that a retry made invalid.
+    needs_correction: bool,
 }
 
 /// A text message that is being streamed.
@@ -85,6 +87,7 @@ impl Translator {
             steps: Vec::new(),
             texts: BTreeMap::new(),
             costs: BTreeMap::new(),
+            needs_correction: false,
         }
     }
 
@@ -177,6 +180,7 @@ impl Translator {
         {
             streamed.append(&id, rest, events);
         }
+        self.needs_correction |= streamed.text != text;
         streamed.end(&id, events);
         for call in &message.calls {
             let tool_call_id = ids::wire_id(run, node, &call.id);
@@ -219,6 +223,11 @@ impl Translator {
             None => events.push(Event::StateSnapshot { snapshot: (*now).clone() }),
         }
         self.state = Some(now);
+    }
+
+    /// Returns whether the client has a text that differs from the message.
+    pub(super) fn needs_correction(&self) -> bool {
+        self.needs_correction || !self.texts.is_empty()
     }
 
     /// Closes all open messages and steps. The caller sends further events before [`Self::end`].

@@ -134,7 +134,7 @@ fn messages_to_a_workflow_start_a_run_or_are_rejected_with_the_answers() {
 }
 
 /// Applies events as clients do: new messages are appended to known ones.
-fn shown(mut known: Vec<String>, events: &AguiEvents) -> Vec<String> {
+pub(crate) fn shown(mut known: Vec<String>, events: &AguiEvents) -> Vec<String> {
     let mut bound: Vec<(String, String)> = Vec::new();
     for event in &events.0 {
         let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
