@@ -1,14 +1,12 @@
 //! Processes the tool calls of an agent: applies rules and decisions, opens interrupts, calls tools, records results.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use holdpoint_core::agent::{AgentAction, CallStatus, Resumption, Ticket, ToolCall};
 use holdpoint_core::permission::Behaviour;
-use holdpoint_core::{Interrupt, Kind, Resolution};
+use holdpoint_core::{Kind, Resolution};
 use holdpoint_engine::extension::{RunEndWatch, check_as_shown};
 use holdpoint_engine::{EffectContext, Stop};
 use serde_json::{Value, json};
@@ -19,8 +17,9 @@ use super::setup::Setup;
 use super::tool::{Call, CallOutcome, StateChange, ToolError, ToolOwner};
 use super::workflow_tools;
 
-/// The maximum number of attempts of an idempotent call. Only a call with an unknown outcome is attempted again.
-const TRIES_MAX: u32 = 3;
+mod attempts;
+
+use attempts::execute_call;
 
 /// A call that is about to be made.
 struct DueCall {
@@ -61,9 +60,11 @@ pub(super) async fn process_calls(
         }
         due.extend(prepare_call(context, setup, tools, call)?);
     }
-    if due.len() < all && !due.iter().all(DueCall::is_local) {
-        // Interrupts are committed before the node waits for a server.
-        context.commit_actions().await?;
+    // Interrupts and the reply are committed before the node waits for a server.
+    match due.iter().all(DueCall::is_local) {
+        true => {}
+        false if due.len() < all => context.commit_actions().await?,
+        false => setup.commit_reply(context).await?,
     }
     let due = start_runs(context, setup, tools, due)?;
     if sequential {
@@ -224,14 +225,18 @@ fn resume(
                 return refuse(context, call, "the arguments of this call cannot be edited").map(|()| None);
             }
             // A rule that was added after the interrupt still applies.
-            let primary = target.spec.primary.as_deref();
-            let verdict = setup.definition.permissions.evaluate(&call.name, primary, &arguments);
+            let (rules, primary) = (&setup.definition.permissions, target.spec.primary.as_deref());
+            let verdict = rules.evaluate(&call.name, primary, &arguments);
             if verdict.behaviour == Behaviour::Deny {
                 return deny(context, setup, call, Some(&verdict.explanation())).map(|()| None);
             }
             let clearance = target.clearance(context, call, &arguments);
             let cleared = enforce(context, setup, call, target, clearance)?;
-            Ok(cleared.then(|| (arguments, decision(interrupt))))
+            let decision = match &interrupt.resolution {
+                Some(Resolution::Answered { value, .. }) => Some(value.clone()),
+                Some(Resolution::TimedOut { .. }) | None => None,
+            };
+            Ok(cleared.then_some((arguments, decision)))
         }
     }
 }
@@ -249,37 +254,32 @@ fn ask(
     suspend(context, call, ticket.with_schema(&target.spec.parameters))
 }
 
-fn decision(interrupt: &Interrupt) -> Option<Value> {
-    match &interrupt.resolution {
-        Some(Resolution::Answered { value, .. }) => Some(value.clone()),
-        Some(Resolution::TimedOut { .. }) | None => None,
-    }
-}
-
 /// Makes calls concurrently. Returns true if one of them was suspended.
 async fn execute_calls(context: &mut EffectContext, setup: &Setup, due: Vec<DueCall>) -> Result<bool, Stop> {
     if due.is_empty() {
         return Ok(false);
+    }
+    // The calls may have effects, so the `Begin` actions are committed first. Calls of local tools can be repeated.
+    let is_local = due.iter().all(DueCall::is_local);
+    let is_repeatable = is_local && !context.is_replay() && !context.has_many_pending_actions();
+    if !is_repeatable {
+        context.require_claim()?;
     }
     for one in &due {
         let edits = one.arguments != one.call.arguments;
         if one.idempotent && !edits && !uses_grants(context, &one.call) {
             continue;
         }
-        let edited = edits.then(|| one.arguments.clone());
-        context.apply_action(AgentAction::Begin { call: one.call.id.clone(), arguments: edited })?;
+        let (call, arguments) = (one.call.id.clone(), edits.then(|| one.arguments.clone()));
+        context.apply_action(AgentAction::Begin { call, arguments })?;
     }
-    // The calls may have effects, so the `Begin` actions are committed first. Calls of local tools can be repeated.
-    let is_local = due.iter().all(DueCall::is_local);
-    let is_repeatable = is_local && !context.is_replay() && !context.has_many_pending_actions();
     if !is_repeatable {
         context.commit_actions().await?;
     }
     let calls: Vec<(DueCall, Call)> =
         due.into_iter().map(|one| (build_call(context, &one), one)).map(|(call, one)| (one, call)).collect();
     let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| execute_call(one, call)).collect();
-    let (mut suspended, mut left) = (false, calls.len());
-    let watch = RunEndWatch::of(context);
+    let (mut suspended, mut left, watch) = (false, calls.len(), RunEndWatch::of(context));
     while let Some((one, result)) = watch.unless_ended(running.next()).await? {
         left -= 1;
         suspended |= record_result(context, setup, one, result)?;
@@ -289,25 +289,6 @@ async fn execute_calls(context: &mut EffectContext, setup: &Setup, due: Vec<DueC
         }
     }
     Ok(suspended)
-}
-
-type DueFuture<'a> = Pin<Box<dyn Future<Output = (&'a DueCall, Result<CallOutcome, ToolError>)> + Send + 'a>>;
-
-fn execute_call<'a>(one: &'a DueCall, call: &'a Call) -> DueFuture<'a> {
-    Box::pin(async move {
-        let Some(owner) = &one.owner else {
-            return (one, Err(ToolError::NotCalled(format!("there is no tool {}", call.name))));
-        };
-        let mut tried = 1;
-        loop {
-            match owner.call(call).await {
-                Err(ToolError::Unknown(_)) if one.idempotent && tried < TRIES_MAX => tried += 1,
-                // The server may have received an earlier attempt.
-                Err(ToolError::Unreachable(why)) if tried > 1 => return (one, Err(ToolError::Unknown(why))),
-                result => return (one, result),
-            }
-        }
-    })
 }
 
 fn build_call(context: &EffectContext, one: &DueCall) -> Call {

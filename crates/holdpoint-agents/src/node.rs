@@ -33,42 +33,53 @@ impl Node for AgentNode {
         true
     }
 
-    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
-        setup::runs_locally(engine, run, node)
+    fn begins_without_claim(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        setup::begins_without_claim(engine, run, node)
     }
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
-        let setup = setup::load(context).await?;
-        add_input_message(context)?;
-        low_confidence::check_ratified(context)?;
-        let mut listed = ToolList::default();
-        loop {
-            let agent = context.agent().cloned().unwrap_or_default();
-            let next = agent.next_step(setup.definition.resume);
-            listed = setup.list_tools(context, listed, &next).await?;
-            let tools = AllTools::new(&listed.specs, &agent);
-            if let Some(why) = &listed.refused
-                && needs_missing_tool(&next, &tools)
-            {
-                return Err(Stop::failed("connection_not_allowed", why.as_str()));
+        let ended = run_turn(context).await;
+        // After the other results, the reply is committed with the outcome of the node.
+        if let Err(Stop::Unavailable { .. } | Stop::Broken(_)) = &ended
+            && context.has_pending_reply()
+        {
+            context.commit_actions().await?;
+        }
+        ended
+    }
+}
+
+async fn run_turn(context: &mut EffectContext) -> Result<Outputs, Stop> {
+    let setup = setup::load(context).await?;
+    add_input_message(context)?;
+    low_confidence::check_ratified(context)?;
+    let mut listed = ToolList::default();
+    loop {
+        let agent = context.agent().cloned().unwrap_or_default();
+        let next = agent.next_step(setup.definition.resume);
+        listed = setup.list_tools(context, listed, &next).await?;
+        let tools = AllTools::new(&listed.specs, &agent);
+        if let Some(why) = &listed.refused
+            && needs_missing_tool(&next, &tools)
+        {
+            return Err(Stop::failed("connection_not_allowed", why.as_str()));
+        }
+        match next {
+            // The model is not called while the tools of a server are missing.
+            AgentStep::Model => match &listed.unreachable {
+                Some(why) => return servers::wait_for_server(context, why.clone()).await,
+                None => ask_model(context, &setup, &agent, &tools).await?,
+            },
+            AgentStep::Calls(ready) => {
+                let available = servers::AvailableTools {
+                    specs: &tools.specs,
+                    unreachable: listed.unreachable.as_deref(),
+                };
+                calls::process_calls(context, &setup, &available, ready).await?;
             }
-            match next {
-                // The model is not called while the tools of a server are missing.
-                AgentStep::Model => match &listed.unreachable {
-                    Some(why) => return servers::wait_for_server(context, why.clone()).await,
-                    None => ask_model(context, &setup, &agent, &tools).await?,
-                },
-                AgentStep::Calls(ready) => {
-                    let available = servers::AvailableTools {
-                        specs: &tools.specs,
-                        unreachable: listed.unreachable.as_deref(),
-                    };
-                    calls::process_calls(context, &setup, &available, ready).await?;
-                }
-                AgentStep::Overruled => context.apply_action(AgentAction::Overrule)?,
-                AgentStep::Wait => return Err(Stop::Suspended(setup.definition.resume)),
-                AgentStep::Finish => return Ok(outputs(&agent)),
-            }
+            AgentStep::Overruled => context.apply_action(AgentAction::Overrule)?,
+            AgentStep::Wait => return Err(Stop::Suspended(setup.definition.resume)),
+            AgentStep::Finish => return Ok(outputs(&agent)),
         }
     }
 }
@@ -132,10 +143,10 @@ async fn ask_model(
     tools: &AllTools,
 ) -> Result<(), Stop> {
     check_limits(setup, agent)?;
-    let prompt = prompt(context, setup, agent, &tools.specs).await?;
     if !setup.instant || context.has_many_pending_actions() {
         context.commit_actions().await?;
     }
+    let prompt = prompt(context, setup, agent, &tools.specs).await?;
     let begun = context.clock();
     let mut stream = ReplyStream::new(agent);
     let reply = stream_reply(context, setup.model.as_ref(), &prompt, &mut stream).await?;
@@ -156,9 +167,8 @@ async fn ask_model(
     let decided = low_confidence::build_decision(context, setup, &recorded, confidence);
     actions.push(AgentAction::Reply(Box::new(recorded)));
     actions.extend(decided);
-    context.apply_actions(actions)?;
-    // The reply is committed at once, so that a crash does not repeat a call that has a cost.
-    if setup.instant { Ok(()) } else { context.commit_actions().await }
+    // The next step commits the reply before the agent waits; see `Setup::commit_reply`.
+    context.apply_actions(actions)
 }
 
 fn check_limits(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
@@ -191,8 +201,9 @@ async fn prompt(
     {
         let of = RunRef { tenant: owner.tenant.clone(), run: run.id.clone() };
         let engine = context.engine();
-        let earlier = runtime(engine).history.load(engine, &of, thread).await;
-        messages.extend(earlier.map_err(|error| Stop::Broken(error.to_string()))?.iter().cloned());
+        let limit = setup.definition.history_max;
+        let earlier = runtime(engine).history.load(engine, &of, thread, limit).await;
+        messages = earlier.map_err(|error| Stop::Broken(error.to_string()))?;
     }
     messages.extend(agent.messages.iter().cloned());
     Ok(ModelPrompt {

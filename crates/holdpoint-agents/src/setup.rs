@@ -180,7 +180,7 @@ impl Setup {
     /// Lists the tools that the next step needs. Returns `listed` if it contains them.
     pub(super) async fn list_tools(
         &self,
-        context: &EffectContext,
+        context: &mut EffectContext,
         listed: ToolList,
         next: &AgentStep,
     ) -> Result<ToolList, Stop> {
@@ -193,6 +193,10 @@ impl Setup {
         };
         if listed.covers(needed) {
             return Ok(listed);
+        }
+        if !self.tools.are_local() && !context.is_replay() {
+            context.require_claim()?;
+            self.commit_reply(context).await?;
         }
         let tenant = context.of().tenant;
         let mut list = self.tools.list_required(&tenant, needed).await;
@@ -212,9 +216,11 @@ impl Setup {
         self.tools.workflows().iter().find(|workflow| workflow.name == tool)
     }
 
-    /// Returns true if neither the model nor the tools use the network or wait.
-    fn is_local(&self) -> bool {
-        self.instant && self.tools.are_local()
+    /// Commits the last reply of the model, so that a crash does not repeat a call that has a cost. Called before the
+    /// agent waits. A reply that leads to the end of the turn or to an interrupt is committed with the outcome of the
+    /// node.
+    pub(super) async fn commit_reply(&self, context: &mut EffectContext) -> Result<(), Stop> {
+        if self.instant || !context.has_pending_reply() { Ok(()) } else { context.commit_actions().await }
     }
 
     /// Returns the toolbox that a tool belongs to now.
@@ -331,13 +337,15 @@ fn declared_setup(
     node.config.contains_key("model").then(|| runtime(engine).prepare(key(), &node.config))
 }
 
-/// Returns true if the agent of a node can continue without effects outside the process. The earlier messages of a
-/// thread are final only after the run has started in it, so they must be in the cache.
-pub(super) fn runs_locally(engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+/// Returns true if the agent of a node can be executed without a claim until it calls a model that is not instant or
+/// uses a tool that is not local. The earlier messages of a thread are final only after the run has started in it, so
+/// they must be in the cache for an instant model.
+pub(super) fn begins_without_claim(engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
     let Some(started) = &run.started else { return false };
     let tenant = &started.owner.tenant;
     let of = || RunRef { tenant: tenant.clone(), run: run.id.clone() };
-    let is_history_known = started.thread.is_none() || runtime(engine).history.contains(&of());
-    is_history_known
-        && declared_setup(engine, tenant, run, node).is_some_and(|own| own.is_ok_and(|own| own.is_local()))
+    let contains = |thread: &String| runtime(engine).history.contains(&of(), thread);
+    let is_history_known = || started.thread.as_ref().is_none_or(contains);
+    let Some(Ok(setup)) = declared_setup(engine, tenant, run, node) else { return false };
+    !setup.instant || is_history_known()
 }

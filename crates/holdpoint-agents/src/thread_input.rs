@@ -87,7 +87,7 @@ impl Agents<'_> {
                 let (run, thread) = (new_run_id()?, Uuid::now_v7().to_string());
                 let of = RunRef { tenant: input.owner.tenant, run };
                 if let Some(runtime) = self.engine.extension::<AgentRuntime>() {
-                    runtime.history.insert(&of, Arc::default());
+                    runtime.history.insert_new(&of, &thread);
                 }
                 let start =
                     StartRequest { scope: Some(Threads::scope_of(&thread)), thread: Some(thread), ..start };

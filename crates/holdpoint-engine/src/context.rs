@@ -367,6 +367,12 @@ impl Context {
         self.actions.len() >= PENDING_ACTIONS_MAX
     }
 
+    /// Returns whether a reply of a model is not committed yet. It is committed before the node waits for anything, so
+    /// that a crash does not repeat a call that has a cost.
+    pub fn has_pending_reply(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, AgentAction::Reply(_)))
+    }
+
     pub(crate) fn take_actions(&mut self) -> Vec<AgentAction> {
         std::mem::take(&mut self.actions)
     }

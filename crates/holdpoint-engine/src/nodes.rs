@@ -112,10 +112,10 @@ pub trait Node: Send + Sync + 'static {
         false
     }
 
-    /// Returns true if this execution of the node has no effects. It then needs no worker, and is executed and
-    /// committed like a [`PureNode`].
+    /// Returns true if the node can be executed in the change that activates its run until it needs a claim, or to its
+    /// end. Before it waits for anything outside the process, it must call [`EffectContext::require_claim`] or commit.
     #[doc(hidden)]
-    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+    fn begins_without_claim(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
         let _ = (engine, run, node);
         false
     }
@@ -146,7 +146,7 @@ pub(crate) trait ErasedNode: Send + Sync {
     fn accepts_gate(&self, gate: &workflow::Node) -> bool;
     fn uses_handle(&self) -> bool;
     fn commits_before_effects(&self) -> bool;
-    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool;
+    fn begins_without_claim(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool;
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> NodeFuture<'a>;
 }
 
@@ -171,8 +171,8 @@ impl<T: Node> ErasedNode for T {
         Node::commits_before_effects(self)
     }
 
-    fn runs_locally(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
-        Node::runs_locally(self, engine, run, node)
+    fn begins_without_claim(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        Node::begins_without_claim(self, engine, run, node)
     }
 
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> NodeFuture<'a> {

@@ -27,7 +27,7 @@ mod timers;
 mod upkeep;
 
 use leases::{Lease, LeaseKeeper};
-pub(crate) use node_execution::{DryPurpose, NodeExecution, NodeResult, execute_dry};
+pub(crate) use node_execution::{DryPurpose, DryResult, NodeExecution, NodeResult, execute_dry};
 use return_claim::{ReturnReason, return_claim};
 use run_executor::RunExecutor;
 

@@ -2,7 +2,7 @@
 
 mod definitions;
 mod failures;
-mod fake_endpoint;
+pub(crate) mod fake_endpoint;
 mod keys;
 mod replies;
 mod requests;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use holdpoint_agents::{AgentRuntime, AgentSettings};
 use holdpoint_engine::core::agent::CallStatus;
 use holdpoint_engine::core::{
-    Answer, Command, ForkMode, InterruptId, NodeId, Principal, Run, RunEnd, RunRef, digest,
+    Answer, Command, ForkMode, InterruptId, Kind, NodeId, Principal, Run, RunEnd, RunRef, digest,
 };
-use holdpoint_engine::{EffectContext, Error, Node, Options, Outputs, Stop};
+use holdpoint_engine::{EffectContext, Error, Node, Options, Outputs, PendingFilter, Stop};
 use serde_json::json;
 
 use crate::agents::{Calls, agent_of, counting_tool};
@@ -27,6 +27,7 @@ on_both! {
     stored_holds_have_grants,
     a_stored_loop_without_its_gate_keeps_running_with_a_warning,
     usage_counts_rows_stored_by_older_versions,
+    lists_find_rows_stored_by_older_versions,
 }
 
 const VOTED_BRANCH: &str = "01a1e653-8314-70ba-8459-8e77bb9f4077";
@@ -256,4 +257,18 @@ async fn usage_counts_rows_stored_by_older_versions(restored: RestoredEnv) {
     assert!(counted().await[0] < before[0], "runs have ended");
     let names: Vec<_> = env.engine.workflows().list(&tenant(), 100).await.unwrap();
     assert!(!names.is_empty() && names.iter().all(|one| !one.name.is_empty()), "{names:?}");
+}
+
+async fn lists_find_rows_stored_by_older_versions(restored: RestoredEnv) {
+    let rows = async |filter: PendingFilter| {
+        let page = restored.env.engine.interrupts().page(&tenant(), &filter, 500).await.unwrap();
+        page.rows.into_iter().map(|row| (row.run, row.id, row.kind, row.workflow)).collect::<Vec<_>>()
+    };
+    let all = rows(PendingFilter::default()).await;
+    let approvals = rows(PendingFilter { kinds: vec![Kind::Approval], ..PendingFilter::default() }).await;
+    assert!(!approvals.is_empty());
+    assert_eq!(approvals, all.iter().filter(|row| row.2 == "approval").cloned().collect::<Vec<_>>());
+    let workflow = Some(all[0].3.as_str().to_owned());
+    let of_workflow = rows(PendingFilter { workflow, ..PendingFilter::default() }).await;
+    assert_eq!(of_workflow, all.iter().filter(|row| row.3 == all[0].3).cloned().collect::<Vec<_>>());
 }

@@ -56,7 +56,7 @@ impl EffectContext {
 
     /// Commits the actions of an agent. After it returns, they are stored and the worker still holds the claim.
     pub async fn commit_actions(&mut self) -> Result<(), Stop> {
-        let executor = self.execution.claimed()?;
+        let executor = self.execution.claimed(&mut self.context.actions)?;
         executor.check_lease().await?;
         if self.context.actions.is_empty() {
             return executor.write_entry(self.context.position).await;
@@ -67,6 +67,12 @@ impl EffectContext {
         Ok(())
     }
 
+    /// Stops an execution without a claim. Its actions so far are committed with the change that it belongs to, and a
+    /// worker continues after them. An action that must be followed by its effect is applied after this call.
+    pub fn require_claim(&mut self) -> Result<(), Stop> {
+        self.execution.claimed(&mut self.context.actions).map(|_| ())
+    }
+
     /// Commits one action while the agent continues. The future returns the run after the commit, for
     /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
     pub fn commit_action_concurrently(
@@ -75,7 +81,7 @@ impl EffectContext {
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
         let command = Command::Act { node: self.node().id.clone(), actions: vec![action] };
         let execution = self.execution.clone();
-        Box::pin(async move { execution.claimed()?.record(command).await })
+        Box::pin(async move { execution.claimed(&mut Vec::new())?.record(command).await })
     }
 
     /// Returns whether this execution is a replay, which must not perform outside effects.
@@ -112,7 +118,7 @@ impl EffectContext {
         if let Some(result) = self.run.nodes[self.position].steps.get(name) {
             return Ok(result.clone());
         }
-        let executor = self.execution.claimed()?;
+        let executor = self.execution.claimed(&mut self.context.actions)?;
         executor.check_lease().await?;
         let began = self.execution.now();
         let result = effect().await?;

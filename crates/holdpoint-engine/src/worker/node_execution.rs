@@ -1,7 +1,6 @@
 //! The execution of one node with effects: under the claim of a worker, or without a claim and then without effects.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{NodeOutcome, Run, RunError, RunRef, Timestamp};
@@ -29,8 +28,8 @@ pub(crate) struct DryExecution {
     of: RunRef,
     at: Timestamp,
     purpose: DryPurpose,
-    /// True after the node attempted an effect or a write.
-    stopped: Arc<AtomicBool>,
+    /// Set when the node attempts an effect or a write: its actions before that.
+    stopped: Arc<OnceLock<Vec<AgentAction>>>,
 }
 
 /// The purpose of an execution without a claim.
@@ -55,18 +54,29 @@ impl From<NodeOutcome> for NodeResult {
     }
 }
 
-/// Enters a node of a draft with its recorded steps, without a claim. Returns None if the node needs an effect that is
-/// not recorded.
+/// The result of an execution without a claim.
+#[derive(Debug)]
+pub(crate) enum DryResult {
+    Ended(NodeResult),
+    /// The node needs a claim to continue, for an effect that is not recorded. It can continue from these actions.
+    Stopped(Vec<AgentAction>),
+}
+
+/// Enters a node of a draft with its recorded steps, without a claim.
 pub(crate) async fn execute_dry(
     engine: &Engine,
     draft: &RunDraft,
     position: usize,
     purpose: DryPurpose,
-) -> Option<NodeResult> {
-    let (of, at, stopped) = (draft.of.clone(), draft.now, Arc::<AtomicBool>::default());
+) -> DryResult {
+    let (of, at, stopped) = (draft.of.clone(), draft.now, Arc::<OnceLock<_>>::default());
     let dry = DryExecution { engine: engine.clone(), of, at, purpose, stopped: stopped.clone() };
-    let result = NodeExecution::Dry(dry).enter(draft.run.clone(), position, at).await.ok()?;
-    (!stopped.load(Ordering::SeqCst)).then_some(result)
+    let entered = NodeExecution::Dry(dry).enter(draft.run.clone(), position, at).await;
+    match (stopped.get(), entered) {
+        (Some(actions), _) => DryResult::Stopped(actions.clone()),
+        (None, Ok(result)) => DryResult::Ended(result),
+        (None, Err(_)) => DryResult::Stopped(Vec::new()),
+    }
 }
 
 impl NodeExecution {
@@ -103,12 +113,14 @@ impl NodeExecution {
         Ok(NodeResult { actions, outcome })
     }
 
-    /// Returns the executor with the claim. Stops a node that attempts an effect or a write without a claim.
-    pub(crate) fn claimed(&self) -> Result<&RunExecutor, Stop> {
+    /// Returns the executor with the claim. Stops a node that attempts an effect or a write without a claim, and takes
+    /// its actions.
+    pub(crate) fn claimed(&self, actions: &mut Vec<AgentAction>) -> Result<&RunExecutor, Stop> {
         match self {
             Self::Claimed(executor) => Ok(executor),
             Self::Dry(dry) => {
-                dry.stopped.store(true, Ordering::SeqCst);
+                // A node that continues after this is ignored.
+                let _ = dry.stopped.set(std::mem::take(actions));
                 Err(Stop::Lost)
             }
         }

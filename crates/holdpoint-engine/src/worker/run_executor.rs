@@ -39,6 +39,26 @@ struct DeferredWrite {
     what: ClaimAction,
 }
 
+/// The progress of an execution.
+#[derive(Debug)]
+struct Progress {
+    /// True if the dispatch has a record of its start.
+    started: bool,
+    /// The place where the state of the parent is looked up next.
+    lookup: ParentLookup,
+}
+
+/// The result of advancing a run.
+#[derive(Debug)]
+enum Advance {
+    /// The next node must be executed.
+    Enter { run: Arc<Run>, work: NodeWork, now: Timestamp },
+    /// The run was changed concurrently.
+    Again,
+    /// The run waits or has ended, or the claim is lost.
+    Over,
+}
+
 impl RunExecutor {
     pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
         Self { engine, claim, lease, local: Arc::default() }
@@ -49,49 +69,87 @@ impl RunExecutor {
     pub(super) async fn execute_run(self, handoff: Option<Arc<Run>>) -> Result<(), Error> {
         let mut finished: Option<(usize, NodeResult)> = None;
         // The start of a handoff was recorded in the change that created it.
-        let (mut started, mut lookup) = (handoff.is_some(), ParentLookup::Store);
+        let mut progress = Progress { started: handoff.is_some(), lookup: ParentLookup::Store };
         self.local().written = handoff;
         loop {
-            let deferred = self.local().deferred.take();
-            let mut draft = match deferred {
-                Some(DeferredWrite { draft, .. }) => draft,
-                None => self.load_draft(std::mem::replace(&mut lookup, ParentLookup::CacheOnly)).await?,
-            };
-            if let Some((position, done)) = finished.clone() {
-                // A refusal means that the run has ended, or that the node must be entered again.
-                let _ = draft
-                    .record_actions(position, done.actions)
-                    .and_then(|()| draft.finish(position, done.outcome));
+            match self.advance_with_retries(finished.as_ref(), &mut progress).await? {
+                Advance::Enter { run, work, now } => {
+                    finished = Some((work.position(), self.execute_node(run, work, now).await?));
+                    progress.started |= self.local().deferred.is_none();
+                }
+                Advance::Again => {}
+                Advance::Over => return Ok(()),
             }
-            self.engine.advance(&mut draft).await?;
-            // Events of finished work are committed before the next node executes; only a write without them is deferred.
-            let settled = draft.events.is_empty();
-            let work = draft.begin_next()?;
-            let what = match work {
-                Some(_) if started => ClaimAction::Touch,
-                Some(_) => ClaimAction::RecordStart { instance_id: self.claim.instance.clone() },
-                None => ClaimAction::Complete(dispatch_result(&draft.run, Some(&self.claim.instance))),
-            };
-            let (run, now) = (draft.run.clone(), draft.now);
-            if let Some(work) = work.filter(|work| settled && self.writes_first(&run, *work)) {
-                self.local().deferred = Some(DeferredWrite { draft, what });
-                finished = Some((work.position(), self.execute_node(run, work, now).await?));
-                started |= self.local().deferred.is_none();
-                continue;
+        }
+    }
+
+    /// Advances the run. Waits if the store is busy and the last node has actions that are not recorded, such as the
+    /// reply of a model: they must not be repeated.
+    async fn advance_with_retries(
+        &self,
+        finished: Option<&(usize, NodeResult)>,
+        progress: &mut Progress,
+    ) -> Result<Advance, Error> {
+        if finished.is_none_or(|(_, result)| result.actions.is_empty()) {
+            return self.advance(finished, progress).await;
+        }
+        let _recording = self.lease.begin_recording();
+        for wait in RECORD_WAITS {
+            match self.advance(finished, progress).await {
+                Err(Error::Store(crate::store::Error::Closed)) => break,
+                Err(Error::Store(_) | Error::Busy) => tokio::time::sleep(wait).await,
+                advanced => return advanced,
             }
-            match self.commit(draft, what).await? {
-                CommitOutcome::Conflict(Precondition::Claim) => return Ok(()),
-                CommitOutcome::Conflict(
-                    Precondition::Sequence
-                    | Precondition::Revision
-                    | Precondition::Receipt
-                    | Precondition::Arrival,
-                ) => continue,
-                CommitOutcome::Written => started = true,
+        }
+        self.advance(finished, progress).await
+    }
+
+    /// Commits the result of the last node, the nodes without effects after it, and the start of the next node. The
+    /// start may also be left to the next node.
+    async fn advance(
+        &self,
+        finished: Option<&(usize, NodeResult)>,
+        progress: &mut Progress,
+    ) -> Result<Advance, Error> {
+        let deferred = self.local().deferred.take();
+        let mut draft = match deferred {
+            Some(DeferredWrite { draft, .. }) => draft,
+            None => {
+                let lookup = std::mem::replace(&mut progress.lookup, ParentLookup::CacheOnly);
+                self.load_draft(lookup).await?
             }
-            self.local().written = Some(run.clone());
-            let Some(work) = work else { return Ok(()) };
-            finished = Some((work.position(), self.execute_node(run, work, now).await?));
+        };
+        if let Some((position, NodeResult { actions, outcome })) = finished.cloned() {
+            // A refusal means that the run has ended, or that the node must be entered again.
+            let _ = draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome));
+        }
+        self.engine.advance(&mut draft).await?;
+        // Events of finished work are committed before the next node executes; only a write without them is deferred.
+        let settled = draft.events.is_empty();
+        let work = draft.begin_next()?;
+        let what = match work {
+            Some(_) if progress.started => ClaimAction::Touch,
+            Some(_) => ClaimAction::RecordStart { instance_id: self.claim.instance.clone() },
+            None => ClaimAction::Complete(dispatch_result(&draft.run, Some(&self.claim.instance))),
+        };
+        let (run, now) = (draft.run.clone(), draft.now);
+        if let Some(work) = work.filter(|work| settled && self.writes_first(&run, *work)) {
+            self.local().deferred = Some(DeferredWrite { draft, what });
+            return Ok(Advance::Enter { run, work, now });
+        }
+        match self.commit(draft, what).await? {
+            CommitOutcome::Conflict(Precondition::Claim) => Ok(Advance::Over),
+            CommitOutcome::Conflict(
+                Precondition::Sequence
+                | Precondition::Revision
+                | Precondition::Receipt
+                | Precondition::Arrival,
+            ) => Ok(Advance::Again),
+            CommitOutcome::Written => {
+                progress.started = true;
+                self.local().written = Some(run.clone());
+                Ok(work.map_or(Advance::Over, |work| Advance::Enter { run, work, now }))
+            }
         }
     }
 
@@ -213,6 +271,11 @@ impl RunExecutor {
     pub(crate) async fn write_entry(&self, position: usize) -> Result<(), Stop> {
         let deferred = self.local().deferred.take();
         let Some(DeferredWrite { draft, what }) = deferred else { return Ok(()) };
+        if draft.events.is_empty() && what == ClaimAction::Touch {
+            // The entry was committed with the change that activated the run.
+            self.local().written = Some(draft.run);
+            return Ok(());
+        }
         match self.write(draft, what).await {
             Ok(Some(_)) => Ok(()),
             // The run was changed concurrently. An entry in the store is kept; otherwise the node is entered again.

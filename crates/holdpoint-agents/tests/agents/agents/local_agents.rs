@@ -224,9 +224,9 @@ async fn a_long_script_needs_a_worker_and_several_changes(agents: AgentEnv) {
     endless["permissions"] = json!({ "default": "allow" });
     endless["limits"] = json!({ "steps": 500 });
     agents.declare(endless).await;
+    let before = agents.changes();
     let of = agents.start_run(None).await;
     assert_eq!(agents.env.status(&of).await, "running");
-    let before = agents.changes();
     agents.env.drain().await;
     assert_eq!(agents.env.status(&of).await, "completed");
     assert!(agents.changes() - before >= 3, "{} changes", agents.changes() - before);

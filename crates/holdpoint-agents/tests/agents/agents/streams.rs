@@ -103,13 +103,13 @@ async fn start_run(database: TestDatabase, address: SocketAddr) -> (AgentEnv, Ru
     (agents, of, working)
 }
 
-fn drain_in_background(engine: &Engine) -> JoinHandle<usize> {
+pub(super) fn drain_in_background(engine: &Engine) -> JoinHandle<usize> {
     let engine = engine.clone();
     tokio::spawn(async move { engine.worker().drain().await.unwrap() })
 }
 
 /// A recorded chunk: text, last, meta.
-type Chunk = (String, bool, Value);
+pub(super) type Chunk = (String, bool, Value);
 
 async fn chunks(engine: &Engine, of: &RunRef) -> Vec<Chunk> {
     let log = engine.events().list(of, 0).await.unwrap();
@@ -121,7 +121,7 @@ async fn chunks(engine: &Engine, of: &RunRef) -> Vec<Chunk> {
 }
 
 /// Waits until the recorded chunks have this total length, and returns them.
-async fn wait_for_chunks(engine: &Engine, of: &RunRef, length: usize) -> Vec<Chunk> {
+pub(super) async fn wait_for_chunks(engine: &Engine, of: &RunRef, length: usize) -> Vec<Chunk> {
     let mut changes = engine.events().subscribe(of);
     loop {
         let recorded = chunks(engine, of).await;
@@ -171,7 +171,7 @@ async fn chunks_are_recorded_before_the_reply(database: TestDatabase) {
         "model": "small-2", "usage": { "inputTokens": 7, "outputTokens": 5 },
     });
     assert_eq!(recorded.last().unwrap().2, end);
-    assert_eq!(commits_with(&agents, "holdpoint.model.replied", r#""last":true"#).await, 1);
+    assert_eq!(commits_with(&agents, "model.replied", r#""last":true"#).await, 1);
     for from_seq in 0..=agents.env.run(&of).await.seq {
         let (by, mode, overlay) = ("forker".to_owned(), ForkMode::Replay, Overlay::default());
         let copy = engine
@@ -185,7 +185,7 @@ async fn chunks_are_recorded_before_the_reply(database: TestDatabase) {
     }
 }
 
-/// Counts the commits whose events contain both texts.
+/// Counts the commits whose stored events contain both texts. The beginning `holdpoint.` of a type is abbreviated.
 async fn commits_with(agents: &AgentEnv, one: &str, other: &str) -> usize {
     let rows = agents.env.database.read("SELECT events FROM events").await;
     let texts = rows.iter().map(|row| format!("{row:?}").replace('\\', ""));
@@ -277,7 +277,7 @@ async fn a_scripted_reply_without_delays_is_one_chunk_in_the_commit_of_the_reply
     assert_eq!(texts, [("I look. And look.", true, &json!("reply-1")), ("Seen.", true, &json!("reply-3"))]);
     assert_eq!(recorded[0].2["toolCalls"], json!([{ "id": "c1", "name": "look" }]));
     assert_eq!(recorded[0].2["finishReason"], "tool_calls");
-    let both = commits_with(&agents, "holdpoint.model.replied", "ai.message.chunk").await;
+    let both = commits_with(&agents, "model.replied", "ai.message.chunk").await;
     assert_eq!((both, commits_with(&agents, "ai.message.chunk", "").await), (2, 2));
 }
 

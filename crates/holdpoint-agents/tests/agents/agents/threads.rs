@@ -158,7 +158,7 @@ async fn a_waiting_run_knows_its_last_dispatch(agents: AgentEnv) {
     let engine = agents.env.engine.clone();
     let last = async || {
         let run = engine.runs().get(&of).await.unwrap();
-        let id = engine.threads().last_dispatch(&tenant(), &run).await.unwrap().unwrap();
+        let id = engine.threads().waiting_since(&tenant(), &run).await.unwrap().unwrap();
         let row = engine.mailbox(&tenant()).load_dispatch(&id).await.unwrap().unwrap();
         assert_eq!((row.run_id.as_str(), row.thread_id.as_str()), (of.run.as_str(), run.thread()));
         assert_eq!(row.status.as_str(), "acked");

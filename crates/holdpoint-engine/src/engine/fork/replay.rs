@@ -15,7 +15,7 @@ use crate::draft::RunDraft;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::nodes::NodeType;
-use crate::worker::{DryPurpose, NodeResult, execute_dry};
+use crate::worker::{DryPurpose, DryResult, NodeResult, execute_dry};
 
 /// The state of a replay.
 pub(super) struct ForkReplay<'e> {
@@ -189,7 +189,12 @@ async fn execute_node(engine: &Engine, draft: &RunDraft, position: usize) -> Opt
     let node = &draft.run.workflow.nodes[position];
     match engine.nodes().get(&node.type_id) {
         Some(NodeType::Pure(pure)) => Some(draft.execute_pure(position, pure.clone().as_ref()).into()),
-        Some(NodeType::Effect(_)) | None => execute_dry(engine, draft, position, DryPurpose::Replay).await,
+        Some(NodeType::Effect(_)) | None => {
+            match execute_dry(engine, draft, position, DryPurpose::Replay).await {
+                DryResult::Ended(result) => Some(result),
+                DryResult::Stopped(_) => None,
+            }
+        }
     }
 }
 
