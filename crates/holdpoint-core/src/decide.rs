@@ -1,6 +1,8 @@
 //! Decides commands: the result is events or a refusal. The functions are pure: they read only the run, the command
 //! and the time.
 
+use std::sync::Arc;
+
 use crate::Timestamp;
 use crate::command::Command;
 use crate::event::Event;
@@ -29,8 +31,40 @@ pub use pause::check_reason;
 
 /// Returns the events that a command causes, or the refusal of the command.
 pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+    decide_and_apply(&mut Arc::new(run.clone()), command, now, |_, _| {})
+}
+
+/// Applies the events that a command causes, and returns them. A refused command does not change the run. Calls
+/// `observe` for each event with the state before it.
+pub fn decide_and_apply(
+    run: &mut Arc<Run>,
+    command: &Command,
+    now: Timestamp,
+    mut observe: impl FnMut(&Run, &Event),
+) -> Result<Vec<Event>, Refusal> {
+    let mut events = decide_without_consequences(run, command, now)?;
+    let run = Arc::make_mut(run);
+    let mut applied = 0;
+    loop {
+        for event in &events[applied..] {
+            observe(run, event);
+            run.apply(event, now);
+        }
+        applied = events.len();
+        // The suspension of a node also has consequences: nodes that do not depend on it must not wait for its
+        // interrupt.
+        if matches!(command, Command::Start(_) | Command::Finish { .. }) {
+            events.extend(consequences::next(run));
+        }
+        if events.len() == applied {
+            return Ok(events);
+        }
+    }
+}
+
+fn decide_without_consequences(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
-        Command::Start(start) => start::start(run, start, now),
+        Command::Start(start) => start::start(run, start),
         Command::Begin { node, effect } => finish::begin(run, node, *effect),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Act { node, actions: acts } => agent::act(run, node, acts, now),

@@ -30,7 +30,7 @@ pub use values::{ChildResult, RunError, TIMED_OUT};
 pub enum Event {
     /// The run started.
     #[serde(rename = "run.started")]
-    RunStarted(Box<RunParameters>),
+    RunStarted(Arc<RunParameters>),
     /// A worker began to execute a node.
     #[serde(rename = "node.started")]
     NodeStarted {

@@ -43,7 +43,7 @@ pub mod workflow;
 pub use command::{
     ChannelWrite, ChildRunRequest, Command, Completion, Effect, NodeOutcome, StartRequest, TextChunk,
 };
-pub use decide::{check_reason, decide};
+pub use decide::{check_reason, decide, decide_and_apply};
 pub use event::{
     Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters,
     TIMED_OUT,

@@ -225,7 +225,7 @@ impl Run {
         };
     }
 
-    fn start(&mut self, started: &RunParameters, at: Timestamp) {
+    fn start(&mut self, started: &Arc<RunParameters>, at: Timestamp) {
         let mut variables = Map::new();
         for variable in &self.workflow.variables {
             if let Some(default) = &variable.default {
@@ -241,7 +241,7 @@ impl Run {
         variables.extend(started.inputs.clone());
         self.variables = Arc::new(Value::Object(variables));
         self.copied = CopiedPart::of(started);
-        self.started = Some(Arc::new(started.clone()));
+        self.started = Some(started.clone());
         self.started_at = at;
     }
 

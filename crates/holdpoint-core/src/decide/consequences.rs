@@ -1,30 +1,12 @@
 //! Derives the events that follow from other events: a back edge is taken, an unreachable node is skipped, a run
 //! without remaining nodes completes. They are recorded, so readers of the log do not have to derive them.
 
-use crate::Timestamp;
 use crate::event::{Cap, Event, RunError};
 use crate::run::{Pause, Run};
 use crate::workflow::{GraphAction, next_action};
 
-/// Returns the events, followed by the events that they cause.
-pub(super) fn with_consequences(run: &Run, mut events: Vec<Event>, now: Timestamp) -> Vec<Event> {
-    let mut after = run.clone();
-    for event in &events {
-        after.apply(event, now);
-    }
-    loop {
-        let entailed = consequences(&after);
-        if entailed.is_empty() {
-            return events;
-        }
-        for event in entailed {
-            after.apply(&event, now);
-            events.push(event);
-        }
-    }
-}
-
-fn consequences(run: &Run) -> Vec<Event> {
+/// Returns the next events that follow from the state of the run. They may have consequences, too.
+pub(super) fn next(run: &Run) -> Vec<Event> {
     if run.finished() {
         return Vec::new();
     }

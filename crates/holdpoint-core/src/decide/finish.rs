@@ -6,7 +6,6 @@ use super::agent::{check_agent_finished, suspend_agent};
 use super::check_unfinished;
 use super::children::start_child;
 use super::complete::complete;
-use super::consequences::with_consequences;
 use super::failure::fail_or_retry;
 use super::interrupt_request::request_interrupt;
 use crate::command::{Effect, NodeOutcome};
@@ -58,7 +57,7 @@ pub(super) fn finish(
         return Err(Refusal::WrongState(run.status()));
     }
     let node = node.clone();
-    let events = match outcome {
+    Ok(match outcome {
         NodeOutcome::Completed(completion) => {
             check_agent_finished(run, &node)?;
             complete(run, node, completion)
@@ -72,9 +71,7 @@ pub(super) fn finish(
             // A sleep whose end has passed also needs a timer, because only a timer wakes a node.
             vec![Event::SleepStarted { node, until: (*until).max(now) }]
         }
-    };
-    // The suspension of a node also has consequences: nodes that do not depend on it must not wait for its interrupt.
-    Ok(with_consequences(run, events, now))
+    })
 }
 
 /// Records the result of a step, so that the node does not perform its effect again.

@@ -1,11 +1,11 @@
 //! Decides the start of a run: checks its inputs, options, tags and metadata.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::check_unfinished;
 use super::configurable::check_configurable;
-use super::consequences::with_consequences;
-use crate::Timestamp;
 use crate::command::StartRequest;
 use crate::event::{Event, RunParameters};
 use crate::limits;
@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::workflow::Workflow;
 
 /// Starts a run.
-pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+pub(super) fn start(run: &Run, start: &StartRequest) -> Result<Vec<Event>, Refusal> {
     if run.started.is_some() {
         return Err(Refusal::AlreadyStarted);
     }
@@ -22,7 +22,7 @@ pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<V
     check_inputs(&run.workflow, &start.inputs)?;
     check_configurable(&run.workflow, &start.configurable)?;
     start.check()?;
-    let started = Event::RunStarted(Box::new(RunParameters {
+    let started = Event::RunStarted(Arc::new(RunParameters {
         workflow: run.workflow.id.clone(),
         revision: run.workflow.revision,
         owner: start.owner.clone(),
@@ -48,7 +48,7 @@ pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<V
     if let Some((node, messages)) = start.messages.as_deref() {
         events.extend(super::agent::add_messages(run, node, messages)?);
     }
-    Ok(with_consequences(run, events, now))
+    Ok(events)
 }
 
 impl StartRequest {

@@ -68,14 +68,14 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
 
 fn check_lists(data: &Value, at: &str) -> Result<(), BadRequest> {
     for (list, _) in LISTS {
-        check_list(data.get(list), &format!("{at}.{list}"))?;
+        check_list(data.get(list), || format!("{at}.{list}"))?;
     }
     let Some(audience) = data.get("audience") else { return Ok(()) };
     if !audience.is_object() {
         return Err(BadRequest::new(&format!("{at}.audience"), "must be an object"));
     }
     for (member, _) in AUDIENCE {
-        check_list(audience.get(member), &format!("{at}.audience.{member}"))?;
+        check_list(audience.get(member), || format!("{at}.audience.{member}"))?;
     }
     Ok(())
 }
@@ -91,16 +91,16 @@ pub(super) fn check_no_assignees(data: &Value) -> Result<(), BadRequest> {
     }
 }
 
-fn check_list(list: Option<&Value>, field: &str) -> Result<(), BadRequest> {
+fn check_list(list: Option<&Value>, field: impl Fn() -> String) -> Result<(), BadRequest> {
     let Some(list) = list else { return Ok(()) };
     if !is_string_array(list) {
-        return Err(BadRequest::new(field, "must be an array of strings"));
+        return Err(BadRequest::new(&field(), "must be an array of strings"));
     }
     let mut names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
     // No principal can have such a name, so no principal could resolve the interrupt.
     match names.any(|name| name.trim().is_empty() || name.contains(char::is_control)) {
         true => Err(BadRequest::new(
-            field,
+            &field(),
             "must contain only names that are not empty and have no control characters",
         )),
         false => Ok(()),

@@ -50,7 +50,8 @@ impl Interrupt {
         let member = |name: &&str| {
             let informs = **name == *"audience" && self.audience == AudienceRule::Informs;
             let shown_as = if informs { assignee_rules::INFORMED_AUDIENCE } else { name };
-            Some((shown_as.to_owned(), self.data.get(*name)?.clone()))
+            let value = self.data.get(*name)?;
+            Some((shown_as.to_owned(), value.clone()))
         };
         let governed = GOVERNED_MEMBERS.iter().filter(|_| self.kind == Kind::Approval);
         let members = ASSIGNEE_MEMBERS.iter().chain([&OPERATOR_APPROVAL]).chain(governed);

@@ -8,26 +8,28 @@ use super::Interrupt;
 
 const CHARS_MAX: usize = 160;
 
-/// JSON pointers to the most informative parts of the data, in order of preference.
-const POINTERS: [&str; 8] = [
-    "/toolCall/arguments",
-    "/artifactData",
-    "/data",
-    "/message",
-    "/correlation",
-    "/decision",
-    "/description",
-    "/questions/1/question",
+/// Paths to the most informative parts of the data, in order of preference.
+const PATHS: [&[&str]; 7] = [
+    &["toolCall", "arguments"],
+    &["artifactData"],
+    &["data"],
+    &["message"],
+    &["correlation"],
+    &["decision"],
+    &["description"],
 ];
-/// JSON pointers for a tool call that is the artifact of an approval.
-const CALL_POINTERS: [&str; 2] = ["/artifactData/arguments", "/artifactData/input"];
+/// Paths for a tool call that is the artifact of an approval.
+const CALL_PATHS: [&[&str]; 2] = [&["artifactData", "arguments"], &["artifactData", "input"]];
 
 impl Interrupt {
     /// Returns the excerpt that lists show beside the title, if the data contains more than the title.
     pub fn excerpt(&self) -> Option<String> {
         let is_call = self.data.get("artifactType").and_then(Value::as_str) == Some("tool.call");
-        let of_calls = CALL_POINTERS.iter().filter(|_| is_call);
-        of_calls.chain(&POINTERS).find_map(|place| excerpt_of(self.data.pointer(place)?))
+        let mut paths = CALL_PATHS.iter().filter(|_| is_call).chain(&PATHS);
+        let found = |path: &&[&str]| path.iter().try_fold(&*self.data, |value, member| value.get(member));
+        // The first question is the title.
+        let question = || excerpt_of(self.data.get("questions")?.get(1)?.get("question")?);
+        paths.find_map(|path| excerpt_of(found(path)?)).or_else(question)
     }
 }
 

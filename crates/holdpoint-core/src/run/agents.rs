@@ -62,8 +62,16 @@ impl Run {
 
     /// Returns the thread of the run: the one that it was started with, otherwise the id of the run.
     pub fn thread(&self) -> &str {
-        let named = self.started.as_ref().and_then(|started| started.thread.as_deref());
-        named.unwrap_or_else(|| self.id.as_str())
+        self.named_thread().unwrap_or_else(|| self.id.as_str())
+    }
+
+    /// Returns whether the run was started in a thread, as runs of agents are.
+    pub fn is_in_thread(&self) -> bool {
+        self.named_thread().is_some()
+    }
+
+    fn named_thread(&self) -> Option<&str> {
+        self.started.as_ref()?.thread.as_deref()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Names that are derived from a run id: keys of interrupts, which also contain the node and a count that continues
 //! over its visits, and the public ids of interrupts, artifacts and conversations.
 
+use std::cell::LazyCell;
+
 use super::Run;
 use crate::event::{ForkMode, RunParameters};
 use crate::interrupt::Interrupt;
@@ -11,9 +13,13 @@ impl Run {
     /// Returns the key of the interrupt of a node with this count. A key has a maximum length: the position of the node
     /// replaces a node id that is too long for it.
     pub fn interrupt_key(&self, position: usize, count: u32) -> String {
-        let [by_id, by_position] = self.key_prefixes(position);
-        let key = format!("{by_id}{count}");
-        if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{by_position}{count}") }
+        let (run, node) = (self.key_owner(), &self.workflow.nodes[position].id);
+        let key = format!("{run}:{node}:{count}");
+        if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX {
+            key
+        } else {
+            format!("{run}:#{position}:{count}")
+        }
     }
 
     /// Returns the id of the artifact of a node.
@@ -48,18 +54,13 @@ impl Run {
 
     /// Returns the count after the highest one that an interrupt of the node has used.
     pub(super) fn unused_key_count(&self, position: usize) -> u32 {
-        let (node, prefixes) = (&self.workflow.nodes[position].id, self.key_prefixes(position));
+        let (run, node) = (self.key_owner(), &self.workflow.nodes[position].id);
+        let prefixes = LazyCell::new(|| [format!("{run}:{node}:"), format!("{run}:#{position}:")]);
         let asked = self.interrupts.iter().filter(|interrupt| interrupt.node == *node);
         let count = |key: &str| {
             prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())?.parse::<u32>().ok())
         };
         asked.filter_map(|interrupt| count(&interrupt.key)).max().map_or(0, |last| last.saturating_add(1))
-    }
-
-    /// Returns the two possible prefixes of the keys of a node: with its id, and with its position.
-    fn key_prefixes(&self, position: usize) -> [String; 2] {
-        let run = self.key_owner();
-        [format!("{run}:{}:", self.workflow.nodes[position].id), format!("{run}:#{position}:")]
     }
 
     /// Returns the run id that interrupt keys begin with. A fork uses the id of the first run in its chain of forks, so

@@ -100,6 +100,24 @@ enum EdgeState {
     Skipped,
 }
 
+/// The set of the states that some edges have.
+#[derive(Clone, Copy, Debug, Default)]
+struct EdgeStates([bool; 4]);
+
+impl EdgeStates {
+    fn add(&mut self, state: EdgeState) {
+        self.0[state as usize] = true;
+    }
+
+    fn contains(self, state: EdgeState) -> bool {
+        self.0[state as usize]
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == [false; 4]
+    }
+}
+
 /// The result of a trigger rule for its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TriggerResult {
@@ -113,10 +131,10 @@ fn action_of_node(run: &Run, position: usize) -> Option<GraphAction> {
     if workflow.nodes[position].disabled {
         return Some(GraphAction::Skip(position, "disabled".to_owned()));
     }
-    let mut states: Vec<(TriggerRule, EdgeState)> = Vec::new();
+    let mut states = [EdgeStates::default(); TriggerRule::ALL.len()];
     for (at, edge) in workflow.incoming(position) {
         match edge_state(run, at, edge) {
-            Ok(state) => states.push((edge.rule, state)),
+            Ok(state) => states[edge.rule as usize].add(state),
             Err(why) => {
                 return Some(GraphAction::ConditionFailed(
                     position,
@@ -128,12 +146,11 @@ fn action_of_node(run: &Run, position: usize) -> Option<GraphAction> {
     // Edges with the same rule are evaluated together. A node with several rules must satisfy all of them.
     let mut result = TriggerResult::Run;
     for (_, rule) in TriggerRule::ALL {
-        let of_rule: Vec<EdgeState> =
-            states.iter().filter(|(other, _)| *other == rule).map(|(_, state)| *state).collect();
+        let of_rule = states[rule as usize];
         if of_rule.is_empty() {
             continue;
         }
-        match evaluate_rule(rule, &of_rule) {
+        match evaluate_rule(rule, of_rule) {
             TriggerResult::Never => {
                 return Some(GraphAction::Skip(position, "no incoming edge lets it run".to_owned()));
             }
@@ -185,8 +202,8 @@ fn edge_state(run: &Run, position: usize, edge: &Edge) -> Result<EdgeState, Stri
     }
 }
 
-fn evaluate_rule(rule: TriggerRule, states: &[EdgeState]) -> TriggerResult {
-    let any = |wanted: EdgeState| states.contains(&wanted);
+fn evaluate_rule(rule: TriggerRule, states: EdgeStates) -> TriggerResult {
+    let any = |wanted: EdgeState| states.contains(wanted);
     let waiting = any(EdgeState::Open);
     let when_closed = |yes: bool| match (waiting, yes) {
         (true, _) => TriggerResult::Wait,
@@ -233,7 +250,9 @@ mod tests {
             (AnySuccess, &[Passed], TriggerResult::Run),
         ];
         for (rule, states, result) in table {
-            assert_eq!(evaluate_rule(rule, states), result, "{rule:?} {states:?}");
+            let mut set = EdgeStates::default();
+            states.iter().for_each(|state| set.add(*state));
+            assert_eq!(evaluate_rule(rule, set), result, "{rule:?} {states:?}");
         }
     }
 }

@@ -228,11 +228,11 @@ impl ExploredRun {
     fn copy(&self, position: usize, fork: Fork, by: &str) -> Self {
         let mut log = self.log[..position].to_vec();
         let Event::RunStarted(started) = log[0].as_ref() else { panic!("a log begins with the start") };
-        let mut started = started.clone();
+        let mut started = (**started).clone();
         started.fork = Some(fork);
         started.forked_by.retain(|earlier| earlier != by);
         started.forked_by.push(by.to_owned());
-        log[0] = Arc::new(Event::RunStarted(started));
+        log[0] = Arc::new(Event::RunStarted(Arc::new(started)));
         let run = fold_log(run_id(&format!("{}c", self.run.id)), &self.run, &log);
         Self { run, log, copied: position, performed: Vec::new() }
     }

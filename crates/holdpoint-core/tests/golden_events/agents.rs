@@ -31,7 +31,10 @@ pub(super) fn events() -> Vec<Event> {
     let mut message = Message::new("m1", Role::User, "Please.");
     message.by = Some("ada".to_owned());
     let mut events = vec![
-        Event::RunStarted(Box::new(RunParameters { thread: Some("t1".to_owned()), ..bare_start() })),
+        Event::RunStarted(std::sync::Arc::new(RunParameters {
+            thread: Some("t1".to_owned()),
+            ..bare_start()
+        })),
         Event::MessageAdded { node: node("a"), message: Box::new(message) },
         replied(&reply, Some(7)),
         replied(&Message::new("m3", Role::Assistant, "Done."), None),

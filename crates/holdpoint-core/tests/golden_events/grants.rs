@@ -43,6 +43,6 @@ pub(super) fn events() -> Vec<Event> {
             copied: true,
             via: None,
         },
-        Event::RunStarted(Box::new(RunParameters { fork: Some(fork), grants, ..bare_start() })),
+        Event::RunStarted(std::sync::Arc::new(RunParameters { fork: Some(fork), grants, ..bare_start() })),
     ]
 }

@@ -62,8 +62,10 @@ fn known_types() -> BTreeSet<String> {
 
 /// Returns one event for each golden line: every variant, and every form of variants with optional members.
 fn events() -> Vec<Event> {
-    let mut events =
-        vec![Event::RunStarted(Box::new(bare_start())), Event::RunStarted(Box::new(full_start()))];
+    let mut events = vec![
+        Event::RunStarted(std::sync::Arc::new(bare_start())),
+        Event::RunStarted(std::sync::Arc::new(full_start())),
+    ];
     events.extend(node_events());
     events.extend(interrupt_events());
     events.extend([

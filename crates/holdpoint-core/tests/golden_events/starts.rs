@@ -65,21 +65,21 @@ pub(super) fn start_and_end_events() -> Vec<Event> {
         by: "ada".to_owned(),
     };
     vec![
-        Event::RunStarted(Box::new(child)),
-        Event::RunStarted(Box::new(forked(ForkMode::Replay))),
-        Event::RunStarted(Box::new(forked(ForkMode::Branch))),
-        Event::RunStarted(Box::new(RunParameters { fork: Some(of_branch), ..bare_start() })),
-        Event::RunStarted(Box::new(RunParameters {
+        Event::RunStarted(std::sync::Arc::new(child)),
+        Event::RunStarted(std::sync::Arc::new(forked(ForkMode::Replay))),
+        Event::RunStarted(std::sync::Arc::new(forked(ForkMode::Branch))),
+        Event::RunStarted(std::sync::Arc::new(RunParameters { fork: Some(of_branch), ..bare_start() })),
+        Event::RunStarted(std::sync::Arc::new(RunParameters {
             forked_by: by(&["bob", "ann"]),
             ..forked(ForkMode::Branch)
         })),
-        Event::RunStarted(Box::new(RunParameters {
+        Event::RunStarted(std::sync::Arc::new(RunParameters {
             requested_by: by(&["bob"]),
             credentials: by(&["key_1", "key_2"]),
             callback_secret: Some("sealed".to_owned()),
             ..bare_start()
         })),
-        Event::RunStarted(Box::new(RunParameters {
+        Event::RunStarted(std::sync::Arc::new(RunParameters {
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
             trace_state: Some("vendor=1".to_owned()),
             engine_version: Some(20),

@@ -109,6 +109,7 @@ fn a_run_records_all_parameters_of_its_start() {
     };
     let mut expected = started_with(json!({"x": 1}));
     if let holdpoint_core::Event::RunStarted(started) = &mut expected {
+        let started = std::sync::Arc::make_mut(started);
         started.configurable = given.configurable.clone();
         started.tags = given.tags.clone();
         started.metadata = given.metadata.clone();

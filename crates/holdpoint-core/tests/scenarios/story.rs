@@ -107,7 +107,7 @@ impl Story {
         let run = Run::new(id, self.run.workflow.clone());
         let mut log = events.to_vec();
         if let Some((_, Event::RunStarted(started))) = log.first_mut() {
-            started.fork = Some(fork);
+            std::sync::Arc::make_mut(started).fork = Some(fork);
         }
         let mut copy = Self { run, log, now: self.now, decided: Ok(Vec::new()), obligations: Vec::new() };
         copy.log.iter().for_each(|(at, event)| copy.run.apply(event, *at));

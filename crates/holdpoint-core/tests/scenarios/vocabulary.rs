@@ -252,7 +252,7 @@ pub(crate) fn started() -> Event {
 }
 
 pub(crate) fn started_with(inputs: Value) -> Event {
-    Event::RunStarted(Box::new(RunParameters {
+    Event::RunStarted(std::sync::Arc::new(RunParameters {
         workflow: WorkflowId::parse("story").expect("a workflow id"),
         revision: 1,
         owner: owner(),
