@@ -1,5 +1,5 @@
 //! `bench ag-ui`: many front ends at once, each with a run whose model replies after a delay. Measures the time to the
-//! first event and the memory of the server.
+//! first event and the memory of the server. With `--thread-messages` it measures turns in a long thread.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -11,12 +11,13 @@ use holdpoint_client::api::agents::AgentDefinition;
 use holdpoint_client::api::agui::{self, InputMessage, RunAgentInput, VERSION};
 use holdpoint_client::api::ids::StrictValue;
 
+use super::agui_thread;
 use super::batch::{Batch, repeat};
 use super::definitions::{agent, list, object};
 use super::measure::{Percentiles, RoundedNumber, format_number, round};
 use super::{Connection, DatabaseArgs, Driver, Failure, Report, ReportFields, Target};
 
-const AGENT: &str = "bench-ag-ui";
+pub(super) const AGENT: &str = "bench-ag-ui";
 /// Number of runs before the measurement.
 const WARM_UP: u32 = 50;
 
@@ -30,6 +31,12 @@ pub(crate) struct Load {
     /// Delay of each model reply in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
+    /// Measures turns in a thread of this many messages instead, and the same turns in new threads
+    #[arg(long, value_name = "N", conflicts_with_all = ["runs", "seconds"], value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    thread_messages: Option<u32>,
+    /// Number of turns of each kind, with --thread-messages
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "thread_messages", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    turns: u32,
 }
 
 /// The state of the server while all front ends are connected.
@@ -39,6 +46,9 @@ struct Peak {
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    if let Some(messages) = load.thread_messages {
+        return agui_thread::bench(connection, &load.database, messages, load.turns).await;
+    }
     let target = Target::start(connection, &load.database, &[]).await?;
     let (driver, agents) = (&target.driver, target.driver.client.agents());
     agents.put(AGENT, &definition(0)).await?;
@@ -68,7 +78,7 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
 }
 
 /// Returns an agent whose model replies after this delay.
-fn definition(delay_ms: u64) -> AgentDefinition {
+pub(super) fn definition(delay_ms: u64) -> AgentDefinition {
     let step = object([("text", "That was all.".into()), ("delayMs", delay_ms.into())]);
     agent(AGENT, list([step]), Vec::new())
 }
@@ -78,7 +88,7 @@ async fn run_at_once(driver: &Driver, name: &str, count: u32) -> (Batch<Duration
     let (begun, open, ended) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let runs = repeat("runs", count, count, async || {
         begun.set(begun.get() + 1);
-        let first = follow(&driver.client, &input(name, begun.get()), &open).await;
+        let first = follow(&driver.client, &input_of(name, begun.get()), &open).await;
         ended.set(ended.get() + 1);
         first
     });
@@ -107,18 +117,22 @@ async fn follow(client: &Client, input: &RunAgentInput, open: &Cell<u32>) -> Res
     first.filter(|_| has_finished).ok_or_else(|| Failure::broken("the stream ended before the run"))
 }
 
-fn input(name: &str, number: u32) -> RunAgentInput {
-    let message = InputMessage {
-        id: Some(format!("m{number}")),
-        role: "user".to_owned(),
-        content: Some(StrictValue("Please".into())),
-        ..InputMessage::default()
-    };
+fn input_of(name: &str, number: u32) -> RunAgentInput {
+    let thread = format!("{name}-{number}-{}", std::process::id());
+    input(&thread, number, vec![user(format!("m{number}"))])
+}
+
+pub(super) fn input(thread: &str, number: u32, messages: Vec<InputMessage>) -> RunAgentInput {
     RunAgentInput {
-        thread_id: format!("{name}-{number}-{}", std::process::id()),
+        thread_id: thread.to_owned(),
         run_id: format!("r{number}"),
         protocol_version: Some(VERSION.to_owned()),
-        messages: vec![message],
+        messages,
         ..RunAgentInput::default()
     }
+}
+
+pub(super) fn user(id: String) -> InputMessage {
+    let content = Some(StrictValue("Please".into()));
+    InputMessage { id: Some(id), role: "user".to_owned(), content, ..InputMessage::default() }
 }

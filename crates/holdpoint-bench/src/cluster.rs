@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Failure;
-use super::scratch::{TempFolder, failed, free_address, last_line, random_name};
+use super::scratch::{TempFolder, allocated_bytes, failed, free_address, last_line, random_name};
 
 /// Users for PostgreSQL if root runs the benchmark, because PostgreSQL refuses to run as root.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
@@ -53,6 +53,11 @@ impl PostgresCluster {
 
     pub(super) fn postmaster(&self) -> u32 {
         self.postmaster
+    }
+
+    /// Returns the size of the tables and indexes on the disk.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        allocated_bytes(&self.folder.path.join("data").join("base"))
     }
 
     /// Creates a database and returns its address.

@@ -98,6 +98,11 @@ impl BenchDatabase {
         self.own.is_some() || matches!(self.named.as_deref().map(location), Some(Ok(Location::Postgres(_))))
     }
 
+    /// Returns the size of the files of a temporary PostgreSQL, without its log.
+    pub(super) fn disk_bytes(&self) -> Option<u64> {
+        self.own.as_ref().map(PostgresCluster::disk_bytes)
+    }
+
     /// Describes the database without its password.
     pub(super) fn describe(&self) -> String {
         match (&self.own, self.named.as_deref().map(location)) {

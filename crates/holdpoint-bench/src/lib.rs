@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `all`: the most important figures with their goals; `ceiling`: the program without an engine that it compares with
-//! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `webhooks`, `mailbox`, `wake`: the benchmarks
+//! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `agui_thread`, `webhooks`, `mailbox`, `wake`: the benchmarks
 //! - `target`, `driver`, `server`, `database`, `cluster`: the server under test, its client, process and database
 //! - `batch`, `background_connections`, `definitions`: concurrent clients, idle and slow connections, workflows and
 //!   agents
@@ -11,6 +11,7 @@
 
 mod agent;
 mod agui;
+mod agui_thread;
 mod all;
 mod background_connections;
 mod batch;
@@ -63,6 +64,7 @@ Examples:
   holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
   holdpoint bench agent --postgres --concurrency 16 --history 100000
   holdpoint bench ag-ui --runs 1000
+  holdpoint bench ag-ui --thread-messages 50000
   holdpoint bench decide --pending 100000 --seconds 10
   holdpoint bench inbox --pending 100000
   holdpoint bench parked --runs 10000
@@ -91,6 +93,10 @@ pub enum Action {
     /// Measure runs of an agent with a scripted model: a tool call, its approval, the last reply
     Agent(agent::Load),
     /// Measure many concurrent AG-UI front ends, each with a run whose scripted model replies after a delay
+    ///
+    /// With --thread-messages it measures one more turn in a long thread instead: of a client that sends only its new
+    /// message, and of a front end that sends all messages that it shows. The turns take turns with the same turn in a
+    /// new thread, and the ratio of the medians is reported.
     #[command(name = "ag-ui")]
     AgUi(agui::Load),
     /// Measure decisions while many runs wait, in random order

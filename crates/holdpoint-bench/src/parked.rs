@@ -10,7 +10,7 @@ use super::batch::{Batch, repeat, sample};
 use super::measure::RoundedNumber;
 use super::scratch::ScratchArgs;
 use super::server::OwnServer;
-use super::{Connection, DatabaseArgs, Driver, Failure, Report, ReportFields, Target};
+use super::{ClientArgs, Connection, DatabaseArgs, Driver, Failure, Report, ReportFields, Target};
 
 const PENDING_REQUESTS: u32 = 20;
 /// Time for the store to checkpoint its log before its size is read.
@@ -20,11 +20,8 @@ const RESTART_POLL: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// Number of concurrent clients
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    concurrency: u32,
     #[command(flatten)]
-    scratch: ScratchArgs,
+    clients: ClientArgs,
     /// Number of runs that wait for approval
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -34,7 +31,7 @@ pub(crate) struct Load {
 pub(super) struct ParkedRuns {
     /// Resident memory of the server in bytes.
     pub(super) memory: Option<f64>,
-    /// Bytes on the disk for each run; None for a named server.
+    /// Bytes on the disk for each run; None for a named server or database.
     pub(super) disk_per_run: Option<f64>,
 }
 
@@ -51,7 +48,7 @@ pub(super) async fn measure(
 
 async fn park(target: &Target, runs: u32, concurrency: u32) -> Result<(Batch<String>, ParkedRuns), Failure> {
     let driver = &target.driver;
-    let disk_before = target.own.as_ref().map(OwnServer::disk_bytes);
+    let disk_before = target.disk_bytes();
     let parked = repeat("parked", runs, concurrency, async || driver.park().await).await;
     if parked.done.is_empty() {
         return parked
@@ -59,7 +56,7 @@ async fn park(target: &Target, runs: u32, concurrency: u32) -> Result<(Batch<Str
             .and(Err(Failure::refused("no run reached its interrupt")));
     }
     tokio::time::sleep(DISK_SETTLE).await;
-    let disk_after = target.own.as_ref().map(OwnServer::disk_bytes);
+    let disk_after = target.disk_bytes();
     let disk = disk_before.zip(disk_after).map(|(before, after)| after.saturating_sub(before) as f64);
     let disk_per_run = disk.map(|bytes| bytes / parked.done.len() as f64);
     let costs = ParkedRuns { memory: driver.memory().await, disk_per_run };
@@ -67,8 +64,8 @@ async fn park(target: &Target, runs: u32, concurrency: u32) -> Result<(Batch<Str
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let mut target = Target::start(connection, &DatabaseArgs::local(&load.scratch), &[]).await?;
-    let concurrency = load.concurrency;
+    let mut target = Target::start(connection, &load.clients.database, &[]).await?;
+    let concurrency = load.clients.concurrency;
     let (parked, ParkedRuns { memory, disk_per_run }) = park(&target, load.runs, concurrency).await?;
     let driver = &target.driver;
     let list = driver.client.interrupts().pending(&ListPending::default());
@@ -115,6 +112,6 @@ async fn restart(driver: &Driver, server: &mut OwnServer, run: &str) -> Result<D
 fn own_only(value: Option<f64>, decimals: usize, unit: &str) -> String {
     match value {
         Some(value) => format!("{value:.decimals$} {unit}"),
-        None => "unknown: measured only on a server that the benchmark starts".to_string(),
+        None => "unknown: measured only on a server and a database that the benchmark starts".to_string(),
     }
 }

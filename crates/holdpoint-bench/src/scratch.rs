@@ -2,7 +2,7 @@
 
 use std::fs::DirBuilder;
 use std::net::TcpListener;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
@@ -80,4 +80,15 @@ pub(super) fn failed(what: &str, error: &std::io::Error) -> Failure {
 pub(super) fn last_line(log: &Path) -> String {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
+}
+
+/// Returns the allocated bytes of a folder. Ignores files that are removed meanwhile, such as a log of the server.
+pub(super) fn allocated_bytes(path: &Path) -> u64 {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => allocated_bytes(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    });
+    bytes.sum()
 }

@@ -2,12 +2,13 @@
 //! value stops it.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::scratch::{ChildProcess, TempFolder, failed, free_address, last_line, random_name};
+use super::scratch::{
+    ChildProcess, TempFolder, allocated_bytes, failed, free_address, last_line, random_name,
+};
 use super::{Driver, Failure};
 use holdpoint_cli::connection::Settings;
 
@@ -121,15 +122,4 @@ fn program(folder: &Path) -> Result<Command, Failure> {
         command.env_remove(name);
     }
     Ok(command)
-}
-
-/// Returns the allocated bytes of a folder. Ignores files that are removed meanwhile, such as a log of the server.
-fn allocated_bytes(path: &Path) -> u64 {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let bytes = entries.map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => allocated_bytes(&entry.path()),
-        Ok(metadata) => metadata.blocks() * 512,
-        Err(_) => 0,
-    });
-    bytes.sum()
 }

@@ -44,6 +44,12 @@ impl Target {
         Ok(Self { driver, own: None, database })
     }
 
+    /// Returns the size of the database on the disk. None if the server or the database was named.
+    pub(super) fn disk_bytes(&self) -> Option<u64> {
+        let server = self.own.as_ref()?;
+        if self.database.is_postgres() { self.database.disk_bytes() } else { Some(server.disk_bytes()) }
+    }
+
     /// Starts a server with these flags.
     pub(super) async fn start_own(args: &DatabaseArgs, flags: &[&str]) -> Result<Self, Failure> {
         let database = BenchDatabase::prepare(args)?;
