@@ -33,14 +33,14 @@ def main(folder, seconds):
     if missing:
         sys.exit(f"no run has these statuses, so the fuzzer cannot test them: {missing}; the runs are {states}")
     children = [child["runId"] for run in runs for child in call("GET", f"/v1/runs/{run}").get("childRuns", [])]
-    dispatches = []
-    for run in runs:
-        rows = call("GET", f"/v1/threads/{run}/dispatches")["dispatches"]
-        dispatches += [row["dispatchId"] for row in rows]
     threads = start_threads(20 + seconds // 5)
     open_threads = [[one, call("GET", f"/v1/threads/{one}/runs/latest")["runId"]] for one in threads]
     for _, run in open_threads:
         wait_until_settled(run)
+    dispatches = []
+    for thread in [*runs, *threads]:
+        rows = call("GET", f"/v1/threads/{thread}/dispatches")["dispatches"]
+        dispatches += [row["dispatchId"] for row in rows]
     # No dictionary contains the first threads, so that only operations that read use them.
     read_only, open_threads = open_threads[:5], open_threads[5:]
     write_dictionary(folder, "runs", runs + children + [run for _, run in open_threads])

@@ -62,7 +62,7 @@ pub struct AgentDefinition {
     #[serde(default)]
     #[schemars(with = "String", extend("enum" = ["parallel", "sequential"]))]
     pub tool_execution: Option<String>,
-    /// Limits of a run: steps, tokens and timeMs.
+    /// Limits of a run: steps, tokens, timeMs, and history: the messages of earlier runs of the thread that the model gets.
     #[serde(default)]
     #[schemars(with = "Object")]
     pub limits: Option<Object>,

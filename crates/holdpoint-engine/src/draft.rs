@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::agent::AgentAction;
 use holdpoint_core::{
     Command, Effect, Event, NodeOutcome, NodeWork, Obligation, Refusal, Run, RunError, RunRef, Timestamp,
-    decide, react,
+    decide_and_apply, react,
 };
 
 use crate::committer::MailboxAction;
@@ -42,13 +42,11 @@ impl RunDraft {
     }
 
     pub(crate) fn decide(&mut self, command: &Command) -> Result<(), Refusal> {
-        let events = decide(&self.run, command, self.now)?;
-        let run = Arc::make_mut(&mut self.run);
-        for event in events {
-            self.obligations.extend(react(run, &event, self.now));
-            run.apply(&event, self.now);
-            self.events.push(event);
-        }
+        let (now, obligations) = (self.now, &mut self.obligations);
+        let events = decide_and_apply(&mut self.run, command, now, |run, event| {
+            obligations.extend(react(run, event, now));
+        })?;
+        self.events.extend(events);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use holdpoint_core::RunRef;
+use holdpoint_core::{RunRef, TenantId};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::bus::Bus;
 use crate::store::postgres::{NotificationChannel, PostgresSettings};
 use crate::store::threads::ThreadKey;
-use crate::store::{Database, Error, dispatches, runs, threads};
+use crate::store::{Database, Error, runs, threads, usage};
 use crate::webhooks::WebhookHub;
 
 /// Interval at which subscribed runs are read, with and without notifications.
@@ -205,14 +205,14 @@ impl Peers {
 
     /// Reads the store periodically, and more often without notifications. Retries after errors.
     async fn keep_polling(&self, is_listening: &AtomicBool, mut stop: watch::Receiver<bool>) {
-        let (mut known, mut last) = (HashMap::new(), 0);
+        let (mut known, mut last) = (HashMap::new(), HashMap::new());
         while !stopped(&stop) {
             let wait = if is_listening.load(Ordering::Relaxed) { POLL_LISTENING } else { POLL_NOT_LISTENING };
             let _ = tokio::time::timeout(wait, stop.changed()).await;
             let looked = async {
                 self.poll_runs().await?;
                 self.poll_threads(&mut known).await?;
-                self.poll_dispatches(&mut last).await
+                self.poll_events(&mut last).await
             };
             if let Err(error) = looked.await {
                 tracing::debug!(%error, "cannot read changes of other processes");
@@ -258,16 +258,16 @@ impl Peers {
         Ok(())
     }
 
-    /// Wakes subscribers of pending interrupts after any new dispatch: no interrupt is opened or closed without
-    /// one.
-    async fn poll_dispatches(&self, last: &mut u64) -> Result<(), Error> {
+    /// Wakes subscribers of pending interrupts of each tenant that has new events: no interrupt is opened or closed
+    /// without one. `last` has the bytes of events of each tenant at the last call.
+    async fn poll_events(&self, last: &mut HashMap<TenantId, u64>) -> Result<(), Error> {
         let watched = self.bus.watched_tenants();
-        if watched.is_empty() {
-            return Ok(());
-        }
-        let newest = dispatches::newest(&self.db).await?;
-        if std::mem::replace(last, newest) != newest {
-            watched.iter().for_each(|tenant| self.bus.publish_pending(tenant));
+        last.retain(|tenant, _| watched.contains(tenant));
+        for tenant in watched {
+            let (_, bytes) = usage::of_tenant(&self.db, &tenant).await?;
+            if last.insert(tenant.clone(), bytes) != Some(bytes) {
+                self.bus.publish_pending(&tenant);
+            }
         }
         Ok(())
     }

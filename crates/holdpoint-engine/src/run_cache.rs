@@ -10,8 +10,8 @@ use holdpoint_core::{Run, RunRef};
 use crate::recent_commits::RecentCommits;
 
 /// The maximum number of entries.
-const ENTRIES_MAX: usize = 1024;
-/// The maximum number of bytes of the events, as JSON, of all cached runs.
+const ENTRIES_MAX: usize = 512;
+/// The maximum number of bytes of the stored events of all cached runs.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The cache of folded runs and of their latest commits.

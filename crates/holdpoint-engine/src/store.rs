@@ -14,6 +14,7 @@ mod ceiling;
 pub(crate) mod deliveries;
 pub(crate) mod dependence;
 pub(crate) mod dispatches;
+mod event_text;
 pub(crate) mod events;
 pub(crate) mod facets;
 pub(crate) mod grants;
@@ -40,7 +41,9 @@ pub(crate) mod workflows;
 
 pub use ceiling::ceiling;
 pub(crate) use migrations::VERSION as ENGINE_VERSION;
-pub(crate) use statement::{ColumnNames, LockScope, Param, Query, QueryResult, Row, Statement, Tx, params};
+pub(crate) use statement::{
+    ColumnNames, LockScope, Param, Query, QueryResult, Row, Statement, Text, Tx, params,
+};
 
 /// A failure of the database. A refusal of a command is never one of these.
 #[derive(Debug, thiserror::Error)]

@@ -175,7 +175,10 @@ impl WorkSignal {
             MailboxAction::Enqueue(_) | MailboxAction::Reclaim(_) | MailboxAction::Cancel(_) => true,
             MailboxAction::HandOff(pending_claim) => !pending_claim.is_claimed(),
             MailboxAction::ClaimAction { what, .. } => self.creates_work(what),
-            MailboxAction::None | MailboxAction::Performed(_) | MailboxAction::Reconcile(_) => false,
+            MailboxAction::None
+            | MailboxAction::Activated
+            | MailboxAction::Performed(_)
+            | MailboxAction::Reconcile(_) => false,
         };
         let sooner = obligations.iter().any(|obligation| match obligation {
             Obligation::SetTimer { due, .. } => due.0 < self.next_poll.load(Ordering::SeqCst),

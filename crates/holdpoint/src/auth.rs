@@ -81,6 +81,11 @@ impl Caller {
         Sender::Principal(&self.0.tenant, &self.0.principal)
     }
 
+    /// Returns the name of the principal.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.principal
+    }
+
     pub(crate) fn principal(&self) -> Principal {
         self.0.holder()
     }

@@ -204,6 +204,7 @@ impl BatchWrite {
             MailboxAction::Performed(id) => self.insert(&performed_dispatch(change, id))?,
             MailboxAction::Reconcile(id) => self.add(dispatches::RECONCILED, params![id.as_str()].into()),
             MailboxAction::None
+            | MailboxAction::Activated
             | MailboxAction::ClaimAction { .. }
             | MailboxAction::Reclaim(_)
             | MailboxAction::Cancel(_) => {}
@@ -226,6 +227,7 @@ impl BatchWrite {
         let stored = |id: &String| self.state.dispatches.get(id).ok_or(Precondition::Claim);
         match &change.mail {
             MailboxAction::None
+            | MailboxAction::Activated
             | MailboxAction::Enqueue(_)
             | MailboxAction::HandOff(_)
             | MailboxAction::Performed(_)

@@ -43,6 +43,8 @@ pub struct Counters {
     pub changes: AtomicU64,
     /// Rows that the changes have written.
     pub rows: AtomicU64,
+    /// Rows that were read outside of changes.
+    pub rows_read: AtomicU64,
     /// Round trips to the database, for writes and reads.
     pub round_trips: AtomicU64,
 }

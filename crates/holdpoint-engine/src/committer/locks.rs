@@ -42,7 +42,7 @@ impl DispatchThread {
     }
 
     pub(super) fn values(&self) -> Vec<Param> {
-        params![self.tenant.as_str(), self.id.as_str()]
+        params![&self.tenant, self.id.as_str()]
     }
 }
 
@@ -150,7 +150,7 @@ impl Locks {
 
     fn add_mail(&mut self, change: &Change) {
         match &change.mail {
-            MailboxAction::None | MailboxAction::Performed(_) => {}
+            MailboxAction::None | MailboxAction::Activated | MailboxAction::Performed(_) => {}
             MailboxAction::Enqueue(_) => {
                 self.new_threads.insert(DispatchThread::of(change));
             }
@@ -217,8 +217,8 @@ impl Locks {
         });
         let ready = self.ready.iter().map(|ready| params![ready.now, ready.limit as u64]);
         let arrivals = self.arrivals.iter().map(arrivals::ArrivalKey::values);
-        let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
-        let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]);
+        let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant, id.as_str()]);
+        let runs = self.runs.iter().map(|of| params![&of.tenant, &of.run]);
         let webhooks = self.runs.iter().take(1).map(|_| params![1_i64]);
         LockSet {
             reserved_receipts: Query::each(receipts::TAKE, self.receipts.values().cloned().collect()),
@@ -316,7 +316,7 @@ fn tenant(row: &Row) -> Result<TenantId, Error> {
 
 /// Returns the values of the query for the next dispatch of a thread.
 pub(super) fn head(thread: &DispatchThread, now: Timestamp) -> Vec<Param> {
-    params![thread.tenant.as_str(), thread.id.as_str(), now]
+    params![&thread.tenant, thread.id.as_str(), now]
 }
 
 /// A request to claim dispatches.

@@ -86,6 +86,8 @@ pub(crate) enum MailboxAction {
     HandOff(Arc<PendingClaim>),
     /// Records a dispatch whose activation was performed in this change.
     Performed(String),
+    /// Writes no row: the run, which is in no thread, was activated in this change.
+    Activated,
     /// An operation of a worker on the dispatch that it has claimed.
     ClaimAction { claim: Arc<Claim>, what: ClaimAction },
     /// Takes the dispatch back from a worker whose lease has expired.
@@ -100,7 +102,7 @@ impl MailboxAction {
     /// Returns true if a row of the mailbox is written.
     pub(super) fn writes(&self) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::Activated => false,
             Self::ClaimAction { what, .. } => *what != ClaimAction::Touch,
             Self::Enqueue(_)
             | Self::HandOff(_)

@@ -18,9 +18,9 @@ use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::nodes::NodeType;
 use crate::trace::SpanContext;
-use crate::worker::{DryPurpose, NodeResult, execute_dry};
+use crate::worker::{DryPurpose, DryResult, NodeResult, execute_dry};
 
-/// The number of nodes with internal effects that one change executes. The caller waits for them.
+/// The number of effect nodes that one change executes. The caller waits for them.
 const INLINE_NODES_MAX: usize = 16;
 
 /// The start of a child run.
@@ -31,7 +31,8 @@ pub(super) enum ChildStart {
 
 impl Engine {
     /// Activates a run if its change wakes it: executes its nodes in the same change until it needs outside effects.
-    /// Records a performed dispatch, or queues one if work is left for a worker.
+    /// Queues a dispatch if work is left for a worker. Otherwise records a performed dispatch in the thread of the run;
+    /// most workflows are in no thread and need no row.
     pub(super) async fn activate(&self, draft: &mut RunDraft) -> Result<(), Error> {
         if !draft.wakes() {
             return Ok(());
@@ -42,9 +43,11 @@ impl Engine {
             self.advance(draft).await?;
             entered += 1;
         }
-        let id = Uuid::now_v7().to_string();
-        let has_work = draft.run.next_work().is_some();
-        draft.mail = if has_work { MailboxAction::Enqueue(id) } else { MailboxAction::Performed(id) };
+        draft.mail = match draft.run.next_work() {
+            Some(_) => MailboxAction::Enqueue(Uuid::now_v7().to_string()),
+            None if draft.run.is_in_thread() => MailboxAction::Performed(Uuid::now_v7().to_string()),
+            None => MailboxAction::Activated,
+        };
         Ok(())
     }
 
@@ -60,27 +63,33 @@ impl Engine {
         }
     }
 
-    /// Executes the next node if it is an effect node whose effects all stay inside the engine. Returns whether it
-    /// did. If the node begins but does not finish, a worker executes it again; the worker also counts panics.
+    /// Executes the next effect node until it needs a claim, if the node can begin without one. Returns whether the node
+    /// finished. If it did not, a worker continues after its recorded actions; the worker also counts panics.
     async fn execute_internal_node(&self, draft: &mut RunDraft) -> Result<bool, Error> {
-        let inside = |work: NodeWork| {
+        let begins = |work: NodeWork| {
             let node = &draft.run.workflow.nodes[work.position()];
             match self.nodes().get(&node.type_id) {
-                Some(NodeType::Effect(effect)) => effect.runs_locally(self, &draft.run, node),
+                Some(NodeType::Effect(effect)) => effect.begins_without_claim(self, &draft.run, node),
                 Some(NodeType::Pure(_)) | None => false,
             }
         };
-        if !draft.run.next_work().is_some_and(inside) {
+        if !draft.run.next_work().is_some_and(begins) {
             return Ok(false);
         }
         let Some(work) = draft.begin_next()? else { return Ok(false) };
         let position = work.position();
         let entering = Box::pin(execute_dry(self, draft, position, DryPurpose::Activation));
-        let Ok(Some(NodeResult { actions, outcome })) = AssertUnwindSafe(entering).catch_unwind().await
-        else {
-            return Ok(false);
-        };
-        Ok(draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome)).is_ok())
+        Ok(match AssertUnwindSafe(entering).catch_unwind().await {
+            Ok(DryResult::Ended(NodeResult { actions, outcome })) => {
+                draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome)).is_ok()
+            }
+            Ok(DryResult::Stopped(actions)) => {
+                // After a refusal the worker executes the node from its start.
+                let _ = draft.record_actions(position, actions);
+                false
+            }
+            Err(_) => false,
+        })
     }
 
     /// Reports child runs that fail or end at their start. Returns whether there was one. Skips the obligations before

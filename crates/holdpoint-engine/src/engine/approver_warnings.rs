@@ -16,8 +16,9 @@ const KEYS_MAX: u64 = 10_000;
 impl ApiKey {
     /// Returns the principal that holds the key.
     pub fn holder(&self) -> Principal {
-        let Self { principal, roles, groups, scopes, .. } = self.clone();
-        Principal { name: principal, roles, groups, scopes }
+        let Self { principal, roles, groups, scopes, .. } = self;
+        let (roles, groups, scopes) = (roles.clone(), groups.clone(), scopes.clone());
+        Principal { name: principal.clone(), roles, groups, scopes }
     }
 }
 

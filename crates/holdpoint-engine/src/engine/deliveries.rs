@@ -154,7 +154,7 @@ impl Engine {
         let writes = [
             Statement::new(deliveries::END_ORPHANS, params![now, limit]),
             Statement::new(deliveries::PURGE, params![old.max(dead), dead, old, limit]),
-            Statement::new(attempts::PURGE, params![old, limit]),
+            attempts::purge(old, limit),
             Statement::new(webhooks::PURGE_LOG, params![dead.min(old), limit]),
             Statement::new(webhooks::ERASE_OLD_SECRETS, params![now]),
         ];

@@ -152,7 +152,7 @@ impl StoreConfig<'_> {
                 observers.callers = Some(Handle::current());
                 let access = if self.exclusive { FileAccess::Exclusive } else { FileAccess::Shared };
                 let writer = sqlite::Writer::open(&path, access)?;
-                let db = Database::Sqlite(sqlite::Readers::new(&path));
+                let db = Database::Sqlite(sqlite::Readers::new(&path, observers.counters.clone()));
                 let seal_key = resolve_seal_key(self.seal, &db).await?;
                 let mut first = if self.exclusive { take_over(self.now) } else { Vec::new() };
                 let name = seal_key.as_ref().map(|seal_key| seal_key.key.name());

@@ -147,7 +147,7 @@ impl Engine {
             LoadedRun::Cached(run) => return Ok(run),
             LoadedRun::Stored { log, commits } => (log, commits),
         };
-        let (log, size) = stored.read()?;
+        let (log, size) = stored.read(of)?;
         let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));
         };

@@ -1,9 +1,12 @@
 //! The runs of a thread, for readers of a whole thread.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::mailbox::MailboxInterrupt;
-use holdpoint_core::{Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, limits};
+use holdpoint_core::{
+    Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, Timestamp, WorkflowId, limits,
+};
 
 use super::{ATTEMPTS_MAX, Engine, Once, StartOptions, Threads};
 use crate::bus::Subscription;
@@ -119,9 +122,12 @@ impl Threads<'_> {
         self.engine.0.bus.subscribe_thread((tenant.clone(), thread.to_owned()))
     }
 
-    /// Returns the last acknowledged dispatch of a run, if it is still stored.
-    pub async fn last_dispatch(self, tenant: &TenantId, run: &Run) -> Result<Option<String>, Error> {
-        Ok(dispatches::last_acked(self.engine.db(), tenant, run.thread(), run.id.as_str()).await?)
+    /// Returns the dispatch in which a run began to wait, if it is still stored. A run that began to wait in the
+    /// commit of a start or an answer has none.
+    pub async fn waiting_since(self, tenant: &TenantId, run: &Run) -> Result<Option<String>, Error> {
+        let since = run.open_interrupts().map(|interrupt| interrupt.requested_at).max();
+        let since = since.unwrap_or(Timestamp(i64::MIN));
+        Ok(dispatches::last_acked(self.engine.db(), tenant, run, since).await?)
     }
 
     /// Returns the messages of a thread after a position, oldest first.
@@ -146,6 +152,16 @@ impl Threads<'_> {
     ) -> Result<Vec<ThreadMessage>, Error> {
         let before = before.map(|(run, seq)| MessagePosition { run: run.as_str(), seq });
         Ok(messages::last(&self.engine.0.db, tenant, thread, before, limit).await?)
+    }
+
+    /// Returns those of the ids that messages of users and systems in the thread have.
+    pub async fn input_ids(
+        self,
+        tenant: &TenantId,
+        thread: &str,
+        ids: impl Iterator<Item = &str>,
+    ) -> Result<BTreeSet<String>, Error> {
+        Ok(messages::input_ids(self.engine.db(), tenant, thread, ids).await?)
     }
 
     /// Repeats an attempt to send input to a thread until it succeeds or fails. The attempt reads the thread and returns
@@ -185,20 +201,24 @@ impl Threads<'_> {
         Ok(ThreadInterruption { mail, cancelled })
     }
 
-    /// Returns the last messages of a thread before the messages of a run, oldest first.
+    /// Returns the last messages of a thread before the messages of a run, oldest first. With `since`, only messages of
+    /// that run and of later ones.
     pub async fn messages_before(
         self,
         of: &RunRef,
         thread: &str,
-        limit: u64,
+        since: Option<&RunId>,
+        limit: u32,
     ) -> Result<Vec<ThreadMessage>, Error> {
-        Ok(messages::before(self.engine.db(), &of.tenant, thread, &of.run, limit).await?)
+        Ok(messages::before(self.engine.db(), of, thread, since, limit).await?)
     }
 
     /// Returns the query plans of the reads of a thread. For tests.
     #[doc(hidden)]
     pub async fn plans(self, tenant: &TenantId, thread: &str) -> Result<Vec<String>, Error> {
-        Ok(threads::plan(self.engine.db(), tenant, thread).await?)
+        let (db, mut plans) = (self.engine.db(), threads::plan(self.engine.db(), tenant, thread).await?);
+        plans.extend(messages::plan(db, tenant, thread).await?);
+        Ok(plans)
     }
 }
 

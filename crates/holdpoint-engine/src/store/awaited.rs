@@ -82,7 +82,7 @@ fn insert(of: &RunRef, interrupt: &Interrupt) -> Vec<Statement> {
 }
 
 fn delete(of: &RunRef, id: InterruptId, topic: &str) -> Statement {
-    Statement::new(DELETE, params![of.tenant.as_str(), topic, of.run.as_str(), u64::from(id.0)])
+    Statement::new(DELETE, params![&of.tenant, topic, &of.run, u64::from(id.0)])
 }
 
 /// A row of the table: an interrupt that waits for an event, with one of its topics.
@@ -98,7 +98,7 @@ pub(crate) struct AwaitedEvent {
 
 impl AwaitedEvent {
     fn key(&self, topic: &str) -> Vec<Param> {
-        params![self.of.tenant.as_str(), topic, self.of.run.as_str(), u64::from(self.id.0)]
+        params![&self.of.tenant, topic, &self.of.run, u64::from(self.id.0)]
     }
 
     /// Returns the values of `RESCHEDULE`.
@@ -142,7 +142,7 @@ pub(crate) fn schedule_after(
     id: InterruptId,
     now: Timestamp,
 ) -> Statement {
-    Statement::new(SCHEDULE_AFTER, params![now, tenant.as_str(), topic, run.as_str(), u64::from(id.0)])
+    Statement::new(SCHEDULE_AFTER, params![now, tenant, topic, run.as_str(), u64::from(id.0)])
 }
 
 /// Returns, for each of these interrupts, its topics that have events.
@@ -196,7 +196,7 @@ impl AwaitedSearch {
         let (mut furthest, mut end) = (Vec::new(), false);
         let mut reached = (run.clone(), interrupt);
         for topic in &self.topics {
-            let values = params![self.tenant.as_str(), topic.as_str(), run.as_str(), interrupt, rows];
+            let values = params![&self.tenant, topic.as_str(), run.as_str(), interrupt, rows];
             let page = db.query(PAGE, values).await?;
             let place =
                 |row: &Row| Ok::<_, Error>((row.text("run_id")?.to_owned(), row.int("interrupt_id")?));

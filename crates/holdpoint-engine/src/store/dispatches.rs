@@ -2,7 +2,7 @@
 //! thread.
 
 use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
-use holdpoint_core::{TenantId, Timestamp};
+use holdpoint_core::{Run, TenantId, Timestamp};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 

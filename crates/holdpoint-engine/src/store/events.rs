@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use holdpoint_core::{Event, RunRef, Timestamp};
 
-use super::{Database, Error, Row, Statement, params, unreadable};
+use super::{Database, Error, Row, Statement, event_text, params, unreadable};
 
 pub(crate) const INSERT: &str =
     "INSERT INTO events (tenant_id, run_id, seq, at_ms, events) VALUES ($1, $2, $3, $4, $5)";
@@ -33,29 +33,29 @@ pub struct RecordedEvent {
     pub event: Event,
 }
 
-/// Appends events after the first `before` events of the run. Also returns the bytes of their JSON.
+/// Appends events after the first `before` events of the run. Also returns the bytes of their stored text.
 pub(crate) fn append(
     of: &RunRef,
     before: u64,
     events: &[Event],
     at: Timestamp,
 ) -> Result<(Statement, usize), Error> {
-    let text = serde_json::to_string(events).map_err(|error| unreadable("event", error))?;
+    let text = event_text::to_stored(events, of.run.as_str())?;
     let size = text.len();
-    Ok((Statement::new(INSERT, params![of.tenant.as_str(), of.run.as_str(), before, at, text]), size))
+    Ok((Statement::new(INSERT, params![&of.tenant, &of.run, before, at, text]), size))
 }
 
-/// The rows of a whole log, not parsed yet.
+/// The rows of the whole log of a run, not parsed yet.
 #[derive(Debug, Default)]
 pub(crate) struct StoredLog(Vec<Row>);
 
 impl StoredLog {
-    /// Returns the events and the bytes of their JSON.
-    pub(crate) fn read(&self) -> Result<(Vec<RecordedEvent>, usize), Error> {
+    /// Returns the events of the run `of`, and the bytes of their stored text.
+    pub(crate) fn read(&self, of: &RunRef) -> Result<(Vec<RecordedEvent>, usize), Error> {
         let (mut recorded, mut size) = (Vec::new(), 0);
         for row in &self.0 {
             size += row.text("events")?.len();
-            decode(row.count("seq")?, Timestamp(row.int("at_ms")?), row.text("events")?, &mut recorded)?;
+            decode(row, of, &mut recorded)?;
         }
         Ok((recorded, size))
     }
@@ -63,7 +63,7 @@ impl StoredLog {
 
 /// Returns the whole logs of runs. A run without an entry does not exist.
 pub(crate) async fn logs(db: &Database, of: &[RunRef]) -> Result<HashMap<RunRef, StoredLog>, Error> {
-    let sets = of.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
+    let sets = of.iter().map(|of| params![&of.tenant, &of.run]).collect();
     let mut logs: HashMap<RunRef, StoredLog> = HashMap::new();
     for row in db.query_each(LOGS, sets).await? {
         logs.entry(super::runs::reference(&row)?).or_default().0.push(row);
@@ -76,28 +76,31 @@ pub(crate) async fn with_starts(
     db: &Database,
     of: &RunRef,
 ) -> Result<(Vec<RecordedEvent>, BTreeSet<u64>), Error> {
-    let rows = db.query(ALL, params![of.tenant.as_str(), of.run.as_str()]).await?;
+    let rows = db.query(ALL, params![&of.tenant, &of.run]).await?;
     let (mut recorded, mut starts) = (Vec::new(), BTreeSet::new());
     for row in &rows {
         starts.insert(row.count("seq")?);
-        decode(row.count("seq")?, Timestamp(row.int("at_ms")?), row.text("events")?, &mut recorded)?;
+        decode(row, of, &mut recorded)?;
     }
     Ok((recorded, starts))
 }
 
 /// Returns events from sequence number `from` on, at most those of [`COMMITS_MAX`] commits.
 pub(crate) async fn from(db: &Database, of: &RunRef, from: u64) -> Result<Vec<RecordedEvent>, Error> {
-    let rows = db.query(FROM, params![of.tenant.as_str(), of.run.as_str(), from, COMMITS_MAX]).await?;
+    let rows = db.query(FROM, params![&of.tenant, &of.run, from, COMMITS_MAX]).await?;
     let mut recorded = Vec::new();
     for row in &rows {
-        decode(row.count("seq")?, Timestamp(row.int("at_ms")?), row.text("events")?, &mut recorded)?;
+        decode(row, of, &mut recorded)?;
     }
     recorded.retain(|entry| entry.seq >= from);
     Ok(recorded)
 }
 
-fn decode(first: u64, at: Timestamp, text: &str, into: &mut Vec<RecordedEvent>) -> Result<(), Error> {
-    let events: Vec<Event> = serde_json::from_str(text).map_err(|error| unreadable("event", error))?;
+/// Reads the events of a row of the run `of`.
+fn decode(row: &Row, of: &RunRef, into: &mut Vec<RecordedEvent>) -> Result<(), Error> {
+    let (first, at) = (row.count("seq")?, Timestamp(row.int("at_ms")?));
+    let json = event_text::to_json(row.text("events")?, of.run.as_str());
+    let events: Vec<Event> = serde_json::from_str(&json).map_err(|error| unreadable("event", error))?;
     into.extend((first..).zip(events).map(|(seq, event)| RecordedEvent { seq, at, event }));
     Ok(())
 }

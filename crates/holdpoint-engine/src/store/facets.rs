@@ -45,7 +45,7 @@ pub(super) fn delete(of: &RunRef, interrupt: &Interrupt, facets: BTreeSet<String
 fn each(sql: &'static str, of: &RunRef, interrupt: &Interrupt, facets: BTreeSet<String>) -> Vec<Statement> {
     let row = |facet| {
         let id = u64::from(interrupt.id.0);
-        params![of.tenant.as_str(), facet, interrupt.requested_at, of.run.as_str(), id]
+        params![&of.tenant, facet, interrupt.requested_at, &of.run, id]
     };
     facets.into_iter().map(|facet| Statement::new(sql, row(facet))).collect()
 }

@@ -20,8 +20,8 @@ pub(crate) use side_questions::{
 
 const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
     kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms,
-    kind_lane, workflow_lane, excerpt)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
+    excerpt)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
 const VOTED: &str = "UPDATE pending SET votes = $1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
 /// Makes the side questions due at once and resets the attempts (`side_questions::QUESTION_STEP`).
@@ -105,33 +105,38 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
     let tags = tags(run);
     let open_asks = interrupt.open_side_questions().count() as u64;
     let values = params![
-        of.tenant.as_str(),
+        &of.tenant,
         interrupt.requested_at,
-        of.run.as_str(),
+        &of.run,
         u64::from(interrupt.id.0),
-        run.workflow.id.as_str(),
-        interrupt.node.as_str(),
-        interrupt.kind.as_str(),
-        interrupt.key.as_str(),
+        &run.workflow.id,
+        &interrupt.node,
+        Param::word(interrupt.kind.as_str()),
+        stored_key(&interrupt.key, &of.run, &interrupt.node),
         interrupt.title(),
         interrupt.expires_at(),
         interrupt.digest.as_deref(),
         interrupt.required_approvals(),
-        Param::Text(votes(interrupt)),
+        votes(interrupt),
         u64::from(assignees.rules.is_some()),
-        Param::Text(assignees.rules.as_ref().map(ToString::to_string)),
-        Param::Text(
-            (!assignees.excluded.is_empty()).then(|| serde_json::json!(assignees.excluded).to_string())
-        ),
-        Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
+        assignees.rules.as_ref().map(ToString::to_string),
+        (!assignees.excluded.is_empty()).then(|| serde_json::json!(assignees.excluded).to_string()),
+        (!tags.is_empty()).then(|| serde_json::json!(tags).to_string()),
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
-        scans::kind_lane(&of.tenant, AssigneeList::of(&assignees), interrupt.kind),
-        scans::workflow_lane(&of.tenant, run.workflow.id.as_str()),
-        Param::Text(interrupt.excerpt())
+        interrupt.excerpt()
     ];
     statements.push(Statement::new(INSERT, values));
     statements.extend(facets::insert(of, interrupt, facets_of(&assignees, tags)));
+}
+
+/// Returns the value of the column `key`: empty for the key of the first interrupt of a node, otherwise the key.
+fn stored_key<'k>(key: &'k str, run: &RunId, node: &NodeId) -> &'k str {
+    let rest = key.strip_prefix(run.as_str()).and_then(|rest| rest.strip_prefix(':'));
+    match rest.and_then(|rest| rest.strip_prefix(node.as_str())) {
+        Some(":0") => "",
+        Some(_) | None => key,
+    }
 }
 
 fn delete(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
@@ -143,7 +148,7 @@ fn delete(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
 fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: PendingUpdate) -> Statement {
     let open = interrupt.open_side_questions().count() as u64;
     let (sql, mut values) = match what {
-        PendingUpdate::Vote => (VOTED, vec![Param::Text(votes(interrupt))]),
+        PendingUpdate::Vote => (VOTED, params![votes(interrupt)]),
         PendingUpdate::SideQuestion => (ASKED, params![open, run.updated_at]),
         PendingUpdate::SideAnswer => (REPLIED, params![open]),
     };
@@ -153,7 +158,7 @@ fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: PendingUpdate) ->
 
 fn row_key(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
     let id = u64::from(interrupt.id.0);
-    [of.tenant.as_str().into(), interrupt.requested_at.into(), of.run.as_str().into(), id.into()]
+    [(&of.tenant).into(), interrupt.requested_at.into(), (&of.run).into(), id.into()]
 }
 
 fn tags(run: &Run) -> &[String] {
@@ -239,14 +244,20 @@ pub struct PendingCursor {
 fn read(row: &Row) -> Result<PendingRow, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("pending interrupt", error);
     let rules = row.optional_text("people")?.map(json).transpose()?;
+    let run = RunId::parse(row.text("run_id")?).map_err(bad)?;
+    let node = NodeId::parse(row.text("node_id")?).map_err(bad)?;
+    let key = match row.text("key")? {
+        "" => format!("{run}:{node}:0"),
+        key => key.to_owned(),
+    };
     Ok(PendingRow {
         requested_at: Timestamp(row.int("requested_ms")?),
-        run: RunId::parse(row.text("run_id")?).map_err(bad)?,
+        run,
         id: InterruptId(row.small("interrupt_id")?),
         workflow: WorkflowId::parse(row.text("workflow_id")?).map_err(bad)?,
-        node: NodeId::parse(row.text("node_id")?).map_err(bad)?,
+        node,
         kind: row.text("kind")?.to_owned(),
-        key: row.text("key")?.to_owned(),
+        key,
         title: row.text("title")?.to_owned(),
         expires_at: row.optional_int("expires_ms")?.map(Timestamp),
         digest: row.optional_text("digest")?.map(str::to_owned),

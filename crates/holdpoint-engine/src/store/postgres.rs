@@ -221,7 +221,9 @@ impl Readers {
         let answers =
             in_time(&self.settings, session.execute(None, std::slice::from_ref(query), None)).await?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
-        Ok(answers.into_iter().flat_map(|answer| answer.rows).collect())
+        let rows: Vec<Row> = answers.into_iter().flat_map(|answer| answer.rows).collect();
+        self.counters.rows_read.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        Ok(rows)
     }
 
     /// Returns the query plan of a statement, for tests.

@@ -50,11 +50,11 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
     let (sql, values) = if before == 0 {
         let started = run.started.as_deref();
         let mut values = params![
-            of.tenant.as_str(),
-            of.run.as_str(),
+            &of.tenant,
+            &of.run,
             run.seq,
-            status,
-            run.workflow.id.as_str(),
+            Param::word(status),
+            &run.workflow.id,
             run.created_at(),
             // A fork may copy an end that is older than the fork.
             run.updated_at.max(run.created_at()),
@@ -64,9 +64,9 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
         values.extend(failure.as_deref().map(Param::from));
         (if failure.is_some() { INSERT_FAILED } else { INSERT }, values)
     } else {
-        let mut values = params![run.seq, status, run.updated_at];
+        let mut values = params![run.seq, Param::word(status), run.updated_at];
         values.extend(failure.as_deref().map(Param::from));
-        values.extend(params![of.tenant.as_str(), of.run.as_str(), before]);
+        values.extend(params![&of.tenant, &of.run, before]);
         (if failure.is_some() { UPDATE_FAILED } else { UPDATE }, values)
     };
     Statement::new(sql, values)
@@ -75,13 +75,13 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
 /// Inserts the tags of a new run.
 pub(crate) fn tag<'r>(of: &'r RunRef, run: &'r Run) -> impl Iterator<Item = Statement> + use<'r> {
     let tags = run.started.as_deref().map(|started| started.tags.as_slice()).unwrap_or_default();
-    let row = |tag: &String| Statement::new(TAG, params![of.tenant.as_str(), tag.as_str(), of.run.as_str()]);
+    let row = |tag: &String| Statement::new(TAG, params![&of.tenant, tag.as_str(), &of.run]);
     tags.iter().map(row)
 }
 
 /// Returns the number of stored events of each run.
 pub(crate) async fn sequences(db: &Database, of: &[RunRef]) -> Result<Vec<(RunRef, u64)>, Error> {
-    let sets = of.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
+    let sets = of.iter().map(|of| params![&of.tenant, &of.run]).collect();
     let rows = db.query_each(SEQUENCE, sets).await?;
     rows.iter().map(|row| Ok((reference(row)?, row.count("seq")?))).collect()
 }
@@ -163,7 +163,7 @@ pub(crate) async fn page(
     };
     let before = filter.before.unwrap_or_else(|| BEYOND_EVERY_ID.to_owned());
     let values: Vec<Param> = params![
-        tenant.as_str(),
+        tenant,
         before,
         filter.status.unwrap_or_default(),
         filter.workflow.unwrap_or_default(),

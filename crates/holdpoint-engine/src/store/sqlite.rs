@@ -21,12 +21,15 @@ pub(crate) use self::peek::peek;
 use self::session::SqliteSession;
 use super::migrations;
 use super::{Error, LockScope, Param, Query, QueryResult, Row, Tx};
+use crate::committer::Counters;
 
 /// Older versions can corrupt a WAL database when several connections checkpoint at once.
 const VERSION_MIN: i32 = 3_051_003;
 const READERS_MAX: usize = 4;
 /// The time to wait for the lock of another program before the file is reported as in use.
 const BUSY: Duration = Duration::from_millis(1000);
+/// The page cache of the writer: a negative number is a size in KiB.
+const CACHE_SIZE: i32 = -4000;
 /// The number of pages of the WAL from which on it is checkpointed. It is also checkpointed when the writer is idle.
 const WAL_PAGES_MAX: u32 = 2000;
 /// The number of pages of the WAL from which on the writer itself checkpoints before it continues.
@@ -98,7 +101,7 @@ impl Writer {
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", "ON")?;
-        connection.pragma_update(None, "cache_size", -8000)?;
+        connection.pragma_update(None, "cache_size", CACHE_SIZE)?;
         self.begin_now()?;
         connection.execute_batch(migrations::CREATE_VERSIONS)?;
         for (version, text) in migrations::missing(found)? {
@@ -218,14 +221,15 @@ fn lock(path: &Path) -> Result<File, Error> {
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
+    counters: Arc<Counters>,
     idle: Arc<Mutex<Vec<SqliteSession>>>,
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub(crate) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path, counters: Arc<Counters>) -> Self {
         let permits = Arc::new(Semaphore::new(READERS_MAX));
-        Self { path: path.to_owned(), idle: Arc::default(), permits }
+        Self { path: path.to_owned(), counters, idle: Arc::default(), permits }
     }
 
     pub(crate) async fn query(&self, sql: &'static str, sets: Vec<Vec<Param>>) -> Result<Vec<Row>, Error> {
@@ -237,7 +241,9 @@ impl Readers {
             let session = readers.take()?;
             let answer = session.execute(sql, &sets);
             readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
-            Ok(answer?.rows)
+            let rows = answer?.rows;
+            readers.counters.rows_read.fetch_add(rows.len() as u64, Ordering::Relaxed);
+            Ok(rows)
         })
         .await
         .map_err(|error| Error::Failed(error.to_string()))?

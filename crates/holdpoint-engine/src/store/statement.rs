@@ -1,7 +1,11 @@
 //! Statements, parameters and rows as values, the same for every driver.
 
+use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
+
+use holdpoint_core::{NodeId, RunId, TenantId, WorkflowId};
 
 use super::{Error, unreadable};
 
@@ -17,7 +21,39 @@ pub(crate) struct Statement {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Param {
     Int(Option<i64>),
-    Text(Option<String>),
+    Text(Option<Text>),
+}
+
+/// A text of a parameter or a column. The text of an id or of a word is not copied.
+#[derive(Clone)]
+pub(crate) enum Text {
+    Own(String),
+    Id(Arc<str>),
+    Word(&'static str),
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Own(text) => text,
+            Self::Id(text) => text,
+            Self::Word(text) => text,
+        }
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
 }
 
 /// One statement for one or many sets of values. PostgreSQL executes all sets at once, so that the order of the sets
@@ -122,9 +158,27 @@ impl From<&str> for Param {
 impl From<String> for Param {
     fn from(text: String) -> Self {
         // PostgreSQL rejects NUL. Ids contain none and JSON escapes it; only texts for people can contain one.
-        Self::Text(Some(if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text }))
+        Self::Text(Some(Text::Own(if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text })))
     }
 }
+
+impl Param {
+    /// Returns a parameter for a word of the program.
+    pub(crate) fn word(word: &'static str) -> Self {
+        Self::Text(Some(Text::Word(word)))
+    }
+}
+
+macro_rules! from_id {
+    ($($id:ty),*) => {
+        $(impl From<&$id> for Param {
+            fn from(id: &$id) -> Self {
+                Self::Text(Some(Text::Id(id.shared())))
+            }
+        })*
+    };
+}
+from_id!(TenantId, RunId, WorkflowId, NodeId);
 
 impl From<i64> for Param {
     fn from(number: i64) -> Self {
@@ -141,6 +195,12 @@ impl From<u64> for Param {
 
 impl From<Option<&str>> for Param {
     fn from(value: Option<&str>) -> Self {
+        value.map_or(Self::Text(None), Self::from)
+    }
+}
+
+impl From<Option<String>> for Param {
+    fn from(value: Option<String>) -> Self {
         value.map_or(Self::Text(None), Self::from)
     }
 }

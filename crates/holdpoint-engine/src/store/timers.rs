@@ -36,7 +36,7 @@ pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
         last.insert((name(timer), *due), sql);
     }
     let statement = |((timer, due), sql): ((String, Timestamp), &'static str)| {
-        Statement::new(sql, params![due, of.tenant.as_str(), of.run.as_str(), timer])
+        Statement::new(sql, params![due, &of.tenant, &of.run, timer])
     };
     last.into_iter().map(statement).collect()
 }
@@ -52,7 +52,7 @@ pub(crate) struct DueTimer {
 impl DueTimer {
     pub(crate) fn clear(&self) -> Statement {
         let (of, name) = (&self.of, self.name.as_str());
-        Statement::new(DELETE, params![self.due, of.tenant.as_str(), of.run.as_str(), name])
+        Statement::new(DELETE, params![self.due, &of.tenant, &of.run, name])
     }
 
     /// Returns the timer; None if the name is a digest, which only the run can resolve.
@@ -79,7 +79,7 @@ impl DueTimer {
 
     /// Returns the values of `HOLD`.
     pub(crate) fn hold(&self, until: Timestamp, now: Timestamp) -> Vec<Param> {
-        params![until, self.due, self.of.tenant.as_str(), self.of.run.as_str(), self.name.as_str(), now]
+        params![until, self.due, &self.of.tenant, &self.of.run, self.name.as_str(), now]
     }
 }
 

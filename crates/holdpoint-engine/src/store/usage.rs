@@ -48,12 +48,12 @@ pub(crate) fn random_shard() -> i64 {
 /// Returns the values of [`ADD`] for each tenant whose usage changes.
 pub(crate) fn additions(deltas: UsageDeltas, shard: i64) -> impl Iterator<Item = Vec<Param>> {
     let changed = deltas.into_iter().filter(|(_, delta)| *delta != UsageDelta::default());
-    changed.map(move |(tenant, delta)| params![tenant.as_str(), shard, delta.open_runs, delta.event_bytes])
+    changed.map(move |(tenant, delta)| params![&tenant, shard, delta.open_runs, delta.event_bytes])
 }
 
 /// Returns the number of open runs and the bytes of events of a tenant.
 pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId) -> Result<(u64, u64), Error> {
-    let row = db.query_one(OF_TENANT, params![tenant.as_str()]).await?;
+    let row = db.query_one(OF_TENANT, params![tenant]).await?;
     let sum = |column: &str| row.as_ref().map_or(Ok(0), |row| row.int(column));
     let count = |sum: i64| u64::try_from(sum).unwrap_or(0);
     Ok((count(sum("open_runs")?), count(sum("event_bytes")?)))
@@ -61,24 +61,24 @@ pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId) -> Result<(u64, 
 
 /// Counts the unfinished deliveries of a tenant, up to `limit`.
 pub(crate) async fn deliveries(db: &Database, tenant: &TenantId, limit: u64) -> Result<u64, Error> {
-    count(db, DELIVERIES, params![tenant.as_str(), limit]).await
+    count(db, DELIVERIES, params![tenant, limit]).await
 }
 
 /// Counts the stored revisions of workflows and agents.
 pub(crate) async fn definitions(db: &Database, tenant: &TenantId) -> Result<u64, Error> {
-    count(db, DEFINITIONS, params![tenant.as_str()]).await
+    count(db, DEFINITIONS, params![tenant]).await
 }
 
 /// Counts the descendants of a run, up to `limit`, without the children of `parent`. The id of a child run is the id
 /// of its parent with a dot and a number.
 pub(crate) async fn family(db: &Database, root: &RunRef, parent: &RunId, limit: u64) -> Result<u64, Error> {
     let (from, to) = (format!("{}.", root.run), format!("{}/", root.run));
-    count(db, FAMILY, params![root.tenant.as_str(), from, to, parent.as_str(), limit]).await
+    count(db, FAMILY, params![&root.tenant, from, to, parent.as_str(), limit]).await
 }
 
 /// Returns the bytes of the events of a run.
 pub(crate) async fn log_bytes(db: &Database, of: &RunRef) -> Result<u64, Error> {
-    count(db, LOG_BYTES, params![of.tenant.as_str(), of.run.as_str()]).await
+    count(db, LOG_BYTES, params![&of.tenant, &of.run]).await
 }
 
 /// Returns the id of the first run of a family: the id of a run at depth n is that id with n numbers.

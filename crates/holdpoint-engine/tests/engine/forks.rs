@@ -83,6 +83,7 @@ pub(crate) async fn perform_all_features(env: &TestEnv, to_the_end: bool) -> Run
 async fn list(env: &TestEnv, of: &RunRef) -> Vec<(i64, String)> {
     let mut found = env.engine.events().list(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
+        let started = std::sync::Arc::make_mut(started);
         started.fork = None;
         started.forked_by.clear();
     }

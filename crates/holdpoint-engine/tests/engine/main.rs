@@ -50,6 +50,7 @@ mod sessions_races;
 mod side_questions;
 mod stale_nodes;
 mod stored_before_audiences;
+mod stored_before_message_ids;
 mod time;
 mod wakeups;
 mod webhooks;

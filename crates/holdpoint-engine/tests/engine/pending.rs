@@ -271,9 +271,6 @@ pub(crate) async fn load(database: &TestDatabase, count: u32) {
         rare("'[\"rare\"]'", "CASE WHEN n % 3 = 0 THEN '[\"bulk\"]' END"),
     );
     database.execute(&rows).await.unwrap();
-    let lanes = "UPDATE pending SET kind_lane = tenant_id || '\n' || restricted || '\n' || kind,
-        workflow_lane = tenant_id || '\n' || workflow_id";
-    database.execute(lanes).await.unwrap();
     let facets = "INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
         SELECT tenant_id, 'to:role:lead', requested_ms, run_id, 1 FROM pending WHERE restricted = 1 UNION ALL
         SELECT tenant_id, CASE WHEN restricted = 0 THEN 'tag:rare' ELSE 'tag:bulk' END, requested_ms, run_id, 1

@@ -27,6 +27,7 @@ on_both! {
 async fn list(env: &TestEnv, of: &RunRef, source: &RunRef) -> Vec<(i64, String)> {
     let mut found = env.engine.events().list(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
+        let started = std::sync::Arc::make_mut(started);
         started.fork = None;
         started.forked_by.clear();
     }

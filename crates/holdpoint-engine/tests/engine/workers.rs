@@ -103,8 +103,8 @@ async fn an_unreadable_row_does_not_block_other_work(database: TestDatabase) {
         "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
             VALUES ('default', 'ffff', '', 1, 'ffff', 0)",
         "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id, kind, key, title,
-            required, restricted, open_asks, ask_due_ms, kind_lane, workflow_lane)
-            VALUES ('default', 1, '', 1, 'flow', 'gate', 'approval', 'gate', '', 1, 0, 1, 0, '', '')",
+            required, restricted, open_asks, ask_due_ms)
+            VALUES ('default', 1, '', 1, 'flow', 'gate', 'approval', 'gate', '', 1, 0, 1, 0)",
         "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALUES (0, 'default', '', 'run')",
     ];
     for row in rows {

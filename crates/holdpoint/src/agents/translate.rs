@@ -62,7 +62,7 @@ pub(super) fn messages(
     text: Option<String>,
     list: Option<Vec<MessageInput>>,
 ) -> Result<Vec<Message>, ApiError> {
-    let by = caller.principal().name;
+    let by = caller.name().to_owned();
     let messages = match (text, list) {
         (Some(text), None) if !text.trim().is_empty() => {
             vec![Message::new(random_id("msg")?, Role::User, text)]

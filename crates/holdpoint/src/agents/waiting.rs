@@ -10,11 +10,10 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 
 /// Returns the waiting state with the dispatch in which the run began to wait, or None if the run does not wait. The
-/// dispatch is not in the events of the run: it is the last completed one, and is missing once ended dispatches are
-/// deleted.
+/// dispatch is not in the events of the run, and is missing once ended dispatches are deleted.
 pub(super) async fn read(app: &App, caller: &Caller, run: &Run) -> Result<Option<RunWaitingState>, ApiError> {
     let Some(waiting) = from_run(run) else { return Ok(None) };
-    let since_dispatch_id = app.engine.threads().last_dispatch(caller.tenant(), run).await?;
+    let since_dispatch_id = app.engine.threads().waiting_since(caller.tenant(), run).await?;
     Ok(Some(RunWaitingState { since_dispatch_id, ..waiting }))
 }
 

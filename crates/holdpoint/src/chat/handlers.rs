@@ -72,7 +72,7 @@ async fn start_or_resume(
     let engine = &app.engine;
     match command {
         ChatCommand::Start { graph, state_key, input } => {
-            let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
+            let owner = Owner { tenant: caller.tenant().clone(), principal: caller.name().to_owned() };
             let start = GraphStart { owner, graph, state_key, input };
             let (handle, _) = engine.graphs().start(start).await.map_err(translate::to_api_error)?;
             Ok(ChatExecution { handle, after: None, from: 0 })

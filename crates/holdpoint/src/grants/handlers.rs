@@ -34,7 +34,7 @@ pub(crate) async fn consume(
         ApiError::invalid("Idempotency-Key", "is required; the same key identifies the same use of the grant")
     })?;
     let (of, interrupt) = parse(&caller, &id)?;
-    let by = caller.principal().name;
+    let by = caller.name().to_owned();
     let consume = async {
         let used = app.engine.grants().consume(&of, interrupt, &body.digest, &by, key_hash).await;
         Ok(WorkResponse::Final(ApiResponse::json(StatusCode::OK, &describe(&require_grant(used)?)?)))

@@ -2494,7 +2494,7 @@
  * @property {Object<string, any>} [approval] The approvers of tool calls, and timeoutMs and editable.
  * @property {"as_decided" | "wait_all"} [resume] as_decided executes each call once it is decided (default); wait_all waits until all calls are decided.
  * @property {"parallel" | "sequential"} [toolExecution] The execution of several calls of one reply; parallel by default.
- * @property {Object<string, any>} [limits] Limits of a run: steps, tokens and timeMs.
+ * @property {Object<string, any>} [limits] Limits of a run: steps, tokens, timeMs, and history: the messages of earlier runs of the thread that the model gets.
  * @property {Object<string, any>} [state] The first state of a run.
  * @property {number | null} [escalationThreshold] Replies of the model with a confidence below this value wait for a decision.
  */

@@ -89,7 +89,7 @@ async fn link_subject(app: &App, caller: &Caller, name: String) -> Result<String
 
 /// Parses a request for a link. A link for another name than that of the caller requires a scope.
 fn parse_request(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<LinkRequest, ApiError> {
-    let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
+    let (own, seconds_max) = (caller.name().to_owned(), life_ms_max / 1000);
     if body.sub.as_ref().is_some_and(|name| *name != own) && !caller.may("approvals:act-as") {
         let error = forbidden("for: a link for another principal requires the scope approvals:act-as");
         return Err(error.with(ErrorDetails::of_scope("approvals:act-as")));
@@ -143,7 +143,7 @@ pub(super) async fn mint_for_snapshot(
         return Ok(None);
     }
     let life_ms = LinkRequest::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
-    let own = caller.principal().name;
+    let own = caller.name().to_owned();
     let keys = vec![caller.0.lineage.clone()];
     let wanted = LinkRequest { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own, keys };
     match app.links.mint(&app.engine, of, run, asked, wanted).await {

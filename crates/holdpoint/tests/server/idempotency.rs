@@ -6,6 +6,7 @@ use ureq::http::Response;
 
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, Server, client_with_key, gated};
+use crate::mailbox::acknowledged_dispatch;
 
 /// A request that changes state, and another body for the same idempotency key.
 struct Example {
@@ -24,8 +25,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
         "gated"
     });
     client.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"}));
-    let queue = client.get(&format!("/v1/threads/{run}/dispatches")).body;
-    let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
+    let dispatch = acknowledged_dispatch(client);
     let grant = approved_grant(client);
     let mut renamed = gated("fresh");
     renamed["name"] = json!("another");

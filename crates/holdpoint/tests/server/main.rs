@@ -22,6 +22,7 @@ mod agents_tenants;
 mod agui;
 mod agui_contract;
 mod agui_edits;
+mod agui_long_threads;
 mod agui_steering;
 mod agui_threads;
 mod agui_workflows;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, KEY, Server, accept, gated};
 use crate::idempotency::create_webhook;
+use crate::mailbox::acknowledged_dispatch;
 
 mod rows;
 
@@ -33,8 +34,7 @@ impl Fixtures {
         let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
         admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
         admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
-        let queue = admin.get(&format!("/v1/threads/{waiting}/dispatches")).body;
-        let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
+        let dispatch = acknowledged_dispatch(admin);
         let key = admin.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
         let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
         let token = minted.body["token"].as_str().unwrap().to_owned();

@@ -201,12 +201,11 @@ impl From<RunDraft> for FamilyMember {
 }
 
 impl RunDraft {
-    /// Queues the performed dispatch of a cause if related runs gave the run new work.
+    /// Queues a dispatch for a run that was activated in this change, if related runs gave it new work.
     fn with_new_work(mut self) -> Self {
-        if let MailboxAction::Performed(id) = &self.mail
-            && self.run.next_work().is_some()
-        {
-            self.mail = MailboxAction::Enqueue(id.clone());
+        let activated = matches!(self.mail, MailboxAction::Activated | MailboxAction::Performed(_));
+        if activated && self.run.next_work().is_some() {
+            self.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
         }
         self
     }

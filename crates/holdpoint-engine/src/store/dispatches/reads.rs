@@ -2,7 +2,8 @@
 
 use super::queries::{BY_ID, LAPSED, THREAD, columns, dispatches};
 use super::{
-    Database, Error, Row, RunDispatch, RunDispatchStatus, StoredDispatch, TenantId, Timestamp, params, read,
+    Database, Error, Row, Run, RunDispatch, RunDispatchStatus, StoredDispatch, TenantId, Timestamp, params,
+    read,
 };
 use crate::mailbox::DispatchCursor;
 
@@ -23,7 +24,6 @@ const UNRECONCILED: &str = concat!(
     " WHERE d.unreconciled = 1 ORDER BY d.seq LIMIT $1"
 );
 const COUNTS: &str = "SELECT status, COUNT(*) AS total FROM dispatches WHERE tenant_id = $1 GROUP BY status";
-const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) AS newest FROM dispatches";
 const QUEUED_THREADS: &str =
     "SELECT DISTINCT thread_id FROM dispatches WHERE tenant_id = $1 AND status = 'queued' ORDER BY thread_id";
 /// Selects the next times at which a dispatch becomes available or a lease has expired. A lease with the greatest
@@ -49,7 +49,7 @@ const NEWER: &str =
     AND seq > $4 ORDER BY seq DESC LIMIT 1";
 const LAST_ACKED: &str =
     "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
-    AND status = 'acked' ORDER BY seq DESC LIMIT 1";
+    AND status = 'acked' AND completed_ms >= $4 ORDER BY seq DESC LIMIT 1";
 
 /// The kinds of work that a worker has at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -161,25 +161,18 @@ pub(crate) async fn newer(db: &Database, of: &StoredDispatch) -> Result<Option<S
     found.map(|row| Ok(row.text("dispatch_id")?.to_owned())).transpose()
 }
 
-/// Returns the last acknowledged dispatch of a run, if it is not deleted yet.
+/// Returns the last dispatch of a run that was acknowledged at or after `since`, if it is not deleted yet.
 pub(crate) async fn last_acked(
     db: &Database,
     tenant: &TenantId,
-    thread: &str,
-    run: &str,
+    run: &Run,
+    since: Timestamp,
 ) -> Result<Option<String>, Error> {
-    let found = db.query_one(LAST_ACKED, params![tenant.as_str(), thread, run]).await?;
+    let values = params![tenant.as_str(), run.thread(), run.id.as_str(), since];
+    let found = db.query_one(LAST_ACKED, values).await?;
     found.map(|row| Ok(row.text("dispatch_id")?.to_owned())).transpose()
 }
 
 fn stored(rows: &[Row]) -> Result<Vec<StoredDispatch>, Error> {
     rows.iter().map(read).collect()
-}
-
-/// Returns the number of the newest dispatch of all tenants; 0 if there is none.
-pub(crate) async fn newest(db: &Database) -> Result<u64, Error> {
-    match db.query_one(NEWEST, Vec::new()).await? {
-        Some(row) => row.count("newest"),
-        None => Ok(0),
-    }
 }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use holdpoint_core::{Assignees, Kind, TenantId, Timestamp};
+use holdpoint_core::{Kind, TenantId, Timestamp};
 
 use super::{PendingCursor, PendingRow, read};
 use crate::store::{Database, Error, Param, facets, params};
@@ -59,8 +59,12 @@ macro_rules! scan_facet {
 }
 
 const ALL: [&str; 2] = scan!("p.tenant_id = $1", "p.requested_ms");
-const OF_KIND: [&str; 2] = scan!("p.kind_lane = $1", "p.requested_ms");
-const OF_WORKFLOW: [&str; 2] = scan!("p.workflow_lane = $1", "p.requested_ms");
+// The conditions repeat the expressions of the indexes; otherwise the planner would not use them.
+const OF_KIND: [&str; 2] = scan!(
+    "(p.tenant_id || CASE p.restricted WHEN 1 THEN '\n1\n' ELSE '\n0\n' END || p.kind) = $1",
+    "p.requested_ms"
+);
+const OF_WORKFLOW: [&str; 2] = scan!("(p.tenant_id || '\n' || p.workflow_id) = $1", "p.requested_ms");
 const OF_FACET: [&str; 2] = [scan_facet!(">", "<=", ""), scan_facet!("<", ">=", " DESC")];
 const BY_DEADLINE: [&str; 2] = scan!("p.tenant_id = $1 AND p.expires_ms IS NOT NULL", "p.expires_ms");
 
@@ -83,12 +87,6 @@ pub(crate) enum PendingScan {
 pub(crate) enum AssigneeList {
     Present,
     Absent,
-}
-
-impl AssigneeList {
-    pub(super) fn of(assignees: &Assignees) -> Self {
-        if assignees.rules.is_some() { Self::Present } else { Self::Absent }
-    }
 }
 
 /// A part of a scan: the rows after a position, up to a time.
@@ -149,14 +147,14 @@ pub(crate) fn compare_requested(a: &PendingRow, b: &PendingRow) -> Ordering {
     (a.requested_at, &a.run, a.id).cmp(&(b.requested_at, &b.run, b.id))
 }
 
-/// Returns the value of the column `kind_lane`. No id contains a line break, so that tenants cannot share a value.
-pub(super) fn kind_lane(tenant: &TenantId, assignees: AssigneeList, kind: Kind) -> String {
+/// Returns the value in the index `pending_by_kind`. No id contains a line break, so that tenants cannot share a value.
+fn kind_lane(tenant: &TenantId, assignees: AssigneeList, kind: Kind) -> String {
     let restricted = u8::from(assignees == AssigneeList::Present);
     format!("{tenant}\n{restricted}\n{}", kind.as_str())
 }
 
-/// Returns the value of the column `workflow_lane`. A filter can contain any text; one with a line break finds no
+/// Returns the value in the index `pending_by_workflow`. A filter can contain any text; one with a line break finds no
 /// row.
-pub(super) fn workflow_lane(tenant: &TenantId, workflow: &str) -> String {
+fn workflow_lane(tenant: &TenantId, workflow: &str) -> String {
     format!("{tenant}\n{workflow}")
 }

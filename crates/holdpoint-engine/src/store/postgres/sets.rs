@@ -58,9 +58,21 @@ fn add_lock(text: &mut String, lock: Option<Lock>) {
     }
 }
 
-/// Puts the statement on one line with single blanks, so that clauses can be found.
+/// Puts the statement on one line with single blanks, so that clauses can be found. Quoted texts stay as they are.
 fn flat(sql: &str) -> String {
-    sql.split_whitespace().collect::<Vec<_>>().join(" ")
+    let (mut flat, mut is_quoted, mut has_blank) = (String::with_capacity(sql.len()), false, false);
+    for letter in sql.trim().chars() {
+        is_quoted ^= letter == '\'';
+        if letter.is_whitespace() && !is_quoted {
+            has_blank = true;
+            continue;
+        }
+        if std::mem::take(&mut has_blank) {
+            flat.push(' ');
+        }
+        flat.push(letter);
+    }
+    flat
 }
 
 /// Replaces `$3` by `u.p3`.
@@ -126,6 +138,14 @@ mod tests {
     }
 
     const SOURCE: &str = "unnest($1::text[], $2::bigint[]) AS u(p1, p2)";
+
+    #[test]
+    fn only_blanks_outside_of_quotes_are_joined() {
+        assert_eq!(
+            flat(" SELECT a\n    FROM t WHERE b = 'x  \ny'\n  AND c = '' "),
+            "SELECT a FROM t WHERE b = 'x  \ny' AND c = ''"
+        );
+    }
 
     #[test]
     fn the_values_of_an_insert_become_a_select() {

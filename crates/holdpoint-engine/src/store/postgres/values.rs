@@ -8,7 +8,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_check
 
 use super::sets;
 use crate::store::statement::Lock;
-use crate::store::{ColumnNames, Error, Param, Query, Row, unreadable};
+use crate::store::{ColumnNames, Error, Param, Query, Row, Text, unreadable};
 
 /// The generated SQL of a statement, with the rest that a session needs to know of it only once.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl CachedSql {
                 Type::INT8 => Param::Int(row.try_get(at).map_err(bad)?),
                 Type::INT4 => Param::Int(row.try_get::<_, Option<i32>>(at).map_err(bad)?.map(i64::from)),
                 Type::BOOL => Param::Int(row.try_get::<_, Option<bool>>(at).map_err(bad)?.map(i64::from)),
-                _ => Param::Text(row.try_get(at).map_err(bad)?),
+                _ => Param::Text(row.try_get::<_, Option<String>>(at).map_err(bad)?.map(Text::Own)),
             })
         };
         Ok(Row::new(names, (0..row.len()).map(cell).collect::<Result<_, Error>>()?))

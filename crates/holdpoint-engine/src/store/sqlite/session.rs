@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql, params_from_iter};
 
-use crate::store::{ColumnNames, Error, Param, QueryResult, Row, unreadable};
+use crate::store::{ColumnNames, Error, Param, QueryResult, Row, Text, unreadable};
 
 /// A connection with the column names of its statements, which SQLite would otherwise copy for every query.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ fn cell(value: ValueRef<'_>) -> Result<Param, Error> {
         ValueRef::Null => Ok(Param::Text(None)),
         ValueRef::Integer(number) => Ok(Param::Int(Some(number))),
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Param::Text(Some(text.to_owned()))),
+            Ok(text) => Ok(Param::Text(Some(Text::Own(text.to_owned())))),
             Err(error) => Err(unreadable("text", error)),
         },
         ValueRef::Real(_) | ValueRef::Blob(_) => Err(unreadable("column", "neither text nor integer")),

@@ -183,7 +183,7 @@ mod tests {
             Event::MessageChunk { node: node.clone(), chunk: chunk.to_owned(), last, meta }
         };
         let events = [
-            Event::RunStarted(Box::new(started)),
+            Event::RunStarted(std::sync::Arc::new(started)),
             Event::NodeStarted { node: node.clone(), uses: Vec::new() },
             chunk("Hel", false),
             chunk("lo\n", true),
