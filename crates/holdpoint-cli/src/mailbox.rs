@@ -102,7 +102,11 @@ fn table(output: &Output, dispatches: &[Dispatch]) -> String {
     };
     let heads = ["DISPATCH", "STATUS", "FAILED", "RUN", "RUN STATUS", "AGE", "LAST ERROR"];
     let rows: Vec<_> = dispatches.iter().map(row).collect();
-    output.table(&heads, &rows, "no dispatches; ended dispatches are kept for a day")
+    output.table(
+        &heads,
+        &rows,
+        "no dispatches; ended ones are kept for a day, and a workflow without effects has none",
+    )
 }
 
 fn run_status(dispatch: &Dispatch) -> String {
