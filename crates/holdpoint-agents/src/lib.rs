@@ -33,7 +33,7 @@ pub use definition::AgentFlaw;
 pub(crate) use definition::variables;
 pub use setup::{AgentRuntime, AgentSettings, workflow_id};
 pub(crate) use setup::{NODE, NODE_TYPE};
-pub use thread_input::AgentInput;
+pub use thread_input::{AgentInput, MessageTiming};
 
 /// Checks a definition, except for its connections: the tenant decides which connections it may use.
 pub(crate) fn check(definition: &serde_json::Value) -> Result<(), AgentFlaw> {

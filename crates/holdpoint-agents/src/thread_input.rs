@@ -125,19 +125,29 @@ impl Agents<'_> {
         self.engine.runs().execute_once(of, &commands, once).await
     }
 
-    /// Executes commands of an agent's run and queues messages that the agent reads after the effects of the commands,
-    /// in one change. Other open interrupts stay open.
-    pub async fn execute_and_queue(
+    /// Returns the command that gives messages to the agent of a run. `None` if the run has no agent that takes
+    /// messages.
+    pub fn message_command(
         self,
-        of: &RunRef,
-        mut commands: Vec<Command>,
+        run: &Run,
         messages: Vec<Message>,
-        once: Option<&Once<Run>>,
-    ) -> Result<Arc<Run>, Error> {
-        let node = agent_of(&*self.engine.runs().get(of).await?).ok_or(Error::NotFound("agent"))?;
-        commands.push(Command::QueueMessages { node, messages });
-        self.engine.runs().execute_once(of, &commands, once).await
+        timing: MessageTiming,
+    ) -> Option<Command> {
+        let node = agent_of(run)?;
+        Some(match timing {
+            MessageTiming::BeforeNextStep => Command::SendMessages { node, messages },
+            MessageTiming::AfterEffects => Command::QueueMessages { node, messages },
+        })
     }
+}
+
+/// The time at which an agent reads messages that come with other commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageTiming {
+    /// Before it continues after the commands.
+    BeforeNextStep,
+    /// After the effects of the commands. Other open interrupts stay open.
+    AfterEffects,
 }
 
 fn agent_node() -> NodeId {

@@ -158,6 +158,8 @@ pub struct Interrupt {
     pub expires_at: Option<Instant>,
     /// Data beyond that of the protocol.
     pub metadata: Option<InterruptMetadata>,
+    /// The subagent that waits: a child run of the run of the thread, or a run below it.
+    pub subagent_run_id: Option<String>,
 }
 
 /// Data of an interrupt beyond that of the protocol.

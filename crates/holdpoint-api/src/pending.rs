@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::Instant;
+use crate::snapshot::RunStep;
 
 /// The longest time that a stream of counts stays open, in seconds.
 pub const STREAM_SECONDS_MAX: u64 = 600;
@@ -90,6 +91,9 @@ pub struct PendingInterrupt<'a> {
     pub required_approvals: Option<u64>,
     /// The votes so far.
     pub votes: Option<PendingVotes<'a>>,
+    /// The runs above the run of the interrupt, beginning with the root. Absent if no run started it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<RunStep>,
     /// The number of side questions without an answer.
     pub open_asks: u64,
     /// The tags of the run.

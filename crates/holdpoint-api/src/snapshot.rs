@@ -77,6 +77,9 @@ pub struct RunSnapshot<'a> {
     /// The child runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub child_runs: Vec<ChildRun>,
+    /// The open interrupts of the child runs that the run waits for, and of the runs below them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub child_interrupts: Vec<ChildInterrupt>,
     /// The nodes of the workflow in its order, by id.
     pub node_states: Members<'a, NodeState<'a>>,
     /// The values of the channels, by name.
@@ -102,6 +105,37 @@ pub struct ChildRun {
     pub node_id: NodeId,
     /// The last status that the parent received.
     pub status: Status,
+}
+
+/// An open interrupt of a run that was started by the run, or by a run below it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildInterrupt {
+    /// The id of the interrupt.
+    pub interrupt_id: String,
+    /// The kind of the interrupt.
+    #[schemars(with = "String")]
+    pub kind: Kind,
+    /// The run that opened the interrupt.
+    pub run_id: RunId,
+    /// The workflow of that run.
+    pub workflow_id: WorkflowId,
+    /// The node that opened the interrupt.
+    pub node_id: NodeId,
+    /// The runs above that run, beginning with the run that shows the interrupt.
+    pub path: Vec<RunStep>,
+}
+
+/// A run, and its node that started the next run of a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStep {
+    /// The id of the run.
+    pub run_id: RunId,
+    /// The workflow of the run.
+    pub workflow_id: WorkflowId,
+    /// The node of the run.
+    pub node_id: NodeId,
 }
 
 /// The state of a node.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::agent::{AgentAction, Message, ResumePolicy};
-use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
+use crate::event::{ChildInterruptChanges, ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
 use crate::interrupt::{AgentDecision, Answer, ExternalEvent, InterruptRequest};
 use crate::run::Status;
 use crate::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
@@ -137,6 +137,8 @@ pub enum Command {
         child: RunId,
         /// The new status of the child run.
         status: Status,
+        /// The interrupts that were opened and closed.
+        interrupts: ChildInterruptChanges,
         /// The result, if the child run has ended.
         result: Option<ChildResult>,
     },

@@ -83,8 +83,8 @@ fn decide_without_consequences(run: &Run, command: &Command, now: Timestamp) -> 
         Command::Wake { node } => expire::wake(run, node, now),
         Command::Cancel { reason, by } => cancel::cancel(run, reason.as_deref(), by),
         Command::CancelWithParent => cancel::cancel_with_parent(run),
-        Command::Child { child, status, result } => {
-            children::update_child(run, child, *status, result.as_ref())
+        Command::Child { child, status, interrupts, result } => {
+            children::update_child(run, child, *status, interrupts, result.as_ref())
         }
         Command::Pause { reason, drain, by } => pause::pause(run, reason.as_deref(), *drain, by),
         Command::Resume { by } => pause::resume(run, by),

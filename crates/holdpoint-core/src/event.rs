@@ -14,13 +14,15 @@ use crate::interrupt::Kind;
 use crate::run::Status;
 use crate::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 
+mod child_interrupts;
 mod names;
 mod run_parameters;
 mod sources;
 mod values;
 
+pub use child_interrupts::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, RunStep};
 pub use holdpoint_ids::{Cap, Drain, ForkMode, Owner, Reducer};
-pub use run_parameters::{Fork, Parent, RunParameters};
+pub use run_parameters::{Ancestor, Fork, Parent, RunParameters};
 pub use values::{ChildResult, RunError, TIMED_OUT};
 
 /// One fact in the log of a run.
@@ -350,12 +352,24 @@ pub enum Event {
     /// An agent waits for the child runs that perform its calls. `child` is the oldest of them.
     #[serde(rename = "holdpoint.node.awaiting")]
     NodeAwaiting { node: NodeId, child: RunId },
-    /// The status of a child run changed.
+    /// The status of a child run changed, or interrupts of it or of runs below it were opened or closed.
     #[serde(rename = "holdpoint.child.changed")]
-    ChildChanged { child: RunId, status: Status },
+    ChildChanged {
+        child: RunId,
+        status: Status,
+        #[serde(default, skip_serializing_if = "ChildInterruptChanges::is_empty")]
+        interrupts: ChildInterruptChanges,
+    },
     /// A child run ended.
     #[serde(rename = "holdpoint.child.ended")]
-    ChildEnded { child: RunId, status: Status, result: ChildResult },
+    ChildEnded {
+        child: RunId,
+        status: Status,
+        result: ChildResult,
+        /// The interrupts that were closed in the last change of the child run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        closed: Vec<ClosedChildInterrupt>,
+    },
     /// The run pauses when the nodes that are executing have ended.
     #[serde(rename = "holdpoint.pause.requested")]
     PauseRequested {

@@ -230,6 +230,14 @@ impl Interrupt {
         votes.chain(last)
     }
 
+    /// Returns the id of the decision that closed the interrupt.
+    pub(crate) fn last_decision(&self) -> Option<&str> {
+        match &self.resolution {
+            Some(Resolution::Answered { decision, .. }) => decision.as_deref(),
+            Some(Resolution::TimedOut { .. }) | None => None,
+        }
+    }
+
     /// Returns the recorded answer as its node reads it: without the members that were recorded as ignored.
     pub fn answer(&self) -> Option<Value> {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };

@@ -12,6 +12,7 @@ use crate::{NodeId, RunId, Timestamp};
 
 mod agents;
 pub(crate) mod channels;
+mod child_interrupts;
 mod children;
 mod conversations;
 mod derived_names;
@@ -163,10 +164,7 @@ impl Run {
             Event::SleepStarted { node, until } => self.update_node(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.update_node(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.add_child(event),
-            Event::ChildChanged { child, status } => self.apply_child_status(child, *status, None),
-            Event::ChildEnded { child, status, result } => {
-                self.apply_child_status(child, *status, Some(result));
-            }
+            Event::ChildChanged { .. } | Event::ChildEnded { .. } => self.update_child(event),
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
             Event::ChannelWritten { .. } => self.write_channel(event, at),
             Event::LoopTurned { edge, iteration } => self.take_back_edge(edge, *iteration),

@@ -33,6 +33,7 @@ mod advance;
 mod approver_warnings;
 mod arrivals;
 mod audit;
+mod child_interrupts;
 mod commands;
 mod commit;
 mod definition_check;
@@ -66,6 +67,8 @@ mod webhooks;
 
 pub(crate) use arrivals::SearchPositions;
 pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
+pub use child_interrupts::{AnswerAddress, OpenInterrupt};
+pub use commands::RunCommands;
 pub(crate) use commit::CommitOutcome;
 pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;

@@ -119,7 +119,7 @@ pub use store::workflows::{WorkflowRevision, WorkflowSummary};
 // Runs, threads and external events
 pub use bus::Subscription;
 pub use engine::{
-    EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, StartOptions,
+    EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, RunCommands, StartOptions,
     ThreadInterruption, WaitingInterrupt, WaitingRun, new_run_id,
 };
 pub use engine::{FinishedRun, InterruptAnswer, InterruptHandle, RunHandle, RunStart};
@@ -129,7 +129,10 @@ pub use store::runs::{RunFilter, RunSummary};
 
 // Interrupts, side questions and grants
 pub use answerer::{Answerer, AnswererError, ApproverQuestion};
-pub use engine::{Assignee, GrantRecord, PendingCounts, PendingFilter, PendingOrder, PendingPage};
+pub use engine::{
+    AnswerAddress, Assignee, GrantRecord, OpenInterrupt, PendingCounts, PendingFilter, PendingOrder,
+    PendingPage,
+};
 pub use permitted_effects::{GrantNote, PayloadBinding, PermittedEffect};
 pub use store::grants::Consumption;
 pub use store::pending::{PendingCursor, PendingRow, Votes};

@@ -10,12 +10,14 @@ mod ids;
 mod input;
 mod interrupts;
 mod messages;
+mod open_interrupts;
 mod resume_execution;
 mod resume_plan;
 pub(crate) mod routes;
 mod run;
 mod state;
 mod stream;
+mod subagents;
 mod target;
 #[cfg(test)]
 mod test_runs;

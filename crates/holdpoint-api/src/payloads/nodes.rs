@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 use crate::runs::RunError;
+use crate::snapshot::ChildInterrupt;
 use crate::{Instant, Members};
 
 /// The payload of `node.started`.
@@ -119,6 +120,12 @@ pub struct ChildChanged {
     pub child_run_id: RunId,
     /// The status of the child run.
     pub status: Status,
+    /// The interrupts that the child run, or a run below it, has opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opened_interrupts: Vec<ChildInterrupt>,
+    /// The ids of the interrupts of the child run, or of runs below it, that are no longer open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed_interrupt_ids: Vec<String>,
 }
 
 /// The payload of `holdpoint.sleep.started`.

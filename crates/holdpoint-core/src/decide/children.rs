@@ -6,7 +6,7 @@ use super::check_unfinished;
 use super::failure::fail;
 use super::finish::remaining_bytes;
 use crate::command::ChildRunRequest;
-use crate::event::{ChildResult, Event, RunError};
+use crate::event::{ChildInterruptChanges, ChildResult, Event, RunError};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{Run, Status};
@@ -66,22 +66,26 @@ pub(super) fn start_child_for_call(
     child_start_event(run, node, &request, Some(call))
 }
 
-/// Records a status change of a child run. Returns no event if the parent run already has the status, because the
-/// engine may report it twice.
+/// Records a change of the status or of the open interrupts of a child run. Returns no event if the parent run already
+/// has both, because the engine may report them twice.
 pub(super) fn update_child(
     run: &Run,
     child: &RunId,
     status: Status,
+    changes: &ChildInterruptChanges,
     result: Option<&ChildResult>,
 ) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let known = run.children.iter().find(|known| known.run == *child).ok_or(Refusal::ChildNotFound)?;
-    if known.result.is_some() || (known.status == status && result.is_none()) {
+    let interrupts = known.new_changes(changes);
+    if known.result.is_some() || (known.status == status && interrupts.is_empty() && result.is_none()) {
         return Ok(Vec::new());
     }
     let child = child.clone();
     Ok(vec![match result {
-        Some(result) => Event::ChildEnded { child, status, result: result.clone() },
-        None => Event::ChildChanged { child, status },
+        Some(result) => {
+            Event::ChildEnded { child, status, result: result.clone(), closed: interrupts.closed }
+        }
+        None => Event::ChildChanged { child, status, interrupts },
     }])
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ForkMode, Owner};
+use crate::run::Run;
 use crate::{NodeId, RunId, Timestamp, WorkflowId};
 
 /// The parameters with which a run started. They never change.
@@ -83,6 +84,35 @@ pub struct Parent {
     pub node: NodeId,
     /// The number of ancestors of this run.
     pub depth: u32,
+    /// The ancestors above the parent, beginning with the root. Earlier versions did not store them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<Ancestor>,
+}
+
+impl Parent {
+    /// Returns the parent of a run that a node of `run` starts.
+    pub fn of_child(run: &Run, node: &NodeId) -> Self {
+        let parent = run.started.as_ref().and_then(|started| started.parent.as_ref());
+        let (depth, above) = parent.map_or((1, Vec::new()), |parent| (parent.depth + 1, parent.path()));
+        Self { run: run.id.clone(), workflow: run.workflow.id.clone(), node: node.clone(), depth, above }
+    }
+
+    /// Returns the ancestors of the run, beginning with the root and ending with the parent.
+    pub fn path(&self) -> Vec<Ancestor> {
+        let (run, workflow, node) = (self.run.clone(), self.workflow.clone(), self.node.clone());
+        self.above.iter().cloned().chain([Ancestor { run, workflow, node }]).collect()
+    }
+}
+
+/// A run and its node that started the next run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// The run.
+    pub run: RunId,
+    /// The workflow of the run.
+    pub workflow: WorkflowId,
+    /// The node of the run.
+    pub node: NodeId,
 }
 
 /// The source of a forked run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ChildRunState, NodeState, NodeStatus, Run, Status};
-use crate::event::{ChildResult, Event};
+use crate::event::{ChildInterruptChanges, Event};
 use crate::{NodeId, RunId};
 
 impl Run {
@@ -34,18 +34,31 @@ impl Run {
             cascade: *cascade,
             call: call.clone(),
             status: Status::Pending,
+            interrupts: Vec::new(),
+            decisions: Vec::new(),
             result: None,
             abandoned: false,
         }));
     }
 
-    /// Records the status of a child run, and its result if it has ended.
-    pub(super) fn apply_child_status(&mut self, child: &RunId, status: Status, result: Option<&ChildResult>) {
+    /// Records the status of a child run, its open interrupts, and its result if it has ended.
+    pub(super) fn update_child(&mut self, event: &Event) {
+        let (child, status, opened, closed, result) = match event {
+            Event::ChildChanged { child, status, interrupts: ChildInterruptChanges { opened, closed } } => {
+                (child, status, opened.as_slice(), closed, None)
+            }
+            Event::ChildEnded { child, status, result, closed } => {
+                (child, status, [].as_slice(), closed, Some(result))
+            }
+            _ => return,
+        };
         let Some(known) = self.children.iter_mut().find(|known| known.run == *child) else { return };
         let known = Arc::make_mut(known);
-        known.status = status;
+        known.status = *status;
+        known.apply_changes(opened, closed);
         let Some(result) = result else { return };
         known.result = Some(Arc::new(result.clone()));
+        known.interrupts.clear();
         let node = known.node.clone();
         self.update_node(&node, |state| {
             if state.awaits(child) {
@@ -62,6 +75,7 @@ impl Run {
         let known = Arc::make_mut(known);
         known.status = Status::Cancelled;
         known.result = Some(Arc::default());
+        known.interrupts.clear();
         known.abandoned = true;
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::agent::Agent;
-use crate::event::{ChildResult, Drain, RunError};
+use crate::event::{ChildInterrupt, ChildResult, ClosedChildInterrupt, Drain, RunError};
 use crate::run::Status;
 use crate::{InterruptId, NodeId, NodeStatusName, RunId, Timestamp, WorkflowId};
 
@@ -152,6 +152,10 @@ pub struct ChildRunState {
     pub call: Option<String>,
     /// The last status that this run knows.
     pub status: Status,
+    /// The open interrupts of the child run and of the runs below it, oldest first.
+    pub interrupts: Vec<ChildInterrupt>,
+    /// The decisions that closed interrupts of the child run and of the runs below it.
+    pub decisions: Vec<ClosedChildInterrupt>,
     /// The result, after the child run has ended.
     pub result: Option<Arc<ChildResult>>,
     /// True if the result is no longer needed. The engine cancels the child run.

@@ -163,6 +163,7 @@ impl World {
             workflow: WorkflowId::parse("f").expect("a workflow id"),
             node: gate(),
             depth: 1,
+            above: Vec::new(),
         };
         let start = StartRequest { parent: Some(parent), ..StartRequest::new(Owner { tenant, principal }) };
         let request = InterruptRequest {

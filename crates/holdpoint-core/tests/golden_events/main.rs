@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use holdpoint_core::{
-    Cap, ChildResult, Drain, Event, Fork, ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer,
-    RunError, RunId, RunParameters, Status, TenantId, Timestamp, WorkflowId,
+    Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Drain, Event, Fork,
+    ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer, RunError, RunId, RunParameters, RunStep,
+    Status, TenantId, Timestamp, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -323,16 +324,39 @@ fn child_events() -> Vec<Event> {
         cascade,
         call: None,
     };
-    let ended = |status, result| Event::ChildEnded { child: run("r1.1"), status, result };
+    let ended = |status, result| Event::ChildEnded { child: run("r1.1"), status, result, closed: Vec::new() };
     let outputs = object(json!({"total": 3}));
     vec![
         dispatched(json!({}), true, true),
         dispatched(json!({"amount": 250}), false, false),
-        Event::ChildChanged { child: run("r1.1"), status: Status::WaitingApproval },
+        Event::ChildChanged {
+            child: run("r1.1"),
+            status: Status::WaitingApproval,
+            interrupts: ChildInterruptChanges::default(),
+        },
         ended(Status::Completed, ChildResult { outputs, error: None }),
         ended(Status::Failed, ChildResult { outputs: Map::new(), error: Some(error()) }),
         ended(Status::Cancelled, ChildResult::default()),
+        Event::ChildChanged {
+            child: run("r1.1"),
+            status: Status::WaitingApproval,
+            interrupts: child_interrupts(),
+        },
+        Event::ChildEnded {
+            child: run("r1.1"),
+            status: Status::Completed,
+            result: ChildResult::default(),
+            closed: vec![ClosedChildInterrupt { run: run("r1.1"), id: InterruptId(1), decision: None }],
+        },
     ]
+}
+
+fn child_interrupts() -> ChildInterruptChanges {
+    let open = |below| ChildInterrupt { id: InterruptId(1), node: node("gate"), kind: Kind::Approval, below };
+    let step = RunStep { node: node("call"), run: run("r1.1.1"), workflow: flow() };
+    let closed =
+        ClosedChildInterrupt { run: run("r1.1"), id: InterruptId(2), decision: Some("d".to_owned()) };
+    ChildInterruptChanges { opened: vec![open(Vec::new()), open(vec![step])], closed: vec![closed] }
 }
 
 fn run(id: &str) -> RunId {

@@ -56,7 +56,13 @@ pub(super) fn start_and_end_events() -> Vec<Event> {
         scope: Some("order-7".to_owned()),
         callback_url: Some("https://example.org/done".to_owned()),
         trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
-        parent: Some(Parent { run: run("r0"), workflow: flow(), node: node("a"), depth: 1 }),
+        parent: Some(Parent {
+            run: run("r0"),
+            workflow: flow(),
+            node: node("a"),
+            depth: 1,
+            above: Vec::new(),
+        }),
         ..bare_start()
     };
     let paused = |drain, reason: Option<&str>| Event::RunPaused {

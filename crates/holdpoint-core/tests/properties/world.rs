@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildResult, Command, Drain, Effect, Event, InterruptId, NodeId, NodeStatus, NodeWork, Obligation, Run,
-    RunError, RunId, Status, Timer, Timestamp, Workflow, decide, react,
+    ChildInterruptChanges, ChildResult, Command, Drain, Effect, Event, InterruptId, NodeId, NodeStatus,
+    NodeWork, Obligation, Run, RunError, RunId, Status, Timer, Timestamp, Workflow, decide, react,
 };
 use serde_json::{Value, json};
 
@@ -87,7 +87,12 @@ impl World {
                 let ended = matches!(status, Status::Completed | Status::Failed | Status::Cancelled);
                 let known = self.run.children.get(*place).map(|child| child.run.clone());
                 let child = known.unwrap_or_else(|| RunId::parse("unknown").expect("a run id"));
-                vec![Command::Child { child, status, result: ended.then(ChildResult::default) }]
+                vec![Command::Child {
+                    child,
+                    status,
+                    interrupts: ChildInterruptChanges::default(),
+                    result: ended.then(ChildResult::default),
+                }]
             }
             Move::CancelWithParent => vec![Command::CancelWithParent],
             Move::Start => vec![start()],

@@ -2,8 +2,8 @@
 
 use holdpoint_core::agent::{AgentAction, AgentStep, Behaviour, CallStatus, ResumePolicy, ToolCallError};
 use holdpoint_core::{
-    ChildResult, Command, Event, InterruptId, NodeOutcome, NodeStatus, Obligation, Parent, Refusal, RunError,
-    RunId, StartRequest, Status, WorkflowId, limits,
+    ChildInterruptChanges, ChildResult, Command, Event, InterruptId, NodeOutcome, NodeStatus, Obligation,
+    Parent, Refusal, RunError, RunId, StartRequest, Status, WorkflowId, limits,
 };
 use serde_json::json;
 
@@ -41,11 +41,16 @@ fn run_started_for(n: usize, call: &str) -> [Event; 2] {
 }
 
 fn child_update(n: usize, status: Status) -> Command {
-    Command::Child { child: run(n), status, result: None }
+    Command::Child { child: run(n), status, interrupts: ChildInterruptChanges::default(), result: None }
 }
 
 fn child_ended(n: usize, status: Status) -> Command {
-    Command::Child { child: run(n), status, result: Some(ChildResult::default()) }
+    Command::Child {
+        child: run(n),
+        status,
+        interrupts: ChildInterruptChanges::default(),
+        result: Some(ChildResult::default()),
+    }
 }
 
 /// Returns a story in which the model requests two calls that are allowed without approval.
@@ -179,6 +184,7 @@ fn a_child_run_that_would_be_nested_too_deeply_fails_its_call_not_the_agent() {
         workflow: refund(),
         node: node_id("call"),
         depth: limits::CHILD_DEPTH_MAX,
+        above: Vec::new(),
     };
     let start = StartRequest { parent: Some(parent), ..start_request(json!({})) };
     let story = on(workflow([node(AGENT)], [])).given([Command::Start(Box::new(start)), begin(AGENT)]);

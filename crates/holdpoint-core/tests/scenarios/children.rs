@@ -1,8 +1,8 @@
 //! Child runs: their ids, their status in the parent, and cancellation with the parent.
 
 use holdpoint_core::{
-    ChildResult, ChildRunRequest, Command, Event, NodeOutcome, NodeStatus, Obligation, Parent, Refusal,
-    RunId, StartRequest, Status, WorkflowId, limits,
+    ChildInterruptChanges, ChildResult, ChildRunRequest, Command, Event, NodeOutcome, NodeStatus, Obligation,
+    Parent, Refusal, RunId, StartRequest, Status, WorkflowId, limits,
 };
 use serde_json::{Map, json};
 
@@ -45,7 +45,12 @@ fn child_dispatched(node: &str, child: &str, wait: bool) -> Event {
 
 fn child_update(child: &str, status: Status) -> Command {
     let ended = matches!(status, Status::Completed | Status::Failed | Status::Cancelled);
-    Command::Child { child: child_id(child), status, result: ended.then(ChildResult::default) }
+    Command::Child {
+        child: child_id(child),
+        status,
+        interrupts: ChildInterruptChanges::default(),
+        result: ended.then(ChildResult::default),
+    }
 }
 
 fn awaiting() -> Story {
@@ -66,6 +71,7 @@ fn a_node_waits_for_its_child_run_and_is_entered_again() {
             child: child_id("run-1.1"),
             status: Status::Completed,
             result: ChildResult::default(),
+            closed: Vec::new(),
         }])
         .obliges([Obligation::Activate])
         .next_is("enter gate");
@@ -97,7 +103,11 @@ fn a_parent_shows_the_waiting_status_of_the_child_it_awaits() {
     for status in [Status::WaitingApproval, Status::WaitingInput, Status::WaitingExternal] {
         awaiting()
             .when(child_update("run-1.1", status))
-            .then([Event::ChildChanged { child: child_id("run-1.1"), status }])
+            .then([Event::ChildChanged {
+                child: child_id("run-1.1"),
+                status,
+                interrupts: ChildInterruptChanges::default(),
+            }])
             .obliges([])
             .status_is(status)
             .given([child_update("run-1.1", Status::Running)])
@@ -148,7 +158,8 @@ fn children_of_a_completed_parent_continue() {
 
 #[test]
 fn a_child_that_is_cancelled_with_its_parent_records_the_parent() {
-    let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
+    let parent =
+        Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1, above: Vec::new() };
     given([Command::Start(Box::new(StartRequest { parent: Some(parent), ..start_request(json!({})) }))])
         .when(Command::CancelWithParent)
         .then([Event::RunCancelled {
@@ -160,7 +171,8 @@ fn a_child_that_is_cancelled_with_its_parent_records_the_parent() {
 
 #[test]
 fn an_interrupt_of_a_child_that_was_cancelled_with_its_parent_is_gone() {
-    let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
+    let parent =
+        Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1, above: Vec::new() };
     given([
         Command::Start(Box::new(StartRequest { parent: Some(parent), ..start_request(json!({})) })),
         begin("gate"),
@@ -174,7 +186,8 @@ fn an_interrupt_of_a_child_that_was_cancelled_with_its_parent_is_gone() {
 #[test]
 fn the_nesting_of_child_runs_is_limited() {
     let at = |depth| {
-        let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth };
+        let parent =
+            Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth, above: Vec::new() };
         given([Command::Start(Box::new(StartRequest {
             parent: Some(parent),
             inputs: Map::new(),

@@ -358,6 +358,7 @@ fn a_child_run_inherits_the_grants_of_the_node_that_started_it() {
         workflow: WorkflowId::parse("parent").expect("a workflow id"),
         node: node_id("call"),
         depth: 1,
+        above: Vec::new(),
     };
     let grants = vec!["run-0:i3".to_owned()];
     let start =

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use holdpoint_core::{
-    ChildResult, Command, NodeWork, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, StartRequest,
-    Status, Timestamp,
+    ChildInterruptChanges, ChildResult, Command, NodeWork, Obligation, Owner, Parent, Run, RunError, RunId,
+    RunRef, StartRequest, Status, Timestamp,
 };
 use uuid::Uuid;
 
@@ -116,13 +116,15 @@ impl Engine {
     async fn child_start_failure(&self, parent: &RunDraft, child: &RunId) -> Result<Option<Command>, Error> {
         let failed = |error: RunError| {
             let result = Some(ChildResult { error: Some(error), ..ChildResult::default() });
-            Command::Child { child: child.clone(), status: Status::Failed, result }
+            let interrupts = ChildInterruptChanges::default();
+            Command::Child { child: child.clone(), status: Status::Failed, interrupts, result }
         };
         Ok(match self.draft_child_start(&parent.run, child, parent.now).await? {
             ChildStart::Failed(error) => Some(failed(error)),
             ChildStart::Started(started_run) if started_run.run.finished() => Some(Command::Child {
                 child: child.clone(),
                 status: started_run.run.status(),
+                interrupts: ChildInterruptChanges::default(),
                 result: child_result(&parent.run, &started_run.run),
             }),
             ChildStart::Started(_) => None,
@@ -163,12 +165,7 @@ impl Engine {
             trace: Some(SpanContext::of_visit(tenant, parent, &known.node, known.visit).to_string()),
             trace_state: started.trace_state.clone(),
             engine_version: started.engine_version.map(|_| Self::VERSION),
-            parent: Some(Parent {
-                run: parent.id.clone(),
-                workflow: parent.workflow.id.clone(),
-                node: known.node.clone(),
-                depth: started.parent.as_ref().map_or(0, |above| above.depth) + 1,
-            }),
+            parent: Some(Parent::of_child(parent, &known.node)),
             forked_by: started.forked_by.clone(),
             grants: parent.grants_for_child(&known.node, known.call.as_deref()),
             requested_by: parent.inherited_requesters(),

@@ -12,6 +12,10 @@ use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::extension::DecidedChange;
 
+mod several_runs;
+
+pub use several_runs::RunCommands;
+
 /// One attempt to execute commands on a run.
 pub(super) struct Attempt<'a> {
     pub draft: RunDraft,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::{Event, Obligation, Run, RunEnd, Timestamp};
 
 use super::Engine;
-use super::families::{FamilyChanges, status_for_parent};
+use super::families::{FamilyChanges, ShownState};
 use super::once::PendingReceipt;
 use crate::committer::{ArrivalCause, Change, CommitReply, MailboxAction, Precondition, Work};
 use crate::draft::RunDraft;
@@ -111,7 +111,7 @@ fn affects_related_runs(draft: &RunDraft) -> bool {
         Obligation::StartChild { .. } | Obligation::CancelChild { .. } => true,
         Obligation::Activate | Obligation::SetTimer { .. } | Obligation::ClearTimer { .. } => false,
     };
-    draft.before.shown != status_for_parent(&draft.run) || draft.obligations.iter().any(related)
+    draft.before.shown != ShownState::of(&draft.run) || draft.obligations.iter().any(related)
 }
 
 impl From<RunDraft> for Change {

@@ -1,7 +1,9 @@
 //! Effects of a change on related runs: child runs that it starts or ends, and the parent that waits for it. All of
 //! them are part of one commit.
 
-use holdpoint_core::{ChildResult, ChildRunState, Obligation, Parent, Run, RunEnd, RunRef, Status};
+use holdpoint_core::{
+    ChildInterrupt, ChildResult, ChildRunState, Obligation, Parent, Run, RunEnd, RunRef, Status,
+};
 use serde_json::{Map, Value};
 
 use super::Engine;
@@ -17,14 +19,30 @@ pub(super) use changes::FamilyChanges;
 pub(super) const CASCADE_MAX: usize = 256;
 
 /// The parts of a run's state before a change that decide about changes of related runs and dispatches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PriorState {
     pub seq: u64,
-    /// The status that the parent knows.
-    pub(super) shown: Status,
+    /// The state that the parent knows.
+    pub(super) shown: ShownState,
     idle: bool,
     /// True if a node waits for an operator because its dispatch was abandoned.
     stranded: bool,
+}
+
+/// The state of a run that its parent records. Constant for a run without a parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShownState {
+    pub status: Status,
+    interrupts: Vec<ChildInterrupt>,
+}
+
+impl ShownState {
+    pub(super) fn of(run: &Run) -> Self {
+        match parent_of(run) {
+            Some(_) => Self { status: hide_pending(run.status()), interrupts: run.interrupts_for_parent() },
+            None => Self { status: Status::Running, interrupts: Vec::new() },
+        }
+    }
 }
 
 /// The place where the parent of a run is looked up.
@@ -39,7 +57,7 @@ impl PriorState {
     pub(crate) fn of(run: &Run) -> Self {
         let (idle, stranded) =
             (run.next_work().is_none(), run.nodes.iter().any(holdpoint_core::NodeState::waits_for_operator));
-        Self { seq: run.seq, shown: status_for_parent(run), idle, stranded }
+        Self { seq: run.seq, shown: ShownState::of(run), idle, stranded }
     }
 
     /// Returns whether the run had no live dispatch: it was idle, or its dispatch was abandoned.
@@ -52,14 +70,6 @@ impl PriorState {
     pub(crate) fn wakes(&self, draft: &RunDraft) -> bool {
         let is_revived = self.stranded && !draft.events.is_empty() && draft.run.next_work().is_some();
         is_revived || self.idle && draft.obligations.contains(&Obligation::Activate)
-    }
-}
-
-/// Returns the status that a parent sees. Constant for a run without a parent.
-pub(super) fn status_for_parent(run: &Run) -> Status {
-    match parent_of(run) {
-        Some(_) => hide_pending(run.status()),
-        None => Status::Running,
     }
 }
 

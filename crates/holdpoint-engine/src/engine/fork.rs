@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunParameters,
-    RunRef, StartRequest, Status, Timer, Timestamp, react,
+    ChildInterruptChanges, ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run,
+    RunId, RunParameters, RunRef, StartRequest, Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -255,14 +255,21 @@ fn restart_children(draft: &mut RunDraft) -> Result<(), Refusal> {
     for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {
         if let Err(grant) = run.usable_grants_for_child(&child.node, child.call.as_deref()) {
             let result = Some(ChildResult { error: Some(grant.error()), ..ChildResult::default() });
-            draft.decide(&Command::Child { child: child.run.clone(), status: Status::Failed, result })?;
+            let (child, status) = (child.run.clone(), Status::Failed);
+            draft.decide(&Command::Child {
+                child,
+                status,
+                interrupts: ChildInterruptChanges::default(),
+                result,
+            })?;
             continue;
         }
         let start = Obligation::StartChild { child: child.run.clone() };
         if !draft.obligations.contains(&start) {
             draft.obligations.push(start);
             let (child, status) = (child.run.clone(), Status::Running);
-            draft.decide(&Command::Child { child, status, result: None })?;
+            let interrupts = ChildInterruptChanges::default();
+            draft.decide(&Command::Child { child, status, interrupts, result: None })?;
         }
     }
     Ok(())

@@ -120,8 +120,8 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{
-        ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, RunRef, StartRequest, TenantId,
-        Timestamp,
+        ChildInterruptChanges, ChildResult, Command, Obligation, Owner, Run, RunEnd, RunId, RunRef,
+        StartRequest, TenantId, Timestamp,
     };
     use holdpoint_core::{NodeStatus, Workflow};
 
@@ -159,7 +159,8 @@ mod tests {
         let error = (status == Status::Failed).then(|| RunError::new("boom", "it broke"));
         let child = RunId::parse("r.1").expect("a run id");
         let result = Some(ChildResult { outputs, error });
-        draft.decide(&Command::Child { child, status, result }).expect("accepted");
+        let interrupts = ChildInterruptChanges::default();
+        draft.decide(&Command::Child { child, status, interrupts, result }).expect("accepted");
         draft.execute_pure_nodes(&NodeTypes::built_in()).expect("advanced");
         draft
     }

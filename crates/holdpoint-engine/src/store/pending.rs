@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use holdpoint_core::{
-    Assignees, Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, Timestamp, WorkflowId,
+    Ancestor, Assignees, Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, Timestamp, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub(crate) use side_questions::{
 
 const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
     kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms,
-    excerpt)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+    excerpt, path)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 const VOTED: &str = "UPDATE pending SET votes = $1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
 /// Makes the side questions due at once and resets the attempts (`side_questions::QUESTION_STEP`).
@@ -124,7 +124,8 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         (!tags.is_empty()).then(|| serde_json::json!(tags).to_string()),
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
-        interrupt.excerpt()
+        interrupt.excerpt(),
+        path(run)
     ];
     statements.push(Statement::new(INSERT, values));
     statements.extend(facets::insert(of, interrupt, facets_of(&assignees, tags)));
@@ -163,6 +164,12 @@ fn row_key(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
 
 fn tags(run: &Run) -> &[String] {
     run.started.as_deref().map(|started| started.tags.as_slice()).unwrap_or_default()
+}
+
+/// Returns the ancestors of the run as JSON; None for a run without a parent.
+fn path(run: &Run) -> Option<String> {
+    let parent = run.started.as_ref()?.parent.as_ref()?;
+    serde_json::to_string(&parent.path()).ok()
 }
 
 fn facets_of(assignees: &Assignees, tags: &[String]) -> BTreeSet<String> {
@@ -228,6 +235,8 @@ pub struct PendingRow {
     pub tags: Vec<String>,
     /// The number of side questions without an answer.
     pub open_asks: u64,
+    /// The ancestors of the run, beginning with the root.
+    pub path: Vec<Ancestor>,
 }
 
 /// A position in a list of open interrupts. The next page starts after it.
@@ -270,6 +279,7 @@ fn read(row: &Row) -> Result<PendingRow, Error> {
         },
         tags: row.optional_text("tags")?.map(json).transpose()?.unwrap_or_default(),
         excerpt: row.optional_text("excerpt")?.map(str::to_owned),
+        path: row.optional_text("path")?.map(json).transpose()?.unwrap_or_default(),
     })
 }
 

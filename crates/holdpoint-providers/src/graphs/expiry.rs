@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdpoint_core::{Interrupt, Principal, Run, Timestamp};
 use holdpoint_engine::extension::Handle;
-use holdpoint_engine::{Engine, Error};
+use holdpoint_engine::{Engine, Error, OpenInterrupt};
 
 use super::{GraphHandle, Graphs};
 use crate::claude::sessions;
@@ -35,12 +35,16 @@ impl ExpiryAction {
     /// Returns the action for a handle. An interrupt stays open for the lifetime of a handle, or until its own
     /// deadline if that is later. Only a run that waits at a graph is cancelled; a run that executes other nodes or
     /// waits for other interrupts continues.
-    fn of(run: &Run, row: &Handle, now: Timestamp, life_ms: u64) -> Self {
+    /// Interrupts of child runs count for a graph that a caller started.
+    fn of(run: &Run, open: &[OpenInterrupt], row: &Handle, now: Timestamp, life_ms: u64) -> Self {
         if run.finished() {
             return Self::Ended;
         }
-        let ours = |asked: &&Interrupt| is_started_by_key(row) || is_of_provider(run, asked);
-        let waits = run.open_interrupts().filter(ours);
+        let is_own = |one: &OpenInterrupt| one.run.id == run.id;
+        let waits = open.iter().filter_map(|one| {
+            let asked = one.interrupt()?;
+            (is_started_by_key(row) || is_own(one) && is_of_provider(run, asked)).then_some(asked)
+        });
         let until =
             waits.map(|asked| asked.requested_at.plus_ms(life_ms).max(asked.expires_at().unwrap_or(now)));
         match until.max() {
@@ -88,7 +92,11 @@ impl Graphs<'_> {
             Err(error) => return Err(error),
         };
         let life_ms = self.providers().limits.expires_ms;
-        match run.as_deref().map(|run| ExpiryAction::of(run, &row, now, life_ms)) {
+        let open = match &run {
+            Some(run) => self.engine.interrupts().of_family(&row.tenant, run).await?,
+            None => Vec::new(),
+        };
+        match run.as_deref().map(|run| ExpiryAction::of(run, &open, &row, now, life_ms)) {
             Some(ExpiryAction::Later(until)) => {
                 return self.engine.handles().expire_at(&row, until).await.map(|_| ());
             }

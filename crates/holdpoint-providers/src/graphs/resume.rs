@@ -1,11 +1,13 @@
 //! Resume of a graph by its state key. The log stores the caller's resume id with the answer, so that a repeated
 //! resume is recognized and returns the same outcome.
 
-use holdpoint_core::{Answer, Command, Interrupt, Refusal, Run, TenantId, digest};
-use holdpoint_engine::Error;
+use std::collections::BTreeMap;
+
+use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, TenantId, digest};
+use holdpoint_engine::{Error, OpenInterrupt, RunCommands};
 use serde_json::Value;
 
-use super::status::key;
+use super::status::{decisions, key};
 use super::{GraphError, GraphHandle, GraphStatus, Graphs};
 use crate::conversion;
 
@@ -64,12 +66,20 @@ impl Graphs<'_> {
         if let Some(decision) = find_recorded_resume(&run, &name)? {
             return Ok((handle, decision));
         }
-        if resume.to.is_some_and(|(kind, data)| !matches_open_interrupts(&run, &kind, &data)) {
+        let open = self.engine.interrupts().of_family(tenant, &run).await?;
+        let status = GraphStatus::of(&run, &open);
+        if resume.to.is_some_and(|(kind, data)| !is_of_kind(&status, &kind, &data)) {
             return Err(GraphError::InterruptChanged);
         }
-        let answers = answers(&run, &name, &resume.answer)?;
-        let decision = answers.values().find_map(|answer| answer.decision.clone()).unwrap_or_default();
-        match self.engine.runs().execute(&handle.of, &Command::Resolve { answers }).await {
+        check_waiting(&status)?;
+        let answers = answers(&run, &open, &name, &resume.answer)?;
+        let mut given = answers.values().flat_map(|answers| answers.values());
+        let decision = given.find_map(|answer| answer.decision.clone()).unwrap_or_default();
+        let changes = answers.into_iter().map(|(run, answers)| RunCommands {
+            of: RunRef { run, ..handle.of.clone() },
+            commands: vec![Command::Resolve { answers }],
+        });
+        match self.engine.runs().execute_each(&changes.collect::<Vec<_>>(), None).await {
             Ok(_) => {
                 self.extend_expiry(&handle).await?;
                 Ok((handle, decision))
@@ -85,12 +95,12 @@ impl Graphs<'_> {
     }
 }
 
-/// Returns whether the open interrupts have this kind and data. Returns true for a graph that does not wait; `answers`
-/// rejects it.
-fn matches_open_interrupts(run: &Run, kind: &str, data: &Value) -> bool {
-    match GraphStatus::of(run) {
+/// Returns whether the open interrupts have this kind and data. Returns true for a graph that does not wait;
+/// `check_waiting` rejects it.
+fn is_of_kind(status: &GraphStatus, kind: &str, data: &Value) -> bool {
+    match status {
         GraphStatus::Waiting { kind: open_kind, data: open_data, .. } => {
-            open_kind == kind && open_data == *data
+            open_kind == kind && open_data == data
         }
         GraphStatus::Running
         | GraphStatus::Completed(_)
@@ -99,10 +109,19 @@ fn matches_open_interrupts(run: &Run, kind: &str, data: &Value) -> bool {
     }
 }
 
+fn check_waiting(status: &GraphStatus) -> Result<(), GraphError> {
+    match status {
+        GraphStatus::Waiting { .. } => Ok(()),
+        GraphStatus::Running => Err(GraphError::InFlight),
+        GraphStatus::Completed(_) | GraphStatus::Failed(_) | GraphStatus::Cancelled { .. } => {
+            Err(GraphError::Ended)
+        }
+    }
+}
+
 /// Returns the recorded decision id of this resume, if there is one.
 fn find_recorded_resume(run: &Run, name: &ResumeDecision) -> Result<Option<String>, GraphError> {
-    let asked = run.interrupts.iter();
-    for (decision, _) in asked.flat_map(|asked| asked.decisions()) {
+    for decision in decisions(run) {
         match name.parse_digest(decision) {
             Some(found) if found == name.value_digest => return Ok(Some(decision.to_owned())),
             Some(_) => return Err(GraphError::ResumeIdReused),
@@ -112,36 +131,43 @@ fn find_recorded_resume(run: &Run, name: &ResumeDecision) -> Result<Option<Strin
     Ok(None)
 }
 
-type Answers = std::collections::BTreeMap<holdpoint_core::InterruptId, Answer>;
+type Answers = BTreeMap<RunId, BTreeMap<InterruptId, Answer>>;
 
 /// Returns the answer to the only open interrupt, or the answers to those of several that the value names by key.
-fn answers(run: &Run, name: &ResumeDecision, given: &Answer) -> Result<Answers, GraphError> {
-    let status = GraphStatus::of(run);
-    match status {
-        GraphStatus::Running => return Err(GraphError::InFlight),
-        GraphStatus::Completed(_) | GraphStatus::Failed(_) | GraphStatus::Cancelled { .. } => {
-            return Err(GraphError::Ended);
+fn answers(
+    run: &Run,
+    open: &[OpenInterrupt],
+    name: &ResumeDecision,
+    given: &Answer,
+) -> Result<Answers, GraphError> {
+    let mut answers = Answers::new();
+    let mut add = |one: &OpenInterrupt, value: &Value| {
+        let Some(asked) = one.interrupt() else { return };
+        let value = conversion::to_run_answer(asked, value.clone());
+        let answer = Answer { value, decision: Some(name.text(&key(run, one))), ..given.clone() };
+        answers.entry(one.run.id.clone()).or_default().insert(one.id, answer);
+    };
+    if let [only] = open {
+        add(only, &given.value);
+        return Ok(answers);
+    }
+    let keys: Vec<String> = open.iter().map(|one| key(run, one)).collect();
+    let members = match &given.value {
+        Value::Object(members) if !members.is_empty() => members,
+        _ => return Err(several(keys, open)),
+    };
+    if !members.keys().all(|member| keys.contains(member)) {
+        return Err(several(keys, open));
+    }
+    for (key, one) in keys.iter().zip(open) {
+        if let Some(value) = members.get(key) {
+            add(one, value);
         }
-        GraphStatus::Waiting { .. } => {}
     }
-    let open: Vec<&Interrupt> = run.open_interrupts().collect();
-    let answer = |asked: &Interrupt, interrupt_key: &str, value: Value| {
-        let value = conversion::to_run_answer(asked, value);
-        (asked.id, Answer { value, decision: Some(name.text(interrupt_key)), ..given.clone() })
-    };
-    if let [only] = open.as_slice() {
-        return Ok([answer(only, &key(only), given.value.clone())].into());
-    }
-    let keys: Vec<String> = open.iter().map(|asked| key(asked)).collect();
-    let several = || {
-        let interrupts = open.iter().map(|asked| run.interrupt_name(asked.id)).collect();
-        GraphError::SeveralInterrupts { keys: keys.clone(), interrupts }
-    };
-    let Value::Object(members) = &given.value else { return Err(several()) };
-    let known = members.keys().all(|member| keys.contains(member));
-    if members.is_empty() || !known {
-        return Err(several());
-    }
-    let chosen = keys.iter().zip(&open);
-    Ok(chosen.filter_map(|(key, asked)| Some(answer(asked, key, members.get(key)?.clone()))).collect())
+    Ok(answers)
+}
+
+fn several(keys: Vec<String>, open: &[OpenInterrupt]) -> GraphError {
+    let interrupts = open.iter().map(|one| one.run.interrupt_name(one.id)).collect();
+    GraphError::SeveralInterrupts { keys, interrupts }
 }

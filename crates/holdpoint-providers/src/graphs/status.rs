@@ -1,7 +1,9 @@
 //! The status of a graph, computed from its run. The status after an earlier answer is computed from the log.
 
-use holdpoint_core::{Interrupt, Run, RunEnd, RunError, RunRef, Status};
-use holdpoint_engine::Error;
+use std::sync::Arc;
+
+use holdpoint_core::{Run, RunEnd, RunError, RunRef, Status, TenantId};
+use holdpoint_engine::{Error, OpenInterrupt};
 use serde_json::{Value, json};
 
 use super::Graphs;
@@ -37,8 +39,8 @@ pub enum GraphStatus {
 }
 
 impl GraphStatus {
-    /// Returns the status of a run.
-    pub fn of(run: &Run) -> Self {
+    /// Returns the status of a run. `open` are its open interrupts and those of its child runs.
+    pub(super) fn of(run: &Run, open: &[OpenInterrupt]) -> Self {
         match run.status() {
             Status::Completed => Self::Completed(output(run)),
             Status::Failed => Self::Failed(failure(run)),
@@ -48,7 +50,7 @@ impl GraphStatus {
             | Status::Paused
             | Status::WaitingApproval
             | Status::WaitingInput
-            | Status::WaitingExternal => waiting(run).unwrap_or(Self::Running),
+            | Status::WaitingExternal => waiting(run, open).unwrap_or(Self::Running),
         }
     }
 }
@@ -70,28 +72,35 @@ fn cancelled(run: &Run) -> GraphStatus {
 }
 
 /// Returns the open interrupts as a status, or `None` if the run has other work.
-fn waiting(run: &Run) -> Option<GraphStatus> {
+fn waiting(run: &Run, open: &[OpenInterrupt]) -> Option<GraphStatus> {
     if run.next_work().is_some() {
         return None;
     }
-    let open: Vec<_> = run.open_interrupts().collect();
-    let first = open.first()?;
+    let open: Vec<_> = open.iter().filter_map(|one| Some((key(run, one), one.interrupt()?))).collect();
+    let (_, first) = open.first()?;
     let previous_error = conversion::previous_error(first).cloned();
-    if let [only] = open.as_slice() {
+    if let [(_, only)] = open.as_slice() {
         let (kind, data) = conversion::envelope(only);
         return Some(GraphStatus::Waiting { kind, data, previous_error });
     }
-    let items = open.iter().map(|asked| {
+    let items = open.iter().map(|(key, asked)| {
         let (kind, data) = conversion::envelope(asked);
-        json!({ "key": key(asked), "kind": kind, "data": data })
+        json!({ "key": key, "kind": kind, "data": data })
     });
     let items: Vec<Value> = items.collect();
     Some(GraphStatus::Waiting { kind: "multi".to_owned(), data: json!({ "items": items }), previous_error })
 }
 
-/// Returns the key of an interrupt among several. It is stable while the interrupt is open.
-pub(super) fn key(asked: &Interrupt) -> String {
-    format!("i{}", asked.id.0.saturating_sub(1))
+/// Returns the key of an interrupt among several. It is stable while the interrupt is open. The key of an interrupt of
+/// a child run begins with the part of the id of the child run that follows the id of the run.
+pub(super) fn key(run: &Run, open: &OpenInterrupt) -> String {
+    let own = format!("i{}", open.id.0.saturating_sub(1));
+    if open.run.id == run.id {
+        return own;
+    }
+    let child = open.run.id.as_str();
+    let below = child.strip_prefix(run.id.as_str()).and_then(|rest| rest.strip_prefix('.'));
+    format!("{}.{own}", below.unwrap_or(child))
 }
 
 /// Returns the output of a graph: that of the provider, or the outputs of the last nodes of a workflow.
@@ -115,7 +124,7 @@ impl Graphs<'_> {
         // The status is evaluated only where a commit begins, because the state within a commit is incomplete.
         for recorded in &log {
             if decided && starts.contains(&recorded.seq) {
-                let status = GraphStatus::of(&run);
+                let status = self.status_of(&of.tenant, &Arc::new(run.clone())).await?;
                 if status != GraphStatus::Running {
                     return Ok(status);
                 }
@@ -123,7 +132,7 @@ impl Graphs<'_> {
             run.apply(&recorded.event, recorded.at);
             decided = decided || has_decided(&run, decision);
         }
-        Ok(GraphStatus::of(&run))
+        self.status_of(&of.tenant, &Arc::new(run)).await
     }
 
     /// Waits until a graph no longer runs, at most until `until`, and returns its status. With the decision id of a
@@ -138,7 +147,7 @@ impl Graphs<'_> {
         loop {
             let status = match after {
                 Some(decision) => self.status_after(of, decision).await?,
-                None => GraphStatus::of(&*self.engine.runs().get(of).await?),
+                None => self.status(of).await?,
             };
             if status != GraphStatus::Running {
                 return Ok(status);
@@ -151,10 +160,21 @@ impl Graphs<'_> {
 
     /// Returns the current status of a graph.
     pub async fn status(self, of: &RunRef) -> Result<GraphStatus, Error> {
-        Ok(GraphStatus::of(&*self.engine.runs().get(of).await?))
+        self.status_of(&of.tenant, &self.engine.runs().get(of).await?).await
+    }
+
+    async fn status_of(self, tenant: &TenantId, run: &Arc<Run>) -> Result<GraphStatus, Error> {
+        Ok(GraphStatus::of(run, &self.engine.interrupts().of_family(tenant, run).await?))
     }
 }
 
 fn has_decided(run: &Run, name: &str) -> bool {
-    run.interrupts.iter().any(|asked| asked.decisions().any(|(decision, _)| decision == name))
+    decisions(run).any(|decision| decision == name)
+}
+
+/// Returns the ids of the decisions on the interrupts of a run, and of those that closed interrupts of its child runs.
+pub(super) fn decisions(run: &Run) -> impl Iterator<Item = &str> {
+    let own = run.interrupts.iter().flat_map(|asked| asked.decisions()).map(|(decision, _)| decision);
+    let closed = run.children.iter().flat_map(|child| &child.decisions);
+    own.chain(closed.filter_map(|closed| closed.decision.as_deref()))
 }

@@ -117,6 +117,7 @@ pub(super) fn describe(run: &Run, asked: &Interrupt) -> agui::Interrupt {
         tool_call_id,
         expires_at: asked.expires_at().map(Into::into),
         metadata: Some(metadata(run, asked)),
+        subagent_run_id: None,
     }
 }
 

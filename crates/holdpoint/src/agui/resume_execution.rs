@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{EngineAgents, MessageTiming};
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef};
-use holdpoint_engine::Error;
+use holdpoint_engine::{Error, RunCommands};
 
 use super::history::History;
 use super::ids;
-use super::resume_plan::{self, AgUiViolation, ResumePlan};
+use super::open_interrupts::open_interrupts;
+use super::resume_plan::{self, AgUiViolation, NamedRun, ResumePlan, ResumeTarget};
 use super::run::{AgUiRequest, LatestRun, accepts_no_input, follow, random_suffix, report_state};
 use super::stream::StreamContent;
 use crate::error::ApiError;
@@ -50,15 +51,20 @@ impl AgUiRequest<'_> {
         history: History,
         new: Vec<Message>,
     ) -> Result<Option<StreamContent>, ApiError> {
-        let runs = self.named_runs().await?;
+        let named = self.named_runs().await?;
         // The run may have changed between the two reads: the later state is used.
         let newer = |(of, run): &(RunRef, Arc<Run>)| {
-            let named = runs.get(&of.run).filter(|named| named.seq > run.seq);
+            let named = named.get(&of.run).map(|named| &named.run).filter(|named| named.seq > run.seq);
             (of.clone(), named.unwrap_or(run).clone())
         };
         let latest = latest.as_ref().map(newer);
+        let open = match &latest {
+            Some((of, run)) => open_interrupts(&self.app.engine, &of.tenant, run).await?,
+            None => Vec::new(),
+        };
         let run = latest.as_ref().map(|(_, run)| run.as_ref());
-        let plan = match resume_plan::plan(run, &runs, &self.input.resume, self.app.engine.now()) {
+        let target = ResumeTarget { latest: run, open: &open, named: &named };
+        let plan = match resume_plan::plan(&target, &self.input.resume, self.app.engine.now()) {
             Ok(plan) => plan,
             Err(violation) => return Ok(Some(StreamContent::Refused(violation))),
         };
@@ -104,37 +110,60 @@ impl AgUiRequest<'_> {
         new: &[Message],
     ) -> Result<Arc<Run>, ResumeFailure> {
         let engine = &self.app.engine;
-        let mut answers = self.client_tool_results(run)?;
-        for (id, planned) in &plan.answers {
-            let mut answer = self.caller.answer(planned.value.clone(), planned.digest.clone());
-            answer.decision = Some(format!("{}{}", planned.decision_prefix, random_suffix()?));
-            answers.insert(*id, answer);
+        let mut changes = self.commands(of, run, plan)?;
+        if new.is_empty() {
+            return Ok(engine.runs().execute_each(&changes, None).await?);
         }
-        let has_answers = !answers.is_empty();
-        // The answers come first. A denial that the run records ends the change; no expiry may be committed with it.
-        let resolve = has_answers.then_some(Command::Resolve { answers });
-        let expire = plan.expired.iter().map(|id| Command::Expire { interrupt: *id });
-        let commands: Vec<_> = resolve.into_iter().chain(expire).collect();
-        if !new.is_empty() {
-            let once = Some(&self.dedup_request(of, new));
-            let added = match has_answers {
-                true => engine.agents().execute_and_queue(of, commands.clone(), new.to_vec(), once).await,
-                false => engine.agents().execute_and_send(of, commands.clone(), new.to_vec(), once).await,
+        let timing = if changes.iter().any(has_answers) {
+            MessageTiming::AfterEffects
+        } else {
+            MessageTiming::BeforeNextStep
+        };
+        let Some(message) = engine.agents().message_command(run, new.to_vec(), timing) else {
+            // Instructions that front ends send with every request are ignored, not rejected.
+            return match new.iter().all(|message| message.role != Role::User) {
+                true => Ok(engine.runs().execute_each(&changes, None).await?),
+                false => Err(ResumeFailure::Refused(accepts_no_input(&of.run))),
             };
-            match added {
-                // Instructions that front ends send with every request are ignored, not rejected.
-                Err(Error::NotFound("agent")) if new.iter().all(|message| message.role != Role::User) => {}
-                Err(Error::NotFound("agent")) => {
-                    return Err(ResumeFailure::Refused(accepts_no_input(&of.run)));
-                }
-                other => return Ok(other?),
-            }
+        };
+        match changes.iter_mut().find(|change| change.of == *of) {
+            Some(own) => own.commands.push(message),
+            None => changes.insert(0, RunCommands { of: of.clone(), commands: vec![message] }),
         }
-        Ok(engine.runs().execute_once(of, &commands, None).await?)
+        Ok(engine.runs().execute_each(&changes, Some(&self.dedup_request(of, new))).await?)
     }
 
-    /// Returns the runs that the entries name and that belong to this thread and this agent.
-    async fn named_runs(&self) -> Result<BTreeMap<RunId, Arc<Run>>, ApiError> {
+    /// Returns the commands of a plan, first those for the run of the thread.
+    fn commands(&self, of: &RunRef, run: &Run, plan: &ResumePlan) -> Result<Vec<RunCommands>, ResumeFailure> {
+        let mut answers = BTreeMap::from([(of.run.clone(), self.client_tool_results(run)?)]);
+        for ((run, id), planned) in &plan.answers {
+            let mut answer = self.caller.answer(planned.value.clone(), planned.digest.clone());
+            answer.decision = Some(format!("{}{}", planned.decision_prefix, random_suffix()?));
+            answers.entry(run.clone()).or_default().insert(*id, answer);
+        }
+        for (run, _) in &plan.expired {
+            answers.entry(run.clone()).or_default();
+        }
+        let mut changes = Vec::with_capacity(answers.len());
+        for (run, answers) in answers {
+            // The answers come first. A denial that the run records ends the change; no expiry may be committed with
+            // it.
+            let resolve = (!answers.is_empty()).then_some(Command::Resolve { answers });
+            let expired = plan.expired.iter().filter(|(other, _)| *other == run);
+            let expire = expired.map(|(_, id)| Command::Expire { interrupt: *id });
+            let commands: Vec<_> = resolve.into_iter().chain(expire).collect();
+            if !commands.is_empty() {
+                changes.push(RunCommands { of: RunRef { run, ..of.clone() }, commands });
+            }
+        }
+        changes.sort_by_key(|change| change.of != *of);
+        Ok(changes)
+    }
+
+    /// Returns the runs that the entries name and that belong to this thread and this agent: runs of the thread, and
+    /// runs that they started.
+    async fn named_runs(&self) -> Result<BTreeMap<RunId, NamedRun>, ApiError> {
+        let engine = &self.app.engine;
         let mut runs = BTreeMap::new();
         let named = self.input.resume.iter().filter_map(|entry| ids::parse_interrupt_id(&entry.interrupt_id));
         for (run, _) in named {
@@ -142,12 +171,14 @@ impl AgUiRequest<'_> {
                 continue;
             }
             let of = RunRef { tenant: self.caller.tenant().clone(), run };
-            match self.app.engine.runs().get(&of).await {
-                Ok(found) if self.is_ours(&found) => {
-                    runs.insert(of.run, found);
-                }
-                Ok(_) | Err(Error::NotFound(_)) => {}
+            let found = match engine.runs().get(&of).await {
+                Ok(found) => found,
+                Err(Error::NotFound(_)) => continue,
                 Err(error) => return Err(error.into()),
+            };
+            let root = engine.interrupts().root_of(&of.tenant, &found).await?;
+            if self.is_ours(&root) {
+                runs.insert(of.run, NamedRun { run: found, root: root.id.clone() });
             }
         }
         Ok(runs)
@@ -156,4 +187,8 @@ impl AgUiRequest<'_> {
     fn is_ours(&self, run: &Run) -> bool {
         run.thread() == self.input.thread_id && run.workflow.id == *self.target.workflow()
     }
+}
+
+fn has_answers(change: &RunCommands) -> bool {
+    change.commands.iter().any(|command| matches!(command, Command::Resolve { .. }))
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use holdpoint_api::agui::{ResumeEntry, ResumeStatus};
 use holdpoint_core::{Interrupt, InterruptId, Refusal, Resolution, Run, RunEnd, RunId, Timestamp};
+use holdpoint_engine::OpenInterrupt;
 use serde_json::Value;
 
 use super::answers::{self, CancelEffect};
+use super::open_interrupts::wire_id;
 use super::{ids, interrupts};
 
 /// A violation of the AG-UI contract by a client. It is sent in the stream, and the request has no effect.
@@ -26,14 +28,36 @@ impl AgUiViolation {
 /// The effects of a resume array.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ResumePlan {
-    pub answers: BTreeMap<InterruptId, PlannedAnswer>,
+    pub answers: BTreeMap<InterruptPlace, PlannedAnswer>,
     /// Cancelled interrupts whose deadline has passed: they only have to expire.
-    pub expired: Vec<InterruptId>,
+    pub expired: Vec<InterruptPlace>,
     /// True if a cancelled interrupt cannot be declined: then the run is cancelled.
     pub cancels_run: bool,
     /// True if the array has an entry that cancels the run. Unlike `cancels_run`, also for a repeated array, after the
     /// run was cancelled.
     has_cancelled_run: bool,
+}
+
+/// The run of an interrupt, and the id of the interrupt in that run.
+pub(super) type InterruptPlace = (RunId, InterruptId);
+
+/// A run that an entry of a resume array names.
+#[derive(Clone, Debug)]
+pub(super) struct NamedRun {
+    pub run: Arc<Run>,
+    /// The run of the thread: the run itself, or the first run above it.
+    pub root: RunId,
+}
+
+/// The runs and interrupts of the thread that a resume array can be about.
+#[derive(Clone, Debug)]
+pub(super) struct ResumeTarget<'a> {
+    /// The only run of the thread that can be open.
+    pub latest: Option<&'a Run>,
+    /// The open interrupts of this run and of its child runs.
+    pub open: &'a [OpenInterrupt],
+    /// The runs that the entries name.
+    pub named: &'a BTreeMap<RunId, NamedRun>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -52,14 +76,13 @@ impl ResumePlan {
     }
 }
 
-/// Plans a resume array. `runs` are the runs of the thread that the entries name; `latest` is the only run of the
-/// thread that can be open.
+/// Plans a resume array.
 pub(super) fn plan(
-    latest: Option<&Run>,
-    runs: &BTreeMap<RunId, Arc<Run>>,
+    target: &ResumeTarget<'_>,
     entries: &[ResumeEntry],
     now: Timestamp,
 ) -> Result<ResumePlan, AgUiViolation> {
+    let ResumeTarget { latest, named: runs, .. } = target;
     let mut named = BTreeSet::new();
     if let Some(twice) = entries.iter().find(|entry| !named.insert(entry.interrupt_id.as_str())) {
         let message = format!("interrupt {:?} occurs twice in resume", twice.interrupt_id);
@@ -71,18 +94,19 @@ pub(super) fn plan(
             && find(runs, entry).is_ok_and(|(_, asked)| answers::cancel(asked) == CancelEffect::Run)
     };
     let mut plan = ResumePlan { has_cancelled_run: entries.iter().any(ends_run), ..ResumePlan::default() };
+    let mut last_named = Timestamp::default();
     for entry in entries {
-        let (run, asked) = find(runs, entry)?;
+        let (named, asked) = find(runs, entry)?;
         // AG-UI answers only the latest run of a thread. Other open runs must be answered over another interface.
-        if asked.is_open() && !run.finished() && latest.is_none_or(|latest| latest.id != run.id) {
+        let is_of_latest = latest.is_some_and(|latest| latest.id == named.root);
+        if asked.is_open() && !named.run.finished() && !is_of_latest {
             return Err(unknown(entry));
         }
-        plan.add(run, asked, entry, now)?;
+        last_named = last_named.max(asked.requested_at);
+        plan.add(&named.run, asked, entry, now)?;
     }
-    let open = latest
-        .into_iter()
-        .flat_map(|run| interrupts::open_for_people(run).map(|asked| ids::interrupt_id(&run.id, asked.id)));
-    let missing: Vec<String> = open.filter(|id| !named.contains(id.as_str())).collect();
+    let missing: Vec<String> =
+        target.required(last_named).map(wire_id).filter(|id| !named.contains(id.as_str())).collect();
     if !missing.is_empty() && !plan.is_replay() {
         let message = format!("resume must address every open interrupt; missing: {}", missing.join(", "));
         return Err(AgUiViolation::new("PARTIAL_RESUME", message));
@@ -90,14 +114,26 @@ pub(super) fn plan(
     Ok(plan)
 }
 
+impl ResumeTarget<'_> {
+    /// Returns the open interrupts that an array must address. A child run can open an interrupt after the end of the
+    /// segment, so that the client does not know it. It is required only if the client names an interrupt that is as
+    /// new; otherwise the next segment shows it.
+    fn required(&self, last_named: Timestamp) -> impl Iterator<Item = &OpenInterrupt> {
+        self.open.iter().filter(move |open| {
+            let is_own = self.latest.is_some_and(|latest| latest.id == open.run.id);
+            is_own || open.interrupt().is_some_and(|asked| asked.requested_at <= last_named)
+        })
+    }
+}
+
 fn find<'a>(
-    runs: &'a BTreeMap<RunId, Arc<Run>>,
+    runs: &'a BTreeMap<RunId, NamedRun>,
     entry: &ResumeEntry,
-) -> Result<(&'a Run, &'a Interrupt), AgUiViolation> {
+) -> Result<(&'a NamedRun, &'a Interrupt), AgUiViolation> {
     let found = ids::parse_interrupt_id(&entry.interrupt_id).and_then(|(run, id)| {
-        let run = runs.get(&run)?;
-        let asked = run.interrupt(id).filter(|asked| interrupts::is_for_people(asked))?;
-        Some((run.as_ref(), asked))
+        let named = runs.get(&run)?;
+        let asked = named.run.interrupt(id).filter(|asked| interrupts::is_for_people(asked))?;
+        Some((named, asked))
     });
     found.ok_or_else(|| unknown(entry))
 }
@@ -130,7 +166,7 @@ impl ResumePlan {
                 return Ok(());
             }
             None if is_over && cancelled => {
-                self.expired.push(asked.id);
+                self.expired.push((run.id.clone(), asked.id));
                 return Ok(());
             }
             None if is_over => return Err(expired()),
@@ -159,7 +195,7 @@ impl ResumePlan {
             decision_prefix: answers::decision_prefix(entry),
             digest: digest.map(str::to_owned),
         };
-        self.answers.insert(asked.id, answer);
+        self.answers.insert((run.id.clone(), asked.id), answer);
         Ok(())
     }
 }

@@ -126,8 +126,10 @@ impl AgUiRequest<'_> {
             let own = latest.as_ref().filter(|(_, run)| run.workflow.id == *self.target.workflow());
             return self.start(own.map(|(_, run)| run.as_ref()), history, new).await;
         };
-        let open_ids: Vec<_> =
-            interrupts::open_for_people(run).map(|asked| ids::interrupt_id(&run.id, asked.id)).collect();
+        let own = interrupts::open_for_people(run).map(|asked| ids::interrupt_id(&run.id, asked.id));
+        let below = run.child_interrupts();
+        let below = below.map(|(child, open)| ids::interrupt_id(open.run(&child.run), open.id));
+        let open_ids: Vec<_> = own.chain(below).collect();
         if !open_ids.is_empty() {
             let message =
                 format!("the thread has open interrupts; resume must address: {}", open_ids.join(", "));

@@ -1,26 +1,35 @@
 //! The stream of a segment of a run as server-sent events: until the run waits for an answer or ends. The last event
 //! always states how the segment ended.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use holdpoint_api::agui::{Event, Frame, Message};
 use holdpoint_core::{Run, RunEnd, RunRef, TenantId, Timestamp};
 use holdpoint_engine::{Engine, RecordedEvent};
+use tokio::time::Instant;
 
 use super::client_order::ClientOrder;
 use super::history::ThreadSource;
+use super::interrupts;
 use super::messages::{CLIENT_MESSAGES_MAX, MESSAGES_MAX, RECENT_MESSAGES, snapshot_size};
+use super::open_interrupts::open_interrupts;
 use super::resume_plan::AgUiViolation;
 use super::state;
 use super::target::AgUiTarget;
-use super::translate::{SegmentEnd, Translator};
+use super::translate::{SegmentEnd, Translator, has_executing_child};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
 
 /// The number of messages that are compared with those of the client at the end of a run.
 const LAST_MESSAGES: usize = 32;
+
+/// The time that a segment with an open interrupt of a child run waits for other child runs that are executing.
+const SIBLINGS_WAIT: Duration = Duration::from_secs(2);
 
 /// The content of the stream of a response.
 #[derive(Debug)]
@@ -106,6 +115,8 @@ struct SegmentStream {
     state_only: bool,
     /// Events that are sent first.
     opening: Vec<Event>,
+    /// The instant at which the segment ends although child runs are executing.
+    ends_at: Option<Instant>,
 }
 
 impl SegmentStream {
@@ -114,7 +125,7 @@ impl SegmentStream {
         opening.insert(0, context.translator.begin());
         let changes = LogWait::new(app.engine.events().subscribe(&of), &app.stopping);
         let since = run.seq;
-        Self { app: app.clone(), context, of, run, changes, since, until, state_only, opening }
+        Self { app: app.clone(), context, of, run, changes, since, until, state_only, opening, ends_at: None }
     }
 
     fn segment_end(&self) -> Option<SegmentEnd> {
@@ -131,9 +142,31 @@ impl SegmentStream {
         }
     }
 
+    /// Returns whether the segment waits a moment for child runs that are executing, so that the client gets their
+    /// interrupts together.
+    fn waits_for_siblings(&mut self, end: SegmentEnd) -> bool {
+        let is_own = interrupts::open_for_people(&self.run).next().is_some();
+        if end != SegmentEnd::Interrupts || is_own || self.state_only || !has_executing_child(&self.run) {
+            return false;
+        }
+        let ends_at = *self.ends_at.get_or_insert_with(|| Instant::now() + SIBLINGS_WAIT);
+        Instant::now() < ends_at
+    }
+
     /// Sends the state, the messages and the end of the segment: all that a client needs to continue.
     async fn end(&mut self, end: SegmentEnd, queue: &mut FrameQueue) -> Result<(), ApiError> {
-        let closing = self.context.translator.close();
+        let open = match end {
+            SegmentEnd::Interrupts => {
+                open_interrupts(&self.app.engine, &self.context.tenant, &Arc::new(self.run.clone())).await?
+            }
+            SegmentEnd::Ended | SegmentEnd::ClientTools => Vec::new(),
+        };
+        if open.is_empty() && end == SegmentEnd::Interrupts {
+            // All of them were answered a moment ago: the log has further events.
+            self.ends_at = None;
+            return self.read_events(queue).await;
+        }
+        let closing = self.context.translator.close(&self.run);
         let messages = match self.is_client_complete().await? {
             true => None,
             false => Some(self.read_snapshot().await?),
@@ -144,7 +177,7 @@ impl SegmentStream {
             self.push_all([Event::MessagesSnapshot { messages: Vec::new() }], queue);
         }
         let state = Event::StateSnapshot { snapshot: (*state::visible(&self.run)).clone() };
-        let last = self.context.translator.end(&self.run, end);
+        let last = self.context.translator.end(&self.run, end, &open);
         let messages = messages.map(|messages| Event::MessagesSnapshot { messages });
         self.push_all([state].into_iter().chain(messages).chain([last]), queue);
         queue.close();
@@ -182,7 +215,7 @@ impl SegmentStream {
 
     /// Ends the stream with an error that does not concern the run; the run continues.
     fn abort(&mut self, code: &str, message: &str, queue: &mut FrameQueue) {
-        let mut last = self.context.translator.close();
+        let mut last = self.context.translator.close(&self.run);
         last.push(self.context.translator.error(code, message));
         self.push_all(last, queue);
         queue.close();
@@ -209,19 +242,14 @@ impl FrameSource for SegmentStream {
             self.push_all(opening, queue);
             return Ok(());
         }
-        if let Some(end) = self.segment_end() {
-            return self.end(end, queue).await;
+        match self.segment_end() {
+            Some(end) if !self.waits_for_siblings(end) => self.end(end, queue).await,
+            Some(_) => self.read_events(queue).await,
+            None => {
+                self.ends_at = None;
+                self.read_events(queue).await
+            }
         }
-        let found = match self.app.engine.events().count(&self.of).await? {
-            count if count > self.run.seq => self.app.engine.events().follow(&self.of, self.run.seq).await?,
-            _ => Vec::new(),
-        };
-        if found.is_empty() && self.changes.next().await == Wakeup::Stopping {
-            let message = "the server is shutting down; the run continues after the restart";
-            self.abort("shutting_down", message, queue);
-        }
-        found.iter().for_each(|one| self.push_recorded(one, queue));
-        Ok(())
     }
 
     fn fail(&mut self, queue: &mut FrameQueue) {
@@ -237,6 +265,27 @@ impl FrameSource for SegmentStream {
             None => "cannot read a run; its stream ends",
             Some(_) => "cannot read a thread; its stream ends",
         }
+    }
+}
+
+impl SegmentStream {
+    /// Reads further events of the run, or waits for them.
+    async fn read_events(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        let found = match self.app.engine.events().count(&self.of).await? {
+            count if count > self.run.seq => self.app.engine.events().follow(&self.of, self.run.seq).await?,
+            _ => Vec::new(),
+        };
+        if found.is_empty() && self.next_change().await == Wakeup::Stopping {
+            let message = "the server is shutting down; the run continues after the restart";
+            self.abort("shutting_down", message, queue);
+        }
+        found.iter().for_each(|one| self.push_recorded(one, queue));
+        Ok(())
+    }
+
+    async fn next_change(&mut self) -> Wakeup {
+        let Some(ends_at) = self.ends_at else { return self.changes.next().await };
+        tokio::time::timeout_at(ends_at, self.changes.next()).await.unwrap_or(Wakeup::Poll)
     }
 }
 

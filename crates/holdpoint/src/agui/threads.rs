@@ -7,11 +7,13 @@ use axum::extract::State;
 use axum::response::Response;
 use holdpoint_api::agui::AgUiThread;
 use holdpoint_core::{Run, RunRef, limits};
+use holdpoint_engine::OpenInterrupt;
 use serde_json::Value;
 
 use super::client_order::ClientOrder;
 use super::history::{History, ThreadSource};
 use super::messages::MESSAGES_MAX;
+use super::open_interrupts::{describe_all, open_interrupts};
 use super::stream::{self, StreamContent, StreamContext};
 use super::target::AgUiTarget;
 use super::translate::{ClientVersion, SegmentEnd, Translator};
@@ -32,10 +34,11 @@ pub(crate) async fn show(
     let (engine, tenant) = (&app.engine, caller.tenant());
     let source = ThreadSource { engine, tenant, thread: &thread, target: &target };
     let history = source.read(MESSAGES_MAX).await?;
-    Ok(Json(describe(thread, &run, history)))
+    let open = open_interrupts(engine, tenant, &run).await?;
+    Ok(Json(describe(thread, &run, history, &open)))
 }
 
-fn describe(thread_id: String, run: &Run, history: History) -> AgUiThread {
+fn describe(thread_id: String, run: &Run, history: History, open: &[OpenInterrupt]) -> AgUiThread {
     AgUiThread {
         thread_id,
         run_id: run.id.clone(),
@@ -43,7 +46,7 @@ fn describe(thread_id: String, run: &Run, history: History) -> AgUiThread {
         running: SegmentEnd::of(run).is_none(),
         state: Arc::unwrap_or_clone(state::visible(run)),
         messages: history.snapshot(),
-        interrupts: interrupts::open_for_people(run).map(|asked| interrupts::describe(run, asked)).collect(),
+        interrupts: describe_all(run, open),
         pending_tool_call_ids: interrupts::client_tool_calls(run).map(|(call, _)| call).collect(),
     }
 }

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use holdpoint_api::agui::{Event, Outcome, PatchOperation, Usage, VERSION};
 use holdpoint_core::agent::{Message, Usage as Cost};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Event as RunEvent, NodeId, Run, RunEnd};
+use holdpoint_core::{Event as RunEvent, NodeId, Run, RunEnd, Status};
+use holdpoint_engine::OpenInterrupt;
 use serde_json::{Map, Value};
 
 use super::messages::as_text;
+use super::open_interrupts::describe_all;
+use super::subagents::Subagents;
 use super::{ids, interrupts, state};
 
 /// The version of the protocol that a client supports.
@@ -35,6 +38,8 @@ pub(super) struct Translator {
     steps: Vec<NodeId>,
     /// The text messages of nodes that are being streamed, by message id.
     texts: BTreeMap<String, StreamedText>,
+    /// The subagents of this segment. Only clients of 1.0 get their events.
+    subagents: Option<Subagents>,
     costs: BTreeMap<String, Cost>,
     /// Set if the client got a text that a retry made invalid.
     needs_correction: bool,
@@ -69,11 +74,17 @@ impl SegmentEnd {
         if run.started.is_none() || run.next_work().is_some() {
             return None;
         }
-        if interrupts::open_for_people(run).next().is_some() {
+        if interrupts::open_for_people(run).next().is_some() || run.child_interrupts().next().is_some() {
             return Some(Self::Interrupts);
         }
         interrupts::client_tool_calls(run).next().map(|_| Self::ClientTools)
     }
+}
+
+/// Returns whether a child run that the run waits for is executing, so that it may soon end or open an interrupt.
+pub(super) fn has_executing_child(run: &Run) -> bool {
+    let mut awaited = run.children.iter().filter(|child| child.is_awaited() && !run.finished());
+    awaited.any(|child| matches!(child.status, Status::Pending | Status::Running))
 }
 
 impl Translator {
@@ -86,6 +97,7 @@ impl Translator {
             given: Arc::new(given),
             steps: Vec::new(),
             texts: BTreeMap::new(),
+            subagents: (client == ClientVersion::V1).then(Subagents::default),
             costs: BTreeMap::new(),
             needs_correction: false,
         }
@@ -104,6 +116,9 @@ impl Translator {
     /// Translates an event. `run` is the run right after it.
     pub(super) fn translate(&mut self, event: &RunEvent, run: &Run) -> Vec<Event> {
         let mut events = Vec::new();
+        if let Some(subagents) = &mut self.subagents {
+            subagents.translate(event, run, &mut events);
+        }
         if let RunEvent::NodeStarted { node, .. } | RunEvent::NodeResumed { node, .. } = event {
             self.begin_step(run, node, &mut events);
         } else if let RunEvent::MessageChunk { .. } = event {
@@ -230,11 +245,14 @@ impl Translator {
         self.needs_correction || !self.texts.is_empty()
     }
 
-    /// Closes all open messages and steps. The caller sends further events before [`Self::end`].
-    pub(super) fn close(&mut self) -> Vec<Event> {
+    /// Closes all open messages, subagents and steps. The caller sends further events before [`Self::end`].
+    pub(super) fn close(&mut self, run: &Run) -> Vec<Event> {
         let mut events = Vec::new();
         for (id, streamed) in &mut self.texts {
             streamed.end(id, &mut events);
+        }
+        if let Some(subagents) = &mut self.subagents {
+            subagents.close(run, &mut events);
         }
         for node in std::mem::take(&mut self.steps).into_iter().rev() {
             events.push(Event::StepFinished { step_name: node.to_string() });
@@ -242,11 +260,11 @@ impl Translator {
         events
     }
 
-    pub(super) fn end(&self, run: &Run, end: SegmentEnd) -> Event {
+    /// Returns the last event of a segment. `open` are the interrupts that wait for an answer.
+    pub(super) fn end(&self, run: &Run, end: SegmentEnd, open: &[OpenInterrupt]) -> Event {
         match (end, &run.end) {
             (SegmentEnd::Interrupts, _) => {
-                let shown = interrupts::open_for_people(run).map(|asked| interrupts::describe(run, asked));
-                self.finished(None, Outcome::Interrupt { interrupts: shown.collect() })
+                self.finished(None, Outcome::Interrupt { interrupts: describe_all(run, open) })
             }
             (SegmentEnd::ClientTools, _) => {
                 let pending = interrupts::client_tool_calls(run).map(|(call, _)| call);

@@ -52,6 +52,8 @@ impl StreamVerifier {
             "STATE_SNAPSHOT" => self.has_state = true,
             // `compactEvents` of client 0.0.59 applies the first delta of a run to an empty state.
             "STATE_DELTA" => assert!(self.has_state, "no STATE_SNAPSHOT comes before {event}"),
+            "SUBAGENT_STARTED" => self.open("subagent", text("subagentRunId")),
+            "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => self.close("subagent", text("subagentRunId")),
             "MESSAGES_SNAPSHOT" | "CUSTOM" => {}
             other => panic!("unexpected event type {other}"),
         }

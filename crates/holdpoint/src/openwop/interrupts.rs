@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
 use holdpoint_core::{Command, NodeId, Refusal, Run};
-use holdpoint_engine::{Error, Once};
+use holdpoint_engine::{AnswerAddress, Error, Once};
 
 use super::translate;
 use crate::app::App;
@@ -36,11 +36,17 @@ pub(super) async fn answer_node(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(run)?;
     let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
+    let named = body.interrupt_id;
+    let address = match app.engine.interrupts().of_child(&of, &node, named.as_deref()).await {
+        Ok(Some(address)) => address,
+        Ok(None) => AnswerAddress { of, node, interrupt: named },
+        Err(error) => return Err(refused(error)),
+    };
+    let AnswerAddress { of, node, interrupt } = address;
     let mut answer = caller.answer(body.resume_value.0, body.digest);
     if let Some(name) = answer.other_named_principal().filter(|_| answer.acting_as) {
         answer.decider_known = app.engine.keys().has_principal(caller.tenant(), name).await?;
     }
-    let interrupt = body.interrupt_id;
     let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
     let respond = move |run: &Run| {
         ApiResponse::json(StatusCode::OK, &translate::describe_node_answer(run, &node, interrupt.as_deref()))

@@ -4,8 +4,13 @@ use std::borrow::Cow;
 
 use holdpoint_api::Members;
 use holdpoint_api::runs::RunError;
-use holdpoint_api::snapshot::{ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot};
-use holdpoint_core::{ChildRunState, Interrupt, NodeId, NodeStatus, OutageDelay, Refusal, Run, RunEnd};
+use holdpoint_api::snapshot::{
+    ChildInterrupt, ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot, RunStep,
+};
+use holdpoint_core::{
+    ChildInterrupt as OpenOfChild, ChildRunState, Interrupt, NodeId, NodeStatus, OutageDelay, Refusal, Run,
+    RunEnd,
+};
 use serde_json::{Map, Value};
 
 use super::documents::{redact_map, redact_values};
@@ -54,6 +59,10 @@ pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
         forked_by: Cow::Borrowed(started.map(|started| &started.forked_by[..]).unwrap_or_default()),
         requested_by: Cow::Borrowed(started.map(|started| &started.requested_by[..]).unwrap_or_default()),
         child_runs: run.children.iter().map(|child| child_run(child)).collect(),
+        child_interrupts: run
+            .child_interrupts()
+            .map(|(child, open)| child_interrupt(run, child, open))
+            .collect(),
         node_states: node_states(run),
         channels: Some(run.channel_states())
             .filter(|states| !states.is_empty())
@@ -103,6 +112,28 @@ fn child_run(child: &ChildRunState) -> ChildRun {
         workflow_id: child.workflow.clone(),
         node_id: child.node.clone(),
         status: child.status,
+    }
+}
+
+/// Describes an open interrupt of a child run, or of a run below it.
+pub(super) fn child_interrupt(run: &Run, child: &ChildRunState, open: &OpenOfChild) -> ChildInterrupt {
+    let (mut path, mut last) = (Vec::new(), (&run.id, &run.workflow.id));
+    let first = child.as_step();
+    for step in std::iter::once(&first).chain(&open.below) {
+        path.push(RunStep {
+            run_id: last.0.clone(),
+            workflow_id: last.1.clone(),
+            node_id: step.node.clone(),
+        });
+        last = (&step.run, &step.workflow);
+    }
+    ChildInterrupt {
+        interrupt_id: format!("{}:{}", last.0, open.id),
+        kind: open.kind,
+        run_id: last.0.clone(),
+        workflow_id: last.1.clone(),
+        node_id: open.node.clone(),
+        path,
     }
 }
 

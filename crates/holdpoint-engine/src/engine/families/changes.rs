@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use holdpoint_core::{Command, Obligation, Refusal, Run, RunId, RunRef, Status, TenantId, Timestamp};
+use holdpoint_core::{Command, Obligation, Refusal, Run, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{cascading_children, child_result, ended_with_parent, parent_of, status_for_parent};
+use super::{ShownState, cascading_children, child_result, ended_with_parent, parent_of};
 use crate::committer::{Change, MailboxAction, Precondition};
 use crate::draft::RunDraft;
 use crate::engine::Engine;
@@ -18,8 +18,8 @@ struct FamilyMember {
     draft: RunDraft,
     /// The number of obligations that were handled.
     handled: usize,
-    /// The status that was last reported to the parent.
-    reported: Status,
+    /// The state that was last reported to the parent.
+    reported: ShownState,
 }
 
 /// The changes of related runs that one commit writes.
@@ -128,21 +128,25 @@ impl<'e> FamilyChanges<'e> {
         self.apply_command(&child, &Command::CancelWithParent)
     }
 
-    /// Reports a changed status to the parent.
+    /// Reports a changed status, and changed open interrupts, to the parent.
     async fn report_to_parent(&mut self, id: &RunId) -> Result<(), Error> {
         let Some(member) = self.members.get_mut(id) else { return Ok(()) };
         let run = member.draft.run.clone();
-        let status = status_for_parent(&run);
-        let Some(parent) = parent_of(&run).filter(|_| status != member.reported && !ended_with_parent(&run))
+        let shown = ShownState::of(&run);
+        let Some(parent) = parent_of(&run).filter(|_| shown != member.reported && !ended_with_parent(&run))
         else {
             return Ok(());
         };
-        member.reported = status;
+        let status = shown.status;
+        member.reported = shown;
         if !self.load(&parent.run).await? {
             return Ok(());
         }
         let above = &self.members[&parent.run].draft.run;
-        let command = Command::Child { child: id.clone(), status, result: child_result(above, &run) };
+        let Some(known) = above.child(id) else { return Ok(()) };
+        let interrupts = run.changes_for_parent(&known.interrupts);
+        let result = child_result(above, &run);
+        let command = Command::Child { child: id.clone(), status, interrupts, result };
         self.apply_command(&parent.run.clone(), &command)
     }
 
@@ -195,7 +199,7 @@ impl<'e> FamilyChanges<'e> {
 
 impl From<RunDraft> for FamilyMember {
     fn from(draft: RunDraft) -> Self {
-        let reported = draft.before.shown;
+        let reported = draft.before.shown.clone();
         Self { draft, handled: 0, reported }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, ChildRunState, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunError, RunId,
-    StartRequest, Via, as_answer, decide, digest,
+    Answer, ChildInterruptChanges, ChildRunState, Command, Event, Interrupt, Kind, NodeId, Principal,
+    Refusal, Run, RunError, RunId, StartRequest, Via, as_answer, decide, digest,
 };
 use serde_json::Value;
 
@@ -87,6 +87,10 @@ impl SourceLog {
                 && let Some(name) = names.get(child)
             {
                 *child = name.clone();
+                // The new child run reports its own interrupts.
+                if let Event::ChildChanged { interrupts, .. } = &mut one.event {
+                    *interrupts = ChildInterruptChanges::default();
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::store::{Database, Error, Param, facets, params};
 macro_rules! columns {
     () => {
         "p.requested_ms, p.run_id, p.interrupt_id, p.workflow_id, p.node_id, p.kind, p.key, p.title,
-        p.expires_ms, p.digest, p.required, p.votes, p.open_asks, p.people, p.barred, p.tags, p.excerpt"
+        p.expires_ms, p.digest, p.required, p.votes, p.open_asks, p.people, p.barred, p.tags, p.excerpt, p.path"
     };
 }
 

@@ -8,8 +8,13 @@ use crate::agui::test_runs::{entries, event, permission, run_with_interrupts};
 const NOW: Timestamp = Timestamp(2000);
 
 fn plan_at(run: &Run, given: Value, now: Timestamp) -> Result<ResumePlan, &'static str> {
-    let runs = BTreeMap::from([(run.id.clone(), Arc::new(run.clone()))]);
-    plan(Some(run), &runs, &entries(given), now).map_err(|violation| violation.code)
+    let shared = Arc::new(run.clone());
+    let open =
+        interrupts::open_for_people(run).map(|asked| OpenInterrupt { run: shared.clone(), id: asked.id });
+    let open: Vec<_> = open.collect();
+    let named = BTreeMap::from([(run.id.clone(), NamedRun { run: shared.clone(), root: run.id.clone() })]);
+    let target = ResumeTarget { latest: Some(run), open: &open, named: &named };
+    plan(&target, &entries(given), now).map_err(|violation| violation.code)
 }
 
 fn plan_now(run: &Run, given: Value) -> Result<ResumePlan, &'static str> {
@@ -86,7 +91,7 @@ fn a_decision_of_ag_ui_is_recognized_by_its_prefix() {
 fn an_array_can_complete_answers_that_came_over_another_protocol() {
     let run = answered(two(), 1, json!({"action": "accept"}), None);
     let plan = plan_now(&run, json!([yes("r:i1"), yes("r:i2")])).unwrap();
-    assert_eq!(plan.answers.keys().map(|id| id.0).collect::<Vec<_>>(), [2]);
+    assert_eq!(plan.answers.keys().map(|(_, id)| id.0).collect::<Vec<_>>(), [2]);
     assert!(plan_now(&run, json!([yes("r:i1")])).unwrap().is_replay(), "a repeated answer has no effect");
 }
 
@@ -98,7 +103,7 @@ fn an_expired_interrupt_can_only_be_cancelled() {
     assert_eq!(plan_at(&run, json!([yes("r:i1")]), Timestamp(1500)).unwrap_err(), "INTERRUPT_EXPIRED");
     assert!(plan_at(&run, json!([yes("r:i1")]), Timestamp(1499)).is_ok());
     let plan = plan_now(&run, json!([cancel("r:i1")])).unwrap();
-    assert_eq!(plan.expired, [InterruptId(1)]);
+    assert_eq!(plan.expired, [(run.id.clone(), InterruptId(1))]);
     let mut closed = run;
     closed.apply(&event(json!({"type": "interrupt.timed_out", "id": 1})), NOW);
     assert_eq!(plan_now(&closed, json!([yes("r:i1")])).unwrap_err(), "INTERRUPT_EXPIRED");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// Members that hold an id, a type, a code, a state or a time, or a list of them.
 const PLAIN: &str = "\
     actedBy action actions agentId answeredBy approversList artifactId artifactType askedBy by callId \
-    cancelledBy channel childRunId childWorkflowId claimedAt code completedAt conversationId currentNodeId \
+    cancelledBy channel childRunId childWorkflowId claimedAt closedInterruptIds code completedAt conversationId currentNodeId \
     customKind decidedAt decidedBy divergenceKind drainPolicy edgeId endedAt eventId eventType expected \
     expiresAt failedNodeId forkedBy forkMode found gateId grant grantId grantIds id interruptId kind messageId \
     model name nodeId openedBy openInterruptIds openwop.cap_kind openwop.compliance_class openwop.event_type \
@@ -32,8 +32,8 @@ const CODES: &str = "\
 
 /// Members whose value is an object or a list with members of these lists.
 const NESTED: &str = "\
-    attributes childRuns details divergencePoint error interrupt lastError message owner payload quorum \
-    quorumProgress toolCalls usage via votes";
+    attributes childInterrupts childRuns details divergencePoint error interrupt lastError message openedInterrupts \
+    owner path payload quorum quorumProgress toolCalls usage via votes";
 
 /// Members whose value is an object with node ids as keys.
 const BY_NODE: &str = "\

@@ -6,10 +6,12 @@ use holdpoint_api::payloads::{
     ArtifactCreated, ChannelWritten, ChildChanged, EventPayload, LoopTurned, LoopbackLimit, MessageChunk,
     NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, StepRecorded, VariableChanged,
 };
-use holdpoint_core::{Event, Run};
+use holdpoint_api::snapshot::ChildInterrupt;
+use holdpoint_core::{ChildInterruptChanges, ClosedChildInterrupt, Event, Run, RunId, Status};
 use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 
+use super::super::snapshot::child_interrupt;
 use super::{Description, failure, redact};
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
@@ -67,11 +69,11 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Descrip
             let payload = LoopbackLimit { iterations: *iterations, limit: *limit, node_id: node.clone() };
             ("workflow.loopback-limit", Some(node), payload.into())
         }
-        _ => describe_child_or_loop(recorded),
+        _ => describe_child_or_loop(run, recorded),
     }
 }
 
-fn describe_child_or_loop(recorded: &RecordedEvent) -> Description<'_> {
+fn describe_child_or_loop<'a>(run: &Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
         Event::NodeDispatched { node, child, workflow, call, .. } => {
             let payload = NodeDispatched {
@@ -93,15 +95,27 @@ fn describe_child_or_loop(recorded: &RecordedEvent) -> Description<'_> {
             let payload = LoopTurned { edge_id: Cow::Borrowed(edge), iteration: *iteration };
             ("holdpoint.loop.turned", None, payload.into())
         }
-        Event::ChildChanged { child, status } => {
-            let payload = ChildChanged { child_run_id: child.clone(), status: *status };
+        Event::ChildChanged { child, status, interrupts: ChildInterruptChanges { opened, closed } } => {
+            let state = run.child(child).into_iter();
+            let opened = state.flat_map(|child| opened.iter().map(|open| child_interrupt(run, child, open)));
+            let payload = child_changed(child, *status, opened.collect(), closed);
             ("holdpoint.child.changed", None, payload.into())
         }
-        Event::ChildEnded { child, status, .. } => {
-            let payload = ChildChanged { child_run_id: child.clone(), status: *status };
+        Event::ChildEnded { child, status, closed, .. } => {
+            let payload = child_changed(child, *status, Vec::new(), closed);
             ("holdpoint.child.ended", None, payload.into())
         }
         // Not reached: the caller passes only the events above.
         _ => ("", None, EventPayload::Other(Value::Null)),
     }
+}
+
+fn child_changed(
+    child: &RunId,
+    status: Status,
+    opened_interrupts: Vec<ChildInterrupt>,
+    closed: &[ClosedChildInterrupt],
+) -> ChildChanged {
+    let closed_interrupt_ids = closed.iter().map(|one| format!("{}:{}", one.run, one.id)).collect();
+    ChildChanged { child_run_id: child.clone(), status, opened_interrupts, closed_interrupt_ids }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use holdpoint_api::ids::encode_segment;
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt, PendingLinks, PendingVotes};
-use holdpoint_core::{Kind, Timestamp};
+use holdpoint_api::snapshot::RunStep;
+use holdpoint_core::{Ancestor, Kind, Timestamp};
 use holdpoint_engine::{Assignee, PendingCursor, PendingFilter, PendingOrder, PendingRow, Votes};
 
 use crate::auth::Caller;
@@ -94,10 +95,19 @@ pub(super) fn row<'a>(links: &Links, row: &'a PendingRow, now: Timestamp) -> Pen
         assignees: row.assignees.entries(),
         required_approvals: row.votes.as_ref().map(|_| row.required),
         votes: row.votes.as_ref().map(votes),
+        path: row.path.iter().map(ancestor).collect(),
         open_asks: row.open_asks,
         tags: Cow::Borrowed(&row.tags),
         status_url: url.clone(),
         links: PendingLinks { run: url, resolve, page },
+    }
+}
+
+fn ancestor(ancestor: &Ancestor) -> RunStep {
+    RunStep {
+        run_id: ancestor.run.clone(),
+        workflow_id: ancestor.workflow.clone(),
+        node_id: ancestor.node.clone(),
     }
 }
 

@@ -1,0 +1,80 @@
+//! Commands for several runs in one change.
+
+use std::sync::Arc;
+
+use holdpoint_core::{Command, Event, Refusal, Run, RunRef};
+
+use super::super::audit::AuditEntries;
+use super::super::commit::{CommitOutcome, CommitPlan};
+use super::super::{ATTEMPTS_MAX, Engine, Once, Runs};
+use crate::draft::RunDraft;
+use crate::error::Error;
+use crate::extension::DecidedChange;
+
+/// Commands for one run.
+#[derive(Clone, Debug)]
+pub struct RunCommands {
+    /// The run.
+    pub of: RunRef,
+    /// The commands, in the order of their execution.
+    pub commands: Vec<Command>,
+}
+
+impl Runs<'_> {
+    /// Executes commands on several runs of one tenant in one change, all or none, and writes a receipt. Returns the
+    /// first run after the change. If a run records a refusal, only the refusal is committed.
+    pub async fn execute_each(
+        self,
+        changes: &[RunCommands],
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
+        let Some(first) = changes.first() else { return Err(Error::NotFound("run")) };
+        if let [RunCommands { of, commands }] = changes {
+            return self.execute_once(of, commands, once).await;
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let (drafts, denial) = self.engine.decide_each(changes).await?;
+            let receipt = match (&denial, drafts.first()) {
+                (None, Some(draft)) => self.engine.new_receipt(once, &*draft.run),
+                (Some(_), _) | (None, None) => None,
+            };
+            let entries: Vec<_> =
+                drafts.iter().map(|draft| (draft.of.clone(), AuditEntries::of(&draft.events))).collect();
+            let plan = CommitPlan { drafts, ..CommitPlan::default() };
+            if let CommitOutcome::Conflict(_) = self.engine.commit(plan, receipt).await? {
+                continue;
+            }
+            entries.into_iter().for_each(|(of, entries)| entries.write(&of));
+            return match denial {
+                Some(refusal) => Err(refusal.into()),
+                None => self.get(&first.of).await,
+            };
+        }
+        Err(Error::Busy)
+    }
+}
+
+impl Engine {
+    /// Decides the commands of each run and advances the runs. Stops at a refusal that a run records; the result is then
+    /// only the draft of that run.
+    async fn decide_each(&self, changes: &[RunCommands]) -> Result<(Vec<RunDraft>, Option<Refusal>), Error> {
+        let (now, mut drafts) = (self.now(), Vec::with_capacity(changes.len()));
+        for RunCommands { of, commands } in changes {
+            let mut draft = RunDraft::new(of.clone(), self.runs().get_stored(of).await?, now);
+            for command in commands {
+                draft.decide(command)?;
+                if draft.events.iter().any(|event| event.denial().is_some()) {
+                    break;
+                }
+            }
+            let change = DecidedChange { engine: self, of, run: &draft.run, events: &draft.events };
+            self.0.extensions.check(change).await?;
+            if let Some(denial) = draft.events.iter().find_map(Event::denial) {
+                return Ok((vec![draft], Some(denial)));
+            }
+            self.activate(&mut draft).await?;
+            drafts.push(draft);
+        }
+        Ok((drafts, None))
+    }
+}
