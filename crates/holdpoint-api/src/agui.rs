@@ -376,6 +376,7 @@ mod tests {
             response_schema: None,
             expires_at: None,
             metadata: None,
+            subagent_run_id: None,
         };
         let expected = json!({"id": "r:i1", "reason": "confirmation"});
         assert_eq!(serde_json::to_value(interrupt).unwrap(), expected);

@@ -9,15 +9,15 @@ use serde_json::{Map, json};
 use crate::story::{Story, given, on};
 use crate::vocabulary::*;
 
-fn child_id(text: &str) -> RunId {
+pub(crate) fn child_id(text: &str) -> RunId {
     RunId::parse(text).expect("a run id")
 }
 
-fn flow() -> WorkflowId {
+pub(crate) fn flow() -> WorkflowId {
     WorkflowId::parse("child").expect("a workflow id")
 }
 
-fn start_child(node: &str, wait: bool) -> Command {
+pub(crate) fn start_child(node: &str, wait: bool) -> Command {
     let inputs = object(json!({"x": 1}));
     finish(
         node,
@@ -53,7 +53,7 @@ fn child_update(child: &str, status: Status) -> Command {
     }
 }
 
-fn awaiting() -> Story {
+pub(crate) fn awaiting() -> Story {
     given([start(), begin("gate"), start_child("gate", true)])
 }
 

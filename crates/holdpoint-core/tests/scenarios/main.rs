@@ -14,6 +14,7 @@ mod boundaries;
 mod branches;
 mod caps;
 mod channels;
+mod child_interrupts;
 mod children;
 mod clarifications;
 mod conversations;

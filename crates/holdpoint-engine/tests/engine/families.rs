@@ -41,8 +41,8 @@ pub(crate) fn calls(id: &str, workflow: &str, more: Value) -> Value {
     )
 }
 
-/// Checks that a parent has the status of its children.
-async fn assert_consistent(engine: &Engine, of: &RunRef) {
+/// Checks that a parent has the status and the open interrupts of its children.
+pub(crate) async fn assert_consistent(engine: &Engine, of: &RunRef) {
     let parent = engine.runs().get(of).await.unwrap();
     for known in &parent.children {
         let child = engine.runs().get(&RunRef { tenant: tenant(), run: known.run.clone() }).await.unwrap();
@@ -53,6 +53,9 @@ async fn assert_consistent(engine: &Engine, of: &RunRef) {
             let has_started = known.status == Status::Pending && status == Status::Running;
             assert!(has_started || known.status == status, "{status:?}, recorded as {:?}", known.status);
             assert_eq!(known.result.is_some(), child.finished());
+            let open = child.interrupts_for_parent();
+            assert_eq!(known.interrupts.len(), open.len());
+            assert!(open.iter().all(|one| known.interrupts.contains(one)), "{open:?}");
         }
     }
 }

@@ -32,6 +32,7 @@ mod loops;
 mod lost_connections;
 mod mailbox;
 mod measures;
+mod nested_interrupts;
 mod node_types;
 mod opening;
 mod outgoing;
