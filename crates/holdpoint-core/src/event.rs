@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 use crate::Via;
 use crate::agent::{Behaviour, CallStatus, Message, ToolCallResumeMode, Usage};
@@ -27,6 +28,7 @@ pub use values::{ChildResult, RunError, TIMED_OUT};
 
 /// One fact in the log of a run.
 #[allow(missing_docs, reason = "a doc line on each field would double the file; unclear fields have one")]
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
@@ -48,7 +50,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         outputs: Map<String, Value>,
         /// The `sourceOutput` of the edges that the node chose.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
         /// Names of outputs that do not become variables: members of an answer that the definition does not map.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,7 +64,6 @@ pub enum Event {
     NodeDelayed {
         node: NodeId,
         error: RunError,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
     /// A node is not executed.
@@ -90,12 +90,9 @@ pub enum Event {
         key: String,
         /// Shared with the folded run.
         data: Arc<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         resume_schema: Option<Arc<Value>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
         /// The digest of the canonical data. An answer with a digest proves which payload was shown.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
     },
     /// The interrupt that was just opened is an approval.
@@ -111,16 +108,13 @@ pub enum Event {
         value: Value,
         by: String,
         /// Client-chosen id of the decision, for idempotency.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
         /// True if a replay repeats the answer from the record of its source. It gives this run no grant.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
         /// The vote that ended a quorum, if the outcome of all votes differs from it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         vote: Option<Value>,
         /// The credential of the answer. Answers of the host and of older versions have none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
     /// The deadline passed without an answer. This is neither a grant nor a rejection.
@@ -139,12 +133,10 @@ pub enum Event {
         value: Value,
         by: String,
         /// Client-chosen id of the vote, for idempotency.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
         /// True if a replay repeats the vote from the record of its source.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
     /// An approver repeated its vote. The repetition does not count.
@@ -154,9 +146,7 @@ pub enum Event {
         action: String,
         by: String,
         /// The principal that acted on behalf of the approver.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         acted_by: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
     /// An approver asked a side question.
@@ -166,9 +156,7 @@ pub enum Event {
         ask: u32,
         question: String,
         by: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         acted_by: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
     /// A side question was answered.
@@ -182,7 +170,6 @@ pub enum Event {
         action: String,
         allowed: bool,
         reason: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         via: Option<Via>,
     },
     /// An approver accepted at a governed gate. The event before it, a vote or a resolution, has the details.
@@ -198,7 +185,6 @@ pub enum Event {
     #[serde(rename = "conversation.opened")]
     ConversationOpened {
         interrupt: InterruptId,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
     /// A turn of a conversation was answered.
@@ -213,13 +199,10 @@ pub enum Event {
         node: NodeId,
         agent: String,
         decision: Value,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         confidence: Option<f64>,
         /// The reason why the confidence is invalid.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         flaw: Option<String>,
         /// The id of the model reply that contains the decision.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// A node performed an effect. If the node is entered again, it uses the recorded result.
@@ -229,7 +212,6 @@ pub enum Event {
         name: String,
         result: Value,
         /// The duration of the effect.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         took_ms: Option<u64>,
     },
     /// A node sleeps until this time.
@@ -246,7 +228,6 @@ pub enum Event {
     VariableChanged {
         node: NodeId,
         name: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         previous: Option<Value>,
         next: Value,
     },
@@ -257,9 +238,7 @@ pub enum Event {
         channel: String,
         value: Value,
         reducer: Reducer,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         ttl_ms: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         max_size: Option<u64>,
     },
     /// A chunk of text from a model.
@@ -283,7 +262,6 @@ pub enum Event {
         usage: Usage,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         model: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         took_ms: Option<u64>,
     },
     /// The permission rules decided about a call in the reply of the model.
@@ -292,7 +270,6 @@ pub enum Event {
         node: NodeId,
         call: String,
         behaviour: Behaviour,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         idempotent: bool,
         /// True if the front end performs the call.
@@ -308,7 +285,6 @@ pub enum Event {
         node: NodeId,
         call: String,
         /// The arguments, if they differ from those of the model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
         /// The grants that the call uses.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -332,7 +308,6 @@ pub enum Event {
         cap: Cap,
         limit: u64,
         observed: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
     },
     /// A node started a child run. `wait`: the node waits for its end. `cascade`: it is cancelled with this run.
@@ -346,7 +321,6 @@ pub enum Event {
         wait: bool,
         cascade: bool,
         /// The call of an agent that the child run performs. The agent continues with its other calls.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
     /// An agent waits for the child runs that perform its calls. `child` is the oldest of them.
@@ -373,14 +347,12 @@ pub enum Event {
     /// The run pauses when the nodes that are executing have ended.
     #[serde(rename = "holdpoint.pause.requested")]
     PauseRequested {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         by: String,
     },
     /// The run is paused.
     #[serde(rename = "run.paused")]
     RunPaused {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         drain: Drain,
         by: String,
@@ -398,17 +370,14 @@ pub enum Event {
     #[serde(rename = "run.failed")]
     RunFailed {
         error: RunError,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
     },
     /// The run was cancelled.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         by: String,
         /// The parent run that cancelled this run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<RunId>,
     },
 }

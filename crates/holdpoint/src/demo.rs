@@ -1,4 +1,4 @@
-//! `serve --demo`: agents that need no model and no service, and a workflow. Their tools have no effect.
+//! `serve --demo`: agents that need no model and no service, and workflows. Their tools have no effect.
 
 use anyhow::Context;
 use holdpoint_agents::EngineAgents;
@@ -15,11 +15,11 @@ pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Resu
         let stored = engine.agents().put_of_file(tenant, definition).await;
         stored.with_context(|| format!("the demo agent {id}"))?;
     }
-    engine
-        .workflows()
-        .register_for_operator(tenant, serde_json::from_str(WORKFLOW)?)
-        .await
-        .context("the demo workflow")?;
+    for definition in [serde_json::from_str(WORKFLOW)?, demo::release_workflow()] {
+        let id = definition["id"].to_string();
+        let stored = engine.workflows().register_for_operator(tenant, definition).await;
+        stored.with_context(|| format!("the demo workflow {id}"))?;
+    }
     Ok(())
 }
 

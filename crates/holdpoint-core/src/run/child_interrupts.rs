@@ -1,6 +1,6 @@
 //! Open interrupts of child runs: the records of a parent, and the changes that a run reports to its parent.
 
-use super::{ChildRunState, Interrupt, Run};
+use super::{ChildRunState, Interrupt, Run, Status};
 use crate::event::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, RunStep};
 use crate::{InterruptId, RunId};
 
@@ -10,6 +10,12 @@ impl Run {
         let children = self.children.iter().map(AsRef::as_ref).filter(|child| child.is_awaited());
         let children = children.filter(|_| !self.finished());
         children.flat_map(|child| child.interrupts.iter().map(move |open| (child, open)))
+    }
+
+    /// Returns whether a child run that the run waits for is executing, so that it may soon end or open an interrupt.
+    pub fn has_executing_child(&self) -> bool {
+        let mut awaited = self.children.iter().filter(|child| child.is_awaited() && !self.finished());
+        awaited.any(|child| matches!(child.status, Status::Pending | Status::Running))
     }
 
     /// Returns the open interrupts of this run and of the runs below it, as its parent records them.

@@ -38,6 +38,10 @@ pub(super) fn full_start() -> RunParameters {
     }
 }
 
+fn parent_run() -> Parent {
+    Parent { run: run("r0"), workflow: flow(), node: node("a"), depth: 1, above: Vec::new() }
+}
+
 pub(super) fn start_and_end_events() -> Vec<Event> {
     let fork = |mode| Fork {
         source: run("r2"),
@@ -56,13 +60,7 @@ pub(super) fn start_and_end_events() -> Vec<Event> {
         scope: Some("order-7".to_owned()),
         callback_url: Some("https://example.org/done".to_owned()),
         trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
-        parent: Some(Parent {
-            run: run("r0"),
-            workflow: flow(),
-            node: node("a"),
-            depth: 1,
-            above: Vec::new(),
-        }),
+        parent: Some(parent_run()),
         ..bare_start()
     };
     let paused = |drain, reason: Option<&str>| Event::RunPaused {

@@ -172,12 +172,12 @@ async fn answers_for_several_runs_are_one_change(env: TestEnv) {
     let of = waiting_family(&env).await;
     env.answer(&leaf(&of, 2), "gate", accept()).await.unwrap();
     let both = [accept_first(leaf(&of, 1)), accept_first(leaf(&of, 2))];
-    let refused = env.engine.runs().execute_each(&both, None).await;
+    let refused = env.engine.interrupts().answer_each(&both, None).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     assert_eq!(open(&env, &of).await.len(), 1, "a refused answer undoes the others");
     let of = waiting_family(&env).await;
     let both = [accept_first(leaf(&of, 1)), accept_first(leaf(&of, 2))];
-    let first = env.engine.runs().execute_each(&both, None).await.unwrap();
+    let first = env.engine.interrupts().answer_each(&both, None).await.unwrap();
     assert_eq!(first.id, leaf(&of, 1).run);
     assert_consistent(&env.engine, &of).await;
     env.drain().await;
@@ -197,7 +197,7 @@ async fn one_of_many_answers_to_a_nested_interrupt_wins(env: TestEnv) {
         let alone = leaf(&of, 1);
         answers.spawn(async move {
             match n % 4 {
-                0 | 1 => engine.runs().execute_each(&both, None).await.is_ok(),
+                0 | 1 => engine.interrupts().answer_each(&both, None).await.is_ok(),
                 _ => engine.runs().execute(&alone, &both[0].commands[0]).await.is_ok(),
             }
         });

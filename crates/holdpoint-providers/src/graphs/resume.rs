@@ -79,7 +79,7 @@ impl Graphs<'_> {
             of: RunRef { run, ..handle.of.clone() },
             commands: vec![Command::Resolve { answers }],
         });
-        match self.engine.runs().execute_each(&changes.collect::<Vec<_>>(), None).await {
+        match self.engine.interrupts().answer_each(&changes.collect::<Vec<_>>(), None).await {
             Ok(_) => {
                 self.extend_expiry(&handle).await?;
                 Ok((handle, decision))

@@ -1,15 +1,20 @@
 //! The status of a graph, computed from its run. The status after an earlier answer is computed from the log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdpoint_core::{Run, RunEnd, RunError, RunRef, Status, TenantId};
 use holdpoint_engine::{Error, OpenInterrupt};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Graphs;
 use super::NODE;
 use super::expiry::EXPIRED_BY;
 use crate::{NODE_TYPE, conversion};
+
+/// The time for which a graph with an open interrupt waits for child runs that are executing.
+const SIBLINGS_WAIT: Duration = Duration::from_secs(2);
 
 /// The status of a graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,24 +141,29 @@ impl Graphs<'_> {
     }
 
     /// Waits until a graph no longer runs, at most until `until`, and returns its status. With the decision id of a
-    /// resume in `after`, returns the first status after that resume, because other answers may follow.
+    /// resume in `after`, returns the first status after that resume, because other answers may follow. Without it, waits
+    /// a moment for child runs that are executing, so that the caller gets their interrupts together.
     pub async fn wait(
         self,
         of: &RunRef,
         after: Option<&str>,
-        until: tokio::time::Instant,
+        until: Instant,
     ) -> Result<GraphStatus, Error> {
         let mut news = self.engine.events().subscribe(of);
+        let siblings_until = until.min(Instant::now() + SIBLINGS_WAIT);
         loop {
+            let run = self.engine.runs().get(of).await?;
             let status = match after {
                 Some(decision) => self.status_after(of, decision).await?,
-                None => self.status(of).await?,
+                None => self.status_of(&of.tenant, &run).await?,
             };
-            if status != GraphStatus::Running {
+            let wait_until = match &status {
+                GraphStatus::Running => until,
+                GraphStatus::Waiting { .. } if after.is_none() && run.has_executing_child() => siblings_until,
+                _ => return Ok(status),
+            };
+            if tokio::time::timeout_at(wait_until, news.changed()).await.is_err() {
                 return Ok(status);
-            }
-            if tokio::time::timeout_at(until, news.changed()).await.is_err() {
-                return Ok(GraphStatus::Running);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdpoint_agents::{EngineAgents, MessageTiming};
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef};
-use holdpoint_engine::{Error, RunCommands};
+use holdpoint_engine::{Error, Once, RunCommands};
 
 use super::history::History;
 use super::ids;
@@ -112,7 +112,7 @@ impl AgUiRequest<'_> {
         let engine = &self.app.engine;
         let mut changes = self.commands(of, run, plan)?;
         if new.is_empty() {
-            return Ok(engine.runs().execute_each(&changes, None).await?);
+            return self.answer(of, &changes, None).await;
         }
         let timing = if changes.iter().any(has_answers) {
             MessageTiming::AfterEffects
@@ -122,7 +122,7 @@ impl AgUiRequest<'_> {
         let Some(message) = engine.agents().message_command(run, new.to_vec(), timing) else {
             // Instructions that front ends send with every request are ignored, not rejected.
             return match new.iter().all(|message| message.role != Role::User) {
-                true => Ok(engine.runs().execute_each(&changes, None).await?),
+                true => self.answer(of, &changes, None).await,
                 false => Err(ResumeFailure::Refused(accepts_no_input(&of.run))),
             };
         };
@@ -130,7 +130,22 @@ impl AgUiRequest<'_> {
             Some(own) => own.commands.push(message),
             None => changes.insert(0, RunCommands { of: of.clone(), commands: vec![message] }),
         }
-        Ok(engine.runs().execute_each(&changes, Some(&self.dedup_request(of, new))).await?)
+        self.answer(of, &changes, Some(&self.dedup_request(of, new))).await
+    }
+
+    /// Executes the commands in one change and returns the run of the thread after it.
+    async fn answer(
+        &self,
+        of: &RunRef,
+        changes: &[RunCommands],
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, ResumeFailure> {
+        let engine = &self.app.engine;
+        let first = engine.interrupts().answer_each(changes, once).await?;
+        match first.id == of.run {
+            true => Ok(first),
+            false => Ok(engine.runs().get(of).await?),
+        }
     }
 
     /// Returns the commands of a plan, first those for the run of the thread.

@@ -20,7 +20,7 @@ use super::open_interrupts::open_interrupts;
 use super::resume_plan::AgUiViolation;
 use super::state;
 use super::target::AgUiTarget;
-use super::translate::{SegmentEnd, Translator, has_executing_child};
+use super::translate::{SegmentEnd, Translator};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
@@ -146,7 +146,7 @@ impl SegmentStream {
     /// interrupts together.
     fn waits_for_siblings(&mut self, end: SegmentEnd) -> bool {
         let is_own = interrupts::open_for_people(&self.run).next().is_some();
-        if end != SegmentEnd::Interrupts || is_own || self.state_only || !has_executing_child(&self.run) {
+        if end != SegmentEnd::Interrupts || is_own || self.state_only || !self.run.has_executing_child() {
             return false;
         }
         let ends_at = *self.ends_at.get_or_insert_with(|| Instant::now() + SIBLINGS_WAIT);

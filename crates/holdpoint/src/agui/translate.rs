@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdpoint_api::agui::{Event, Outcome, PatchOperation, Usage, VERSION};
 use holdpoint_core::agent::{Message, Usage as Cost};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Event as RunEvent, NodeId, Run, RunEnd, Status};
+use holdpoint_core::{Event as RunEvent, NodeId, Run, RunEnd};
 use holdpoint_engine::OpenInterrupt;
 use serde_json::{Map, Value};
 
@@ -79,12 +79,6 @@ impl SegmentEnd {
         }
         interrupts::client_tool_calls(run).next().map(|_| Self::ClientTools)
     }
-}
-
-/// Returns whether a child run that the run waits for is executing, so that it may soon end or open an interrupt.
-pub(super) fn has_executing_child(run: &Run) -> bool {
-    let mut awaited = run.children.iter().filter(|child| child.is_awaited() && !run.finished());
-    awaited.any(|child| matches!(child.status, Status::Pending | Status::Running))
 }
 
 impl Translator {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated, linear};
+use crate::harness::{Client, Server, accept, client_with_key, gated, linear};
 
 /// Returns a workflow with a node that starts another workflow.
 fn calling(id: &str, config: Value) -> Value {
@@ -48,7 +48,7 @@ fn a_parent_shows_that_its_child_waits_and_continues_with_its_result() {
     let shown = client.get(&format!("/v1/runs/{child}")).body;
     assert_eq!((&shown["parentRunId"], &shown["parentNodeId"]), (&json!(parent), &json!("call")));
     assert_eq!(shown["inputs"], json!({"given": "hello"}));
-    client.answer(parent, "call", &accept()).assert_envelope(404, "interrupt_not_found");
+    client.answer(parent, "begin", &accept()).assert_envelope(404, "interrupt_not_found");
     assert_eq!(client.answer(child, "gate", &accept()).status, 200);
     assert_eq!(last(&client.wait_for_end(parent)).0, "run.completed");
     let above = client.get(&format!("/v1/runs/{parent}")).body;
@@ -137,4 +137,100 @@ fn a_cancelled_child_fails_its_parent() {
     assert_eq!(client.post(&format!("/v1/runs/{child}/cancel"), &json!({})).status, 200);
     assert_eq!(last(&client.wait_for_end(&top)).1["error"]["code"], "child_failed");
     client.answer(&child, "gate", &accept()).assert_envelope(422, "interrupt_cancelled");
+}
+
+/// Registers `inner`, which waits for an approval of `approvers`, and `outer`, whose nodes `left` and `right` call
+/// `middle`, which calls `inner`.
+fn register_nested(client: &Client, approvers: &Value) {
+    let gate = json!({"title": "Go on?", "actions": ["accept", "reject"], "approversList": approvers});
+    client.put("/v1/workflows/inner", &linear("inner", &[("gate", "core.approvalGate", gate)]));
+    client.put("/v1/workflows/middle", &calling("middle", json!({"workflowId": "inner"})));
+    let mut outer = linear(
+        "outer",
+        &[
+            ("left", "core.subWorkflow", json!({"workflowId": "middle"})),
+            ("right", "core.subWorkflow", json!({"workflowId": "middle"})),
+        ],
+    );
+    outer["edges"] = json!([]);
+    assert_eq!(client.put("/v1/workflows/outer", &outer).status, 201);
+}
+
+/// Starts `outer` and returns the run and its snapshot with the interrupts of both branches.
+fn start_nested(client: &Client) -> (String, Value) {
+    let run = client.start_run("outer");
+    let count = |shown: &Value| shown["childInterrupts"].as_array().map_or(0, Vec::len);
+    client.wait_for_event(&run, |_| count(&client.get(&format!("/v1/runs/{run}")).body) == 2);
+    let shown = client.get(&format!("/v1/runs/{run}")).body;
+    (run, shown)
+}
+
+#[test]
+fn interrupts_two_levels_below_are_shown_and_answered_at_the_root() {
+    let server = Server::start();
+    let client = &server.client;
+    register_nested(client, &json!([]));
+    let (run, shown) = start_nested(client);
+    let below = shown["childInterrupts"].as_array().unwrap();
+    for (one, side) in below.iter().zip(["left", "right"]) {
+        let inner = one["runId"].as_str().unwrap();
+        assert_eq!((&one["nodeId"], &one["kind"]), (&json!("gate"), &json!("approval")));
+        assert_eq!(one["interruptId"], format!("{inner}:i1"));
+        let path: Vec<_> = one["path"].as_array().unwrap().iter().map(|step| step["nodeId"].clone()).collect();
+        assert_eq!((&one["path"][0]["runId"], path), (&json!(run), vec![json!(side), json!("call")]));
+    }
+    let pending = client.get("/v1/interrupts").body;
+    let rows = pending["interrupts"].as_array().unwrap();
+    for one in below {
+        let row = rows.iter().find(|row| row["interruptId"] == one["interruptId"]).unwrap();
+        assert_eq!(row["path"], one["path"], "a pending row has the path from the root");
+    }
+    let opened = client.events(&run);
+    let opened = opened.iter().filter(|event| event["payload"]["openedInterrupts"].is_array()).count();
+    assert_eq!(opened, 2, "the events of the root name each interrupt once");
+    // `right` is answered first, with the id of the interrupt; `left` without an id.
+    let named = json!({"resumeValue": accept(), "interruptId": below[1]["interruptId"]});
+    client.post(&format!("/v1/runs/{run}/interrupts/left"), &named).assert_envelope(404, "interrupt_not_found");
+    assert_eq!(client.post(&format!("/v1/runs/{run}/interrupts/right"), &named).status, 200);
+    let again = client.post(&format!("/v1/runs/{run}/interrupts/right"), &named);
+    again.assert_envelope(409, "interrupt_already_resolved");
+    let left = client.get(&format!("/v1/runs/{run}")).body;
+    assert_eq!(left["childInterrupts"], json!([below[0]]));
+    assert_eq!(client.answer(&run, "left", &accept()).status, 200);
+    assert_eq!(last(&client.wait_for_end(&run)).0, "run.completed");
+    let closed: Vec<Value> = client.events(&run);
+    let ids = closed.iter().filter_map(|event| event["payload"]["closedInterruptIds"][0].as_str());
+    assert_eq!(ids.collect::<Vec<_>>(), [&below[1], &below[0]].map(|one| one["interruptId"].as_str().unwrap()));
+}
+
+#[test]
+fn an_answer_at_the_root_needs_the_rights_of_an_approver_of_the_child() {
+    let server = Server::start();
+    let client = &server.client;
+    register_nested(client, &json!(["another-person"]));
+    let (run, shown) = start_nested(client);
+    let refused = client.answer(&run, "left", &accept());
+    refused.assert_envelope(403, "forbidden");
+    assert_eq!(client.get(&format!("/v1/runs/{run}")).body["childInterrupts"], shown["childInterrupts"]);
+    let reader = client_with_key(client, &json!({"principal": "user:reader", "scopes": ["runs:read"]}));
+    assert_eq!(reader.answer(&run, "left", &accept()).status, 403, "the scope approvals:respond is required");
+}
+
+#[test]
+fn a_chat_outcome_shows_nested_interrupts_and_takes_their_answers() {
+    let server = Server::start_with(&["--demo"]);
+    let chat = |body: &Value| server.client.post("/api/v1/ai/chat", body);
+    let start = json!({"graph": "native:agent:nested", "stateKey": "s1", "input": {"message": "Release"}});
+    let shown = chat(&start);
+    let items = shown.body["interrupt"]["data"]["items"].as_array().unwrap_or_else(|| panic!("{shown:?}"));
+    let keys: Vec<_> = items.iter().map(|item| item["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["1.i0", "2.1.i0"]);
+    let answer = |value: Value, id: &str| chat(&json!({"stateKey": "s1", "resumeValue": value, "resumeId": id}));
+    answer(json!({"9.i0": {"action": "accept"}}), "r0").assert_envelope(409, "interrupt_ambiguous");
+    let one = answer(json!({"2.1.i0": {"action": "accept"}}), "r1");
+    assert_eq!(one.body["outcome"], "needs_input", "{one:?}");
+    let end = answer(json!({"action": "accept"}), "r2");
+    assert_eq!(end.body["outcome"], "completed", "{end:?}");
+    let again = answer(json!({"action": "accept"}), "r2");
+    assert_eq!(again.body, end.body, "the same resume has no second effect");
 }

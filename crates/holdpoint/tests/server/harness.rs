@@ -24,9 +24,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with more flags on a free port, in a folder of its own.
+    pub(crate) fn start_with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
-        let mut server = Self::start_in(&data, &[]);
+        let mut server = Self::start_in(&data, more);
         server.folder = Some(folder);
         server
     }

@@ -24,6 +24,7 @@ mod agui_contract;
 mod agui_edits;
 mod agui_long_threads;
 mod agui_steering;
+mod agui_subagents;
 mod agui_threads;
 mod agui_workflows;
 mod answer_variables;

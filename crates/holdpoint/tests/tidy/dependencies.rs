@@ -60,6 +60,7 @@ fn the_core_depends_on_an_allow_list_only() {
         "regex",
         "serde",
         "serde_json",
+        "serde_with",
         "sha2",
         "thiserror",
     ];

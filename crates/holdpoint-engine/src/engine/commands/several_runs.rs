@@ -6,7 +6,7 @@ use holdpoint_core::{Command, Event, Refusal, Run, RunRef};
 
 use super::super::audit::AuditEntries;
 use super::super::commit::{CommitOutcome, CommitPlan};
-use super::super::{ATTEMPTS_MAX, Engine, Once, Runs};
+use super::super::{ATTEMPTS_MAX, Engine, Interrupts, Once};
 use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::extension::DecidedChange;
@@ -20,17 +20,17 @@ pub struct RunCommands {
     pub commands: Vec<Command>,
 }
 
-impl Runs<'_> {
-    /// Executes commands on several runs of one tenant in one change, all or none, and writes a receipt. Returns the
-    /// first run after the change. If a run records a refusal, only the refusal is committed.
-    pub async fn execute_each(
+impl Interrupts<'_> {
+    /// Executes answers, and commands beside them, on several runs of one tenant in one change, all or none, and writes
+    /// a receipt. Returns the first run after the change. If a run records a refusal, only the refusal is committed.
+    pub async fn answer_each(
         self,
         changes: &[RunCommands],
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         let Some(first) = changes.first() else { return Err(Error::NotFound("run")) };
         if let [RunCommands { of, commands }] = changes {
-            return self.execute_once(of, commands, once).await;
+            return self.engine.runs().execute_once(of, commands, once).await;
         }
         for _ in 0..ATTEMPTS_MAX {
             let (drafts, denial) = self.engine.decide_each(changes).await?;
@@ -47,7 +47,7 @@ impl Runs<'_> {
             entries.into_iter().for_each(|(of, entries)| entries.write(&of));
             return match denial {
                 Some(refusal) => Err(refusal.into()),
-                None => self.get(&first.of).await,
+                None => self.engine.runs().get(&first.of).await,
             };
         }
         Err(Error::Busy)
