@@ -104,6 +104,19 @@ for (const way of ways) {
         await executed(page, 2);
     });
 
+    one("interrupts of an agent and a workflow that the agent calls are answered together", async (open) => {
+        const page = await open("nested");
+        await say(page, "release it");
+        await page.sees("two cards", "document.querySelectorAll('.interrupt').length === 2");
+        await sees(page, "old@example.test");
+        await page.reload();
+        await page.sees("two cards after a reload", "document.querySelectorAll('.interrupt').length === 2");
+        for (const card of [0, 1]) {
+            await page.evaluate(`document.querySelectorAll(".interrupt")[${card}].querySelector("button").click()`);
+        }
+        await sees(page, "Both have ended.");
+    });
+
     one("a reloaded page has the history and the interrupt", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
@@ -192,7 +205,7 @@ function runtimeAt(basePath, runner) {
     const keyOf = (request) => (request.headers.get("cookie")?.split("; ").includes(site.cookie) ? key : undefined);
     let listener;
     return (request, response) => {
-        listener ??= createRuntime({ url: `${server.url}/ag-ui`, agents: ["approve", "edit", "form", "parallel", "chain"], keyOf, basePath, runner });
+        listener ??= createRuntime({ url: `${server.url}/ag-ui`, agents: ["approve", "edit", "form", "parallel", "chain", "nested"], keyOf, basePath, runner });
         return listener(request, response);
     };
 }

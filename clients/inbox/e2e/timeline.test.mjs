@@ -56,6 +56,21 @@ onEachDatabase("the timeline", (server) => {
         assert.equal(await statusOf(server, interrupt.runId), "completed", "the source run does not change");
     });
 
+    story("a run links to the interrupts of the runs below it, which are decided there", async (openBrowser) => {
+        const { runId } = await server.call("POST", "/v1/runs", { workflowId: "demo-release" });
+        const ann = await openBrowser(server);
+        await ann.go(`/inbox/runs/${runId}`);
+        const below = ann.page.locator("section", { has: ann.page.getByRole("heading", { name: "Open interrupts of child runs" }) });
+        await below.getByText("called by announce").waitFor();
+        await below.getByRole("link", { name: "sample-approval: review" }).click();
+        await ann.press("Accept");
+        await ann.waitForText("You accepted this.");
+        await server.waitForStatus({ runId }, "completed");
+        await ann.go(`/inbox/runs/${runId}`);
+        await status(ann, "completed").waitFor();
+        assert.equal(await below.count(), 0);
+    });
+
     story("a run is paused, resumed and cancelled, each after a confirmation", async (openBrowser) => {
         const interrupt = await server.openInterrupt(gate("controlled"));
         const ann = await openBrowser(server);

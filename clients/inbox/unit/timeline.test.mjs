@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { definitionOf } from "../../../crates/holdpoint/src/inbox/page/decide/store.js";
 import { detail } from "../../../crates/holdpoint/src/inbox/page/timeline/detail.js";
 import { events } from "../../../crates/holdpoint/src/inbox/page/timeline/events.js";
-import { head } from "../../../crates/holdpoint/src/inbox/page/timeline/head.js";
+import { childInterrupts, head } from "../../../crates/holdpoint/src/inbox/page/timeline/head.js";
 import {
     changesIn,
     filterEvents,
@@ -244,3 +244,19 @@ for (const payload of PAYLOADS) {
         shown.forEach(assertInert);
     });
 }
+
+test("a run links to the open interrupts of the runs below it, with the path from the run", () => {
+    const step = (runId, nodeId) => ({ runId, workflowId: "w", nodeId });
+    const open = {
+        interruptId: "r.1.1:i1", kind: "approval", runId: "r.1.1", workflowId: "release", nodeId: "gate",
+        path: [step("r", "call"), step("r.1", "inner")],
+    };
+    const href = ({ runId, nodeId, interruptId }) => `/${runId}/${nodeId}/${interruptId}`;
+    const shown = childInterrupts({ childInterrupts: [open] }, href);
+    assert.match(words(shown), /release: gate called by call › inner$/);
+    assert.deepEqual(find(shown, "a").map(({ attrs }) => attrs.href), ["/r.1.1/gate/r.1.1:i1"]);
+    assert.equal(childInterrupts({}, href), null);
+    for (const payload of PAYLOADS) {
+        assertInert(childInterrupts({ childInterrupts: [{ ...open, nodeId: payload, workflowId: payload, path: [step("r", payload)] }] }, () => "/x"));
+    }
+});

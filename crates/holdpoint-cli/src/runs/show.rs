@@ -15,10 +15,15 @@ pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
     let children = run.child_runs.iter().map(|child| {
         vec![cell(&child.run_id), cell(&child.workflow_id), cell(&child.node_id), cell(child.status)]
     });
+    let below = run.child_interrupts.iter().map(|open| {
+        let path = open.path.iter().map(|step| clean(step.node_id.as_str())).collect::<Vec<_>>();
+        vec![path.join(" > "), cell(open.kind), cell(&open.run_id), cell(&open.node_id)]
+    });
     let parts = [
         output.fields(&fields(output, run)),
         output.table(&["NODE", "STATUS"], &nodes, ""),
         output.table(&["CHILD", "WORKFLOW", "NODE", "STATUS"], &children.collect::<Vec<_>>(), ""),
+        output.table(&["OPEN BELOW", "KIND", "RUN", "NODE"], &below.collect::<Vec<_>>(), ""),
         open_interrupt::describe_with_command(output, run),
         next(output, run),
     ];
@@ -87,9 +92,9 @@ fn next(output: &Output, run: &RunSnapshot<'_>) -> String {
         let id = quoted(run.run_id.as_str());
         return format!("resume it with: {}", output.command(&format!("runs resume {id}")));
     }
-    match run.child_runs.iter().find(|child| child.status.is_waiting()) {
-        Some(child) if run.interrupt.is_none() => {
-            let child = quoted(child.run_id.as_str());
+    match run.child_interrupts.first() {
+        Some(open) if run.interrupt.is_none() => {
+            let child = quoted(open.run_id.as_str());
             format!(
                 "show the interrupt of the child run with: {}",
                 output.command(&format!("runs show {child}"))
@@ -154,11 +159,20 @@ mod tests {
             shown(&json!({"childRuns": [child], "sourceRunId": "r0", "fromSeq": 4, "forkMode": "branch"}));
         assert!(text.contains("r1.1   c         call  waiting-input"), "{text}");
         assert!(text.contains("run r0 before its event 4, as a branch"), "{text}");
-        assert!(
-            text.ends_with("show the interrupt of the child run with: holdpoint runs show r1.1"),
-            "{text}"
-        );
         let text = shown(&json!({"parentRunId": "up", "parentNodeId": "call"}));
         assert!(text.contains("run up at node call"), "{text}");
+    }
+
+    #[test]
+    fn a_run_shows_the_interrupts_of_the_runs_below_it_and_the_command_that_shows_the_first() {
+        let step = |run: &str, node: &str| json!({"runId": run, "workflowId": "c", "nodeId": node});
+        let open = json!({
+            "interruptId": "r1.1.1:i1", "kind": "approval", "runId": "r1.1.1", "workflowId": "d", "nodeId": "gate",
+            "path": [step("r1", "call"), step("r1.1", "inner")],
+        });
+        let text = shown(&json!({"childInterrupts": [open]}));
+        assert!(text.contains("call > inner  approval  r1.1.1  gate"), "{text}");
+        let last = "show the interrupt of the child run with: holdpoint runs show r1.1.1";
+        assert!(text.ends_with(last), "{text}");
     }
 }

@@ -292,6 +292,7 @@
  * @property {string[]} [forkedBy] The principals that forked the run, its sources or its parents, in the order of the forks.
  * @property {string[]} [requestedBy] Requesters that a child run inherits in addition to its owner and forkedBy: principals that sent messages to an agent of a parent run.
  * @property {ChildRun[]} [childRuns] The child runs.
+ * @property {ChildInterrupt[]} [childInterrupts] The open interrupts of the child runs that the run waits for, and of the runs below them.
  * @property {Object<string, NodeState>} nodeStates The nodes of the workflow in its order, by id.
  * @property {Object<string, any>} [channels] The values of the channels, by name.
  * @property {Object<string, any>} variables The values of the variables, by name.
@@ -344,6 +345,25 @@
  * @property {string} workflowId The workflow of the child run.
  * @property {string} nodeId The node that started the child run.
  * @property {RunStatus} status The last status that the parent received.
+ */
+
+/**
+ * An open interrupt of a run that was started by the run, or by a run below it.
+ * @typedef {Object} ChildInterrupt
+ * @property {string} interruptId The id of the interrupt.
+ * @property {string} kind The kind of the interrupt.
+ * @property {string} runId The run that opened the interrupt.
+ * @property {string} workflowId The workflow of that run.
+ * @property {string} nodeId The node that opened the interrupt.
+ * @property {RunStep[]} path The runs above that run, beginning with the run that shows the interrupt.
+ */
+
+/**
+ * A run, and its node that started the next run of a path.
+ * @typedef {Object} RunStep
+ * @property {string} runId The id of the run.
+ * @property {string} workflowId The workflow of the run.
+ * @property {string} nodeId The node of the run.
  */
 
 /**
@@ -554,6 +574,7 @@
  * @property {string[]} assignees The principals that may answer: names, role:x or group:y.
  * @property {number} [requiredApprovals] The number of required approvals.
  * @property {PendingVotes} [votes] The votes so far.
+ * @property {RunStep[]} [path] The runs above the run of the interrupt, beginning with the root. Absent if no run started it.
  * @property {number} openAsks The number of side questions without an answer.
  * @property {string[]} [tags] The tags of the run.
  * @property {string} statusUrl The path of the run.
@@ -1308,6 +1329,7 @@
  * @property {Object<string, any>} [responseSchema] The JSON Schema of the payload. Always an object, because clients do not accept `true` as a schema.
  * @property {Instant} [expiresAt] The deadline of the interrupt.
  * @property {AgUiInterruptMetadata} [metadata] Data beyond that of the protocol.
+ * @property {string} [subagentRunId] The subagent that waits: a child run of the run of the thread, or a run below it.
  */
 
 /**
@@ -1839,6 +1861,8 @@
  * @typedef {Object} ChildChanged
  * @property {string} childRunId The id of the child run.
  * @property {RunStatus} status The status of the child run.
+ * @property {ChildInterrupt[]} [openedInterrupts] The interrupts that the child run, or a run below it, has opened.
+ * @property {string[]} [closedInterruptIds] The ids of the interrupts of the child run, or of runs below it, that are no longer open.
  */
 
 /**

@@ -101,9 +101,7 @@ impl Server {
     /// Kills the server with -9 and starts another one on the same folder.
     pub(crate) fn kill_and_restart(mut self) -> Self {
         self.kill();
-        let mut next = Self::start_in(&self.data.clone(), &[]);
-        next.folder = self.folder.take();
-        next
+        Self::restart_at(self, "127.0.0.1:0")
     }
 
     /// Starts a server at an address on the folder of a server that was killed.
@@ -181,10 +179,8 @@ impl Response {
     pub(crate) fn assert_envelope(&self, status: u16, code: &str) {
         assert_eq!((self.status, self.code()), (status, code), "{self:?}");
         let members = self.body.as_object().unwrap();
-        assert!(
-            members.keys().all(|name| ["error", "message", "details"].contains(&name.as_str())),
-            "{self:?}"
-        );
+        let is_known = |name: &String| ["error", "message", "details"].contains(&name.as_str());
+        assert!(members.keys().all(is_known), "{self:?}");
         assert!(self.body["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
         assert!(members.get("details").is_none_or(Value::is_object), "{self:?}");
     }
@@ -197,9 +193,8 @@ impl Client {
 
     /// Returns a client that waits at most this long for a response.
     pub(crate) fn with_timeout(url: &str, key: Option<&str>, timeout: Duration) -> Self {
-        let config = ureq::Agent::config_builder().http_status_as_error(false);
-        let agent = config.timeout_global(Some(timeout)).build().new_agent();
-        Self { agent, url: url.to_owned(), key: key.map(str::to_owned) }
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
+        Self { agent: config.build().new_agent(), url: url.to_owned(), key: key.map(str::to_owned) }
     }
 
     pub(crate) fn with_key(&self, key: Option<&str>) -> Self {

@@ -139,6 +139,30 @@ function failure({ error }) {
     );
 }
 
+/** Describes the open interrupts of the runs below a run, with links to their pages; null if there are none. */
+export function childInterrupts(run, href) {
+    const open = run.childInterrupts ?? [];
+    if (open.length === 0) {
+        return null;
+    }
+    const item = (interrupt) => {
+        const workflow = isHold(interrupt.workflowId) ? texts.hold : nameOf(interrupt.workflowId);
+        const path = interrupt.path.map(({ nodeId }) => nameOf(nodeId)).join(" › ");
+        return h(
+            "li",
+            { key: interrupt.interruptId },
+            h("a", { href: href(interrupt) }, texts.childInterrupt(workflow, nameOf(interrupt.nodeId))),
+            h("span", { class: "muted" }, ` ${texts.calledBy(path)}`),
+        );
+    };
+    return h(
+        "section",
+        { class: "card", "aria-labelledby": "below-heading" },
+        h("h2", { id: "below-heading" }, texts.childInterrupts),
+        h("ul", {}, open.slice(0, 100).map(item)),
+    );
+}
+
 export function children(run, link) {
     const runs = run.childRuns ?? [];
     if (runs.length === 0) {

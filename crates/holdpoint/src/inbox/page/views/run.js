@@ -11,7 +11,7 @@ import { run as texts } from "../texts/run.js";
 import { controlPanel, forkPanel } from "../timeline/control.js";
 import { detail } from "../timeline/detail.js";
 import { events } from "../timeline/events.js";
-import { children, head, inputs, rejectedStep, runLink, runTitle } from "../timeline/head.js";
+import { childInterrupts, children, head, inputs, rejectedStep, runLink, runTitle } from "../timeline/head.js";
 import { isFinished, visitsOf } from "../timeline/model.js";
 import { snapshotAt } from "../timeline/snapshots.js";
 import { steps } from "../timeline/steps.js";
@@ -214,6 +214,7 @@ function describe(view) {
             set: (change) => set(view, change),
             detail: (event) => detail(event, { log: view.log, state: view.state, fork: view.fork?.describe() ?? null }),
         }),
+        childInterrupts(run, (interrupt) => context.href(context.paths.item(interrupt))),
         children(run, link),
         inputs(run),
         isFinished(run.status) ? null : h("p", { class: "muted" }, view.isLive ? texts.live : texts.notLive),
@@ -262,8 +263,7 @@ function markRejected(states, step) {
 function interruptList(view, now) {
     const { context, interrupts } = view;
     const shown = interrupts.filter(({ kind }) => kind !== "conversation.start" && kind !== "conversation.close").slice(-50);
-    const href = ({ runId, nodeId, interruptId }) =>
-        context.href(`${context.paths.interrupt(runId, nodeId)}?interrupt=${encodeURIComponent(interruptId)}`);
+    const href = (interrupt) => context.href(context.paths.item(interrupt));
     return h(
         "section",
         { class: "card asked", "aria-labelledby": "asked-heading" },
