@@ -61,11 +61,7 @@ pub enum Event {
     /// A server that the node needs is unreachable. The node is retried until `until`. Without `until`, it waits for an
     /// operator.
     #[serde(rename = "holdpoint.node.delayed")]
-    NodeDelayed {
-        node: NodeId,
-        error: RunError,
-        until: Option<Timestamp>,
-    },
+    NodeDelayed { node: NodeId, error: RunError, until: Option<Timestamp> },
     /// A node is not executed.
     #[serde(rename = "node.skipped")]
     NodeSkipped { node: NodeId, reason: String },
@@ -183,10 +179,7 @@ pub enum Event {
     ApprovalOverridden { interrupt: InterruptId },
     /// A conversation started. The interrupt data contains its id; `name` is its name in the workflow.
     #[serde(rename = "conversation.opened")]
-    ConversationOpened {
-        interrupt: InterruptId,
-        name: Option<String>,
-    },
+    ConversationOpened { interrupt: InterruptId, name: Option<String> },
     /// A turn of a conversation was answered.
     #[serde(rename = "conversation.exchanged")]
     ConversationExchanged { interrupt: InterruptId },
@@ -225,12 +218,7 @@ pub enum Event {
     NodeRetried { node: NodeId, attempt: u32, delay_ms: u64, error: RunError },
     /// A node changed a variable of the run.
     #[serde(rename = "variable.changed")]
-    VariableChanged {
-        node: NodeId,
-        name: String,
-        previous: Option<Value>,
-        next: Value,
-    },
+    VariableChanged { node: NodeId, name: String, previous: Option<Value>, next: Value },
     /// A node wrote to a channel. `value` is not yet reduced. Reducer and limits are those at the time of the write.
     #[serde(rename = "channel.written")]
     ChannelWritten {
@@ -304,12 +292,7 @@ pub enum Event {
     LoopbackLimit { node: NodeId, iterations: u32, limit: u32 },
     /// The run exceeded a limit.
     #[serde(rename = "cap.breached")]
-    CapBreached {
-        cap: Cap,
-        limit: u64,
-        observed: u64,
-        node: Option<NodeId>,
-    },
+    CapBreached { cap: Cap, limit: u64, observed: u64, node: Option<NodeId> },
     /// A node started a child run. `wait`: the node waits for its end. `cascade`: it is cancelled with this run.
     #[serde(rename = "node.dispatched")]
     NodeDispatched {
@@ -346,17 +329,10 @@ pub enum Event {
     },
     /// The run pauses when the nodes that are executing have ended.
     #[serde(rename = "holdpoint.pause.requested")]
-    PauseRequested {
-        reason: Option<String>,
-        by: String,
-    },
+    PauseRequested { reason: Option<String>, by: String },
     /// The run is paused.
     #[serde(rename = "run.paused")]
-    RunPaused {
-        reason: Option<String>,
-        drain: Drain,
-        by: String,
-    },
+    RunPaused { reason: Option<String>, drain: Drain, by: String },
     /// An operator resumed the run.
     #[serde(rename = "run.resumed")]
     RunResumed { by: String },
@@ -368,10 +344,7 @@ pub enum Event {
     RunCompleted,
     /// The run failed.
     #[serde(rename = "run.failed")]
-    RunFailed {
-        error: RunError,
-        node: Option<NodeId>,
-    },
+    RunFailed { error: RunError, node: Option<NodeId> },
     /// The run was cancelled.
     #[serde(rename = "run.cancelled")]
     RunCancelled {

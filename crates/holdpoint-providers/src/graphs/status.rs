@@ -143,12 +143,7 @@ impl Graphs<'_> {
     /// Waits until a graph no longer runs, at most until `until`, and returns its status. With the decision id of a
     /// resume in `after`, returns the first status after that resume, because other answers may follow. Without it, waits
     /// a moment for child runs that are executing, so that the caller gets their interrupts together.
-    pub async fn wait(
-        self,
-        of: &RunRef,
-        after: Option<&str>,
-        until: Instant,
-    ) -> Result<GraphStatus, Error> {
+    pub async fn wait(self, of: &RunRef, after: Option<&str>, until: Instant) -> Result<GraphStatus, Error> {
         let mut news = self.engine.events().subscribe(of);
         let siblings_until = until.min(Instant::now() + SIBLINGS_WAIT);
         loop {

@@ -40,7 +40,8 @@ fn id(interrupt: &Value) -> String {
 /// Returns the subagents of a stream by name: their ids.
 fn subagent(events: &AguiEvents, name: &str) -> Value {
     let started = events.find("SUBAGENT_STARTED");
-    (*started.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no {name}: {events:?}"))).clone()
+    (*started.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no {name}: {events:?}")))
+        .clone()
 }
 
 fn shown_as_suspended(events: &AguiEvents, interrupt: &Value) -> usize {
@@ -66,7 +67,11 @@ fn interrupts_of_subagents_end_the_segment_with_their_subagents_suspended() {
     assert_eq!(mail["subagentRunId"], agent["subagentRunId"]);
     assert_eq!(release["subagentRunId"], below["subagentRunId"]);
     assert_eq!(shown_as_suspended(&events, &mail), 1, "{events:?}");
-    assert_eq!(shown_as_suspended(&events, &release), 2, "the workflow and the workflow below it: {events:?}");
+    assert_eq!(
+        shown_as_suspended(&events, &release),
+        2,
+        "the workflow and the workflow below it: {events:?}"
+    );
     let shown = front(&server).thread();
     assert_eq!((&shown["interrupts"], &shown["running"]), (&json!(events.interrupts()), &json!(false)));
     let path = "/ag-ui/nested/threads/t1/stream";
@@ -124,7 +129,9 @@ fn nested_interrupts_of_another_thread_or_agent_are_unknown() {
     other.resume(json!(entries)).assert_refused("UNKNOWN_INTERRUPT_ID");
     // The child run of the call belongs to the agent `approve`, but not to a thread of it.
     let direct = FrontEnd::new(&server.client, "approve", "t3");
-    direct.resume(json!([approved(&id(&with_reason(&foreign, "tool_call")))])).assert_refused("UNKNOWN_INTERRUPT_ID");
+    direct
+        .resume(json!([approved(&id(&with_reason(&foreign, "tool_call")))]))
+        .assert_refused("UNKNOWN_INTERRUPT_ID");
     assert_eq!(server.client.get("/v1/interrupts").body["interrupts"].as_array().unwrap().len(), 4);
 }
 
@@ -202,7 +209,8 @@ fn the_streams_of_a_nested_interrupt_match_the_recorded_transcript() {
     let server = Server::start_with(&DEMO);
     let front = FrontEnd::new(&server.client, "demo-release", "t1");
     let first = front.say("u1", "Release");
-    let root = first.find("SUBAGENT_STARTED")[0]["subagentRunId"].as_str().unwrap().strip_suffix(".1").unwrap();
+    let root =
+        first.find("SUBAGENT_STARTED")[0]["subagentRunId"].as_str().unwrap().strip_suffix(".1").unwrap();
     let second = front.resume(json!([resolved(&first.ids()[0], json!(true))]));
     let lines: Vec<String> = first.0.iter().chain(&second.0).map(Value::to_string).collect();
     let text = normalize(root, &(lines.join("\n") + "\n"));

@@ -176,7 +176,8 @@ fn interrupts_two_levels_below_are_shown_and_answered_at_the_root() {
         let inner = one["runId"].as_str().unwrap();
         assert_eq!((&one["nodeId"], &one["kind"]), (&json!("gate"), &json!("approval")));
         assert_eq!(one["interruptId"], format!("{inner}:i1"));
-        let path: Vec<_> = one["path"].as_array().unwrap().iter().map(|step| step["nodeId"].clone()).collect();
+        let path: Vec<_> =
+            one["path"].as_array().unwrap().iter().map(|step| step["nodeId"].clone()).collect();
         assert_eq!((&one["path"][0]["runId"], path), (&json!(run), vec![json!(side), json!("call")]));
     }
     let pending = client.get("/v1/interrupts").body;
@@ -190,7 +191,9 @@ fn interrupts_two_levels_below_are_shown_and_answered_at_the_root() {
     assert_eq!(opened, 2, "the events of the root name each interrupt once");
     // `right` is answered first, with the id of the interrupt; `left` without an id.
     let named = json!({"resumeValue": accept(), "interruptId": below[1]["interruptId"]});
-    client.post(&format!("/v1/runs/{run}/interrupts/left"), &named).assert_envelope(404, "interrupt_not_found");
+    client
+        .post(&format!("/v1/runs/{run}/interrupts/left"), &named)
+        .assert_envelope(404, "interrupt_not_found");
     assert_eq!(client.post(&format!("/v1/runs/{run}/interrupts/right"), &named).status, 200);
     let again = client.post(&format!("/v1/runs/{run}/interrupts/right"), &named);
     again.assert_envelope(409, "interrupt_already_resolved");
@@ -200,7 +203,10 @@ fn interrupts_two_levels_below_are_shown_and_answered_at_the_root() {
     assert_eq!(last(&client.wait_for_end(&run)).0, "run.completed");
     let closed: Vec<Value> = client.events(&run);
     let ids = closed.iter().filter_map(|event| event["payload"]["closedInterruptIds"][0].as_str());
-    assert_eq!(ids.collect::<Vec<_>>(), [&below[1], &below[0]].map(|one| one["interruptId"].as_str().unwrap()));
+    assert_eq!(
+        ids.collect::<Vec<_>>(),
+        [&below[1], &below[0]].map(|one| one["interruptId"].as_str().unwrap())
+    );
 }
 
 #[test]
@@ -225,7 +231,8 @@ fn a_chat_outcome_shows_nested_interrupts_and_takes_their_answers() {
     let items = shown.body["interrupt"]["data"]["items"].as_array().unwrap_or_else(|| panic!("{shown:?}"));
     let keys: Vec<_> = items.iter().map(|item| item["key"].as_str().unwrap()).collect();
     assert_eq!(keys, ["1.i0", "2.1.i0"]);
-    let answer = |value: Value, id: &str| chat(&json!({"stateKey": "s1", "resumeValue": value, "resumeId": id}));
+    let answer =
+        |value: Value, id: &str| chat(&json!({"stateKey": "s1", "resumeValue": value, "resumeId": id}));
     answer(json!({"9.i0": {"action": "accept"}}), "r0").assert_envelope(409, "interrupt_ambiguous");
     let one = answer(json!({"2.1.i0": {"action": "accept"}}), "r1");
     assert_eq!(one.body["outcome"], "needs_input", "{one:?}");
