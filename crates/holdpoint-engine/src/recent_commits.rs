@@ -12,7 +12,7 @@ use crate::store::events::RecordedEvent;
 /// The maximum number of bytes of stored event text.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The maximum number of commits: small ones need more memory than their JSON.
-const COMMITS_MAX: usize = 512;
+const COMMITS_MAX: usize = 256;
 
 /// The latest commits of this process.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use holdpoint_core::{Run, RunRef};
 use crate::recent_commits::RecentCommits;
 
 /// The maximum number of entries.
-const ENTRIES_MAX: usize = 512;
+const ENTRIES_MAX: usize = 256;
 /// The maximum number of bytes of the stored events of all cached runs.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 

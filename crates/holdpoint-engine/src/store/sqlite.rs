@@ -29,7 +29,7 @@ const READERS_MAX: usize = 4;
 /// The time to wait for the lock of another program before the file is reported as in use.
 const BUSY: Duration = Duration::from_millis(1000);
 /// The page cache of the writer: a negative number is a size in KiB.
-const CACHE_SIZE: i32 = -4000;
+const CACHE_SIZE: i32 = -2000;
 /// The number of pages of the WAL from which on it is checkpointed. It is also checkpointed when the writer is idle.
 const WAL_PAGES_MAX: u32 = 2000;
 /// The number of pages of the WAL from which on the writer itself checkpoints before it continues.
