@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{InputMode, Role, RunId, Status, StrictValue, limits};
+use holdpoint_ids::{InputMode, Role, RunId, RunRequestOrigin, Status, StrictValue, Transport, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -281,6 +281,10 @@ pub struct Message {
     pub after: Option<String>,
     /// The principal that sent the message.
     pub by: Option<String>,
+    /// The origin of the request that sent the message. Missing in messages of models, tools and earlier versions.
+    pub origin: Option<RunRequestOrigin>,
+    /// The protocol of that request. Missing like the origin.
+    pub transport: Option<Transport>,
     /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,

@@ -43,6 +43,7 @@ pub(super) fn start(run: &Run, start: &StartRequest) -> Result<Vec<Event>, Refus
         requested_by: start.requested_by.clone(),
         credentials: start.credentials.clone(),
         callback_secret: start.callback_secret.clone(),
+        source: start.source,
     }));
     let mut events = vec![started];
     if let Some((node, messages)) = start.messages.as_deref() {

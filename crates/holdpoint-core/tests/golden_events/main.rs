@@ -14,6 +14,7 @@ mod agents;
 mod answers;
 mod credentials;
 mod grants;
+mod sources;
 mod starts;
 
 use starts::{bare_start, full_start};
@@ -100,6 +101,7 @@ fn events() -> Vec<Event> {
         Event::NodeDelayed { node: node("a"), error: error(), until },
         Event::NodeDelayed { node: node("a"), error: error(), until: None },
     ]);
+    events.extend(sources::events());
     events
 }
 

@@ -2,8 +2,8 @@
 
 use holdpoint_core::{
     Answer, Command, Completion, Drain, Effect, Event, InterruptId, InterruptRequest, Kind, NodeId,
-    NodeOutcome, Owner, Principal, RunError, RunParameters, StartRequest, TenantId, Timestamp, Via, Workflow,
-    WorkflowId,
+    NodeOutcome, Owner, Principal, RequestSource, RunError, RunParameters, StartRequest, TenantId, Timestamp,
+    Via, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -273,6 +273,7 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         requested_by: Vec::new(),
         credentials: Vec::new(),
         callback_secret: None,
+        source: Some(RequestSource::INTERNAL),
     }))
 }
 

@@ -9,7 +9,7 @@ use axum::response::Response;
 use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_api::agui::{self as wire, Event, InputMessage, RunAgentInput};
 use holdpoint_core::agent::Message;
-use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};
+use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, Transport, hex};
 use holdpoint_engine::{Engine, Error, Once, RequestKey};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -249,7 +249,7 @@ impl AgUiRequest<'_> {
         let owner = self.caller.owner();
         let state = state::initial_variables(previous, self.input.state.as_ref().map(|given| &given.0));
         let thread = self.input.thread_id.clone();
-        let mut start = self.caller.start();
+        let mut start = self.caller.start(Transport::Agui);
         let started = match self.target {
             AgUiTarget::Agent { id, .. } => {
                 start.inputs = state;

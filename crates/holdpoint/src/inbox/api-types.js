@@ -269,6 +269,8 @@
  * @property {string} workflowVersion The version of the workflow definition.
  * @property {RunStatus} status The status of the run.
  * @property {RunOwner} [owner] The tenant and principal to which the run belongs.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run. Missing in runs of versions that did not record it.
+ * @property {Transport} [transport] The protocol of that request. Missing like the origin.
  * @property {string[]} [tags] The tags of the run.
  * @property {Object<string, any>} [metadata] The metadata of the run.
  * @property {Object<string, any>} [configurable] The options of the run.
@@ -305,6 +307,11 @@
  * @typedef {Object} RunOwner
  * @property {string} tenant
  * @property {string} principal
+ */
+
+/**
+ * The protocol over which a request arrived.
+ * @typedef {"rest" | "agui" | "chat" | "internal"} Transport
  */
 
 /**
@@ -1130,6 +1137,8 @@
  * @property {string} [callId] The call whose result this message of a tool is.
  * @property {string} [after] The last message that the model had seen when it sent this message.
  * @property {string} [by] The principal that sent the message.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that sent the message. Missing in messages of models, tools and earlier versions.
+ * @property {Transport} [transport] The protocol of that request. Missing like the origin.
  * @property {Object<string, any>} [metadata] Metadata of the client.
  * @property {string} runId The id of the run.
  * @property {number} seq The sequence of the event that recorded the message.
@@ -1709,9 +1718,10 @@
  * @typedef {Object} RunStarted
  * @property {string} [engineVersion] The version of the engine that started the run, as text. The snapshot has it as a number.
  * @property {Object<string, any>} [metadata] The metadata of the run.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run. Missing in runs of versions that did not record it.
  * @property {RunOwner} owner The tenant and principal to which the run belongs.
  * @property {string[]} [tags] The tags of the run.
- * @property {string} transport The transport; always `rest`.
+ * @property {Transport} transport The protocol of the request that started the run; `rest` in runs of versions that did not record it.
  * @property {string} workflowId The id of the workflow.
  */
 

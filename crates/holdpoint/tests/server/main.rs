@@ -100,6 +100,7 @@ mod response_headers;
 mod routes;
 mod run_lists;
 mod run_options;
+mod run_sources;
 mod schemas;
 mod server_start;
 mod sessions;
