@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::agent::{AgentAction, Message, ResumePolicy};
 use crate::event::{ChildInterruptChanges, ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
 use crate::interrupt::{AgentDecision, Answer, ExternalEvent, InterruptRequest};
+use crate::mailbox::DispatchOptions;
 use crate::run::Status;
 use crate::{InterruptId, NodeId, Principal, RequestSource, RunId, Timestamp, WorkflowId};
 
@@ -212,6 +213,8 @@ pub struct StartRequest {
     pub callback_secret: Option<String>,
     /// See [`RunParameters::source`](crate::RunParameters::source).
     pub source: Option<RequestSource>,
+    /// See [`RunParameters::dispatch`](crate::RunParameters::dispatch).
+    pub dispatch: DispatchOptions,
 }
 
 impl StartRequest {
@@ -238,6 +241,7 @@ impl StartRequest {
             credentials: Vec::new(),
             callback_secret: None,
             source: Some(RequestSource::INTERNAL),
+            dispatch: DispatchOptions::default(),
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ForkMode, Owner};
+use crate::mailbox::DispatchOptions;
 use crate::run::Run;
 use crate::{NodeId, RequestSource, RunId, Timestamp, WorkflowId};
 
@@ -75,6 +76,9 @@ pub struct RunParameters {
     /// source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<RequestSource>,
+    /// The options of the first dispatch. Priority and attempts apply to all dispatches of the run.
+    #[serde(default, skip_serializing_if = "DispatchOptions::is_default")]
+    pub dispatch: DispatchOptions,
 }
 
 /// The run and the node that started this run.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{
     Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Drain, Event, Fork,
     ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer, RunError, RunId, RunParameters, RunStep,

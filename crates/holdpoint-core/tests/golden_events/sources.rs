@@ -1,9 +1,10 @@
-//! Golden lines of starts and messages with the source of their request.
+//! Golden lines of starts and messages with the source of their request, and of starts with dispatch options.
 
 use std::sync::Arc;
 
 use holdpoint_core::agent::{Message, Role};
-use holdpoint_core::{Event, RequestSource, RunParameters, RunRequestOrigin, Transport};
+use holdpoint_core::mailbox::DispatchOptions;
+use holdpoint_core::{Event, RequestSource, RunParameters, RunRequestOrigin, Timestamp, Transport};
 
 use super::{node, starts::bare_start};
 
@@ -18,5 +19,13 @@ pub(crate) fn events() -> Vec<Event> {
     let source = Some(RequestSource::user(Transport::Rest));
     let message = Message { source, ..Message::new("m1", Role::User, "Hello") };
     let sent = Event::MessageAdded { node: node("a"), message: Box::new(message) };
-    sources.into_iter().map(start).chain([sent]).collect()
+    let start_with = |dispatch| Event::RunStarted(Arc::new(RunParameters { dispatch, ..bare_start() }));
+    let all = DispatchOptions {
+        priority: Some(0),
+        available_at: Some(Timestamp(1_700_000_000_000)),
+        dedupe_key: Some("daily".to_owned()),
+        max_attempts: Some(3),
+    };
+    let low = DispatchOptions { priority: Some(200), ..DispatchOptions::default() };
+    sources.into_iter().map(start).chain([sent, start_with(all), start_with(low)]).collect()
 }

@@ -25,6 +25,7 @@ pub(super) fn bare_start() -> RunParameters {
         credentials: Vec::new(),
         callback_secret: None,
         source: None,
+        dispatch: DispatchOptions::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Short constructors for the workflows, requests, commands and events of the scenarios.
 
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{
     Answer, Command, Completion, Drain, Effect, Event, InterruptId, InterruptRequest, Kind, NodeId,
     NodeOutcome, Owner, Principal, RequestSource, RunError, RunParameters, StartRequest, TenantId, Timestamp,
@@ -274,6 +275,7 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         credentials: Vec::new(),
         callback_secret: None,
         source: Some(RequestSource::INTERNAL),
+        dispatch: DispatchOptions::default(),
     }))
 }
 

@@ -10,6 +10,7 @@ use fixtures::{certificates, courier, database as test_database, env as test_env
 
 mod crashes;
 mod differential;
+mod dispatch_options;
 mod dispatches;
 mod diverging_replays;
 mod documented;

@@ -11,6 +11,7 @@ use holdpoint_api::agents::{
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{
     Refusal, RequestSource, Run, RunId, StartRequest, TIMED_OUT, Transport, WorkflowId, hex, limits,
@@ -52,9 +53,10 @@ pub(super) fn agent_input(
     messages: Vec<Message>,
     tags: Option<Vec<String>>,
     metadata: Option<Object>,
+    dispatch: DispatchOptions,
 ) -> AgentInput {
     let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
-    let start = StartRequest { tags, metadata, ..caller.start(Transport::Rest) };
+    let start = StartRequest { tags, metadata, dispatch, ..caller.start(Transport::Rest) };
     AgentInput { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)), once: None }
 }
 

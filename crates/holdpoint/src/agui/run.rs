@@ -181,7 +181,7 @@ impl AgUiRequest<'_> {
             true => engine.runs().execute(of, &resolve).await,
             false => {
                 let once = self.dedup_request(of, new);
-                engine.agents().execute_and_send(of, vec![resolve], new.to_vec(), Some(&once)).await
+                engine.agents().execute_and_send(of, vec![resolve], new.to_vec(), Some(&once).into()).await
             }
         };
         match given {
@@ -210,7 +210,7 @@ impl AgUiRequest<'_> {
             .app
             .engine
             .agents()
-            .send_messages(of, new.clone(), Some(&self.dedup_request(of, &new)))
+            .send_messages(of, new.clone(), Some(&self.dedup_request(of, &new)).into())
             .await
         {
             Ok(after) => {

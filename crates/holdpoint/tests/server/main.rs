@@ -45,6 +45,7 @@ mod connections;
 mod contract;
 mod control;
 mod conversations;
+mod dispatch_options;
 mod external_events;
 mod external_events_killed;
 mod secret_leaks;
