@@ -379,11 +379,30 @@ impl Context {
 
     /// Sleeps for `ms` milliseconds. The sleep survives restarts.
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
+        self.sleep_to(self.now.plus_ms(ms))
+    }
+
+    /// Sleeps until an instant. The sleep survives restarts. Returns at once if the instant is not after the begin of
+    /// this visit ([`Self::now`]). Fails with `invalid_input` if it is more than [`limits::SLEEP_MS_MAX`] after it.
+    pub fn sleep_until(&mut self, until: Timestamp) -> Result<(), Stop> {
+        // The comparison is with the begin of the visit, so that it has the same result in every execution.
+        let begun = self.now();
+        if until <= begun {
+            return Ok(());
+        }
+        if until > begun.plus_ms(limits::SLEEP_MS_MAX) {
+            let days = limits::SLEEP_MS_MAX / (24 * 60 * 60 * 1000);
+            return Err(Stop::failed("invalid_input", format!("until is more than {days} days away")));
+        }
+        self.sleep_to(until)
+    }
+
+    fn sleep_to(&mut self, until: Timestamp) -> Result<(), Stop> {
         let count = self.sleeps;
         self.sleeps += 1;
         if count < self.run.nodes[self.position].slept {
             return Ok(());
         }
-        Err(Stop::Sleeping(self.now.plus_ms(ms)))
+        Err(Stop::Sleeping(until))
     }
 }
