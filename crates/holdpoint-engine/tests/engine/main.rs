@@ -8,6 +8,7 @@
 mod fixtures;
 use fixtures::{certificates, courier, database as test_database, env as test_env, peer, slow_node};
 
+mod cancellations;
 mod crashes;
 mod differential;
 mod dispatch_options;
