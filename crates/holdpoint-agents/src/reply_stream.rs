@@ -165,7 +165,7 @@ pub(super) async fn stream_reply(
             }
             () = sleep_until_due(due) => writing = Some(context.commit_action_concurrently(AgentAction::Stream(Box::new(stream.take_chunk())))),
             Some(delta) = deltas.recv() => stream.push(delta, Instant::now()),
-            () = &mut ended => return Err(Stop::Lost),
+            stop = &mut ended => return Err(stop),
         }
     };
     while let Ok(delta) = deltas.try_recv() {

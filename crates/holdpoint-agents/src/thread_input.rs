@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Command, InputMode, NodeId, Owner, Principal, Run, RunRef, StartRequest};
-use holdpoint_engine::{Error, Once, StartOptions, Threads, new_run_id};
+use holdpoint_engine::{Error, ExecuteOptions, Once, StartOptions, Threads, new_run_id};
 use uuid::Uuid;
 
 use crate::{AgentRuntime, Agents, NODE, NODE_TYPE, workflow_id};
@@ -63,7 +63,9 @@ impl Agents<'_> {
                 return Ok(None);
             }
             (Some(of), InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun) => {
-                match self.send_messages(&of, input.messages.clone(), input.once.as_ref()).await {
+                let dispatch = input.start.as_ref().map(|start| start.dispatch.clone()).unwrap_or_default();
+                let options = ExecuteOptions { once: input.once.as_ref(), dispatch };
+                match self.send_messages(&of, input.messages.clone(), options).await {
                     Err(Error::NotFound("agent")) => return Ok(None),
                     sent => sent,
                 }
@@ -106,9 +108,9 @@ impl Agents<'_> {
         self,
         of: &RunRef,
         messages: Vec<Message>,
-        once: Option<&Once<Run>>,
+        options: ExecuteOptions<'_>,
     ) -> Result<Arc<Run>, Error> {
-        self.execute_and_send(of, Vec::new(), messages, once).await
+        self.execute_and_send(of, Vec::new(), messages, options).await
     }
 
     /// Executes commands of an agent's run and sends messages to the agent, in one change. The agent reads the messages
@@ -118,11 +120,11 @@ impl Agents<'_> {
         of: &RunRef,
         mut commands: Vec<Command>,
         messages: Vec<Message>,
-        once: Option<&Once<Run>>,
+        options: ExecuteOptions<'_>,
     ) -> Result<Arc<Run>, Error> {
         let node = agent_of(&*self.engine.runs().get(of).await?).ok_or(Error::NotFound("agent"))?;
         commands.push(Command::SendMessages { node, messages });
-        self.engine.runs().execute_once(of, &commands, once).await
+        self.engine.runs().execute_with(of, &commands, options).await
     }
 
     /// Returns the command that gives messages to the agent of a run. `None` if the run has no agent that takes

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{InputMode, Role, RunId, Status, StrictValue, limits};
+use holdpoint_ids::{InputMode, Role, RunId, RunRequestOrigin, Status, StrictValue, Transport, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 
 use crate::basics::{NO_CONTROL, not_null};
+use crate::mailbox::DispatchOptions;
 pub use crate::threads::{
     CancelThread, InterruptThread, ThreadInterrupted, ThreadRun, ThreadRunNow, ThreadRuns, TokenUsage,
 };
@@ -154,6 +155,8 @@ pub struct StartAgent {
     pub tags: Option<Vec<String>>,
     /// Any data for a new run.
     pub metadata: Option<Object>,
+    /// Options of the dispatch that the messages create.
+    pub dispatch: Option<DispatchOptions>,
 }
 
 /// The body of `POST /v1/threads/{threadId}/messages`: a text or messages.
@@ -186,6 +189,8 @@ pub struct SayInThread {
     pub tags: Option<Vec<String>>,
     /// Any data for a new run.
     pub metadata: Option<Object>,
+    /// Options of the dispatch that the messages create.
+    pub dispatch: Option<DispatchOptions>,
 }
 
 /// The body of `POST /v1/runs/{runId}/inputs`: a text or messages.
@@ -205,6 +210,8 @@ pub struct TellRun {
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
     pub messages: Option<Vec<MessageInput>>,
+    /// Options of the dispatch that the messages create.
+    pub dispatch: Option<DispatchOptions>,
 }
 
 /// A message to an agent.
@@ -281,6 +288,10 @@ pub struct Message {
     pub after: Option<String>,
     /// The principal that sent the message.
     pub by: Option<String>,
+    /// The origin of the request that sent the message. Missing in messages of models, tools and earlier versions.
+    pub origin: Option<RunRequestOrigin>,
+    /// The protocol of that request. Missing like the origin.
+    pub transport: Option<Transport>,
     /// Metadata of the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,

@@ -8,12 +8,13 @@ use serde_with::skip_serializing_none;
 use crate::Instant;
 
 /// Every scope. `tenants:manage` makes an administrator.
-pub const SCOPES: [&str; 12] = [
+pub const SCOPES: [&str; 13] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
     "runs:read",
     "runs:cancel",
+    "runs:prioritize",
     "artifacts:read",
     "approvals:respond",
     "approvals:act-as",
@@ -23,7 +24,7 @@ pub const SCOPES: [&str; 12] = [
     "tenants:manage",
 ];
 
-/// The scopes of a new key if the request names none: all but answering, acting for others and managing keys.
+/// The scopes of a new key if the request names none: all but answering, acting for others, prioritizing and managing keys.
 /// Requesters do not get the scope to answer by default.
 pub const SCOPES_DEFAULT: [&str; 8] = [
     "manifest:read",

@@ -1,13 +1,38 @@
 //! The mailbox: dispatches, which activate runs, and their queues.
 
 use holdpoint_ids::mailbox::TerminationReason;
-use holdpoint_ids::{RunDispatchStatus, WorkflowId};
+use holdpoint_ids::{RunDispatchStatus, WorkflowId, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use crate::Instant;
+
+/// Options of the dispatch that a start or an input creates.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DispatchOptions {
+    /// The priority; 0 is claimed first. The default is 128. A value below 128 requires the scope runs:prioritize. It
+    /// applies to all dispatches of the run and of its child runs.
+    #[schemars(range(min = 0, max = 255))]
+    pub priority: Option<u64>,
+    /// The time in milliseconds after which the dispatch can be claimed. Not together with availableAt.
+    #[schemars(range(min = 0, max = limits::DISPATCH_DELAY_MS_MAX))]
+    pub delay_ms: Option<u64>,
+    /// The instant from which the dispatch can be claimed, at most a year in the future. An instant in the past has no
+    /// effect.
+    pub available_at: Option<Instant>,
+    /// The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed. Only
+    /// for requests of a thread.
+    #[schemars(length(min = 1, max = limits::DISPATCH_KEY_CHARS_MAX))]
+    pub dedupe_key: Option<String>,
+    /// The number of failed attempts after which the dispatch is a dead letter. The default is 5. It applies to all
+    /// dispatches of the run and of its child runs.
+    #[schemars(range(min = 1, max = limits::DISPATCH_ATTEMPTS_MAX))]
+    pub max_attempts: Option<u64>,
+}
 
 /// The query of `GET /v1/threads/{threadId}/dispatches`, in addition to that of a page.
 #[skip_serializing_none]

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 use crate::basics::is_default;
+use crate::mailbox::DispatchOptions;
 use crate::{Instant, Object};
 
 /// The smallest number of characters in a callback secret.
@@ -50,6 +51,8 @@ pub struct CreateRun {
     /// secret and returns it once.
     #[schemars(length(min = CALLBACK_SECRET_CHARS_MIN, max = CALLBACK_SECRET_CHARS_MAX))]
     pub callback_secret: Option<String>,
+    /// Options of the first dispatch, without dedupeKey.
+    pub dispatch: Option<DispatchOptions>,
 }
 
 /// The headers of `POST /v1/runs`.

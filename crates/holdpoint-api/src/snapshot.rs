@@ -3,7 +3,10 @@
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{Drain, ForkMode, Kind, NodeId, NodeStatusName, Owner, RunId, Status, WorkflowId};
+use holdpoint_ids::{
+    Drain, ForkMode, Kind, NodeId, NodeStatusName, Owner, RunId, RunRequestOrigin, Status, Transport,
+    WorkflowId,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -27,6 +30,10 @@ pub struct RunSnapshot<'a> {
     pub status: Status,
     /// The tenant and principal to which the run belongs.
     pub owner: Option<Cow<'a, Owner>>,
+    /// The origin of the request that started the run. Missing in runs of versions that did not record it.
+    pub origin: Option<RunRequestOrigin>,
+    /// The protocol of that request. Missing like the origin.
+    pub transport: Option<Transport>,
     /// The tags of the run.
     pub tags: Option<Cow<'a, [String]>>,
     /// The metadata of the run.

@@ -6,6 +6,7 @@ use holdpoint_api::agents::{ListedAgent, MessageAccepted, StartAgent};
 use holdpoint_client::Reply;
 
 use super::client::Client;
+use super::dispatch_args::ThreadDispatchArgs;
 use super::failure::Failure;
 use super::output::{Output, age_since, cell, clean, pretty};
 use super::runs::RunReport;
@@ -49,6 +50,8 @@ pub(crate) enum Action {
         /// Tag of the run; repeatable
         #[arg(long = "tag", value_name = "TAG")]
         tags: Option<Vec<String>>,
+        #[command(flatten)]
+        dispatch: ThreadDispatchArgs,
         /// Idempotency key: requests with the same key within a day start one run
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
@@ -69,9 +72,10 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             let reply = client.send(client.agents().get(&id))?;
             output.show(&reply, |agent| pretty(agent));
         }
-        Action::Run { id, message, thread, tags, idempotency_key, watch } => {
+        Action::Run { id, message, thread, tags, dispatch, idempotency_key, watch } => {
             let message = Some(read_message(message)?);
-            let body = StartAgent { thread_id: thread, message, tags, ..StartAgent::default() };
+            let dispatch = dispatch.options();
+            let body = StartAgent { thread_id: thread, message, tags, dispatch, ..StartAgent::default() };
             let reply = client.send_keyed(client.agents().start(&id, &body), idempotency_key.as_deref())?;
             return RunReport { watch, ..run_report(&reply) }.show(client, output, &reply);
         }

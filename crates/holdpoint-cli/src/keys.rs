@@ -145,12 +145,13 @@ fn describe_new(output: &Output, created: &KeyCreated) -> String {
 }
 
 /// The actions that each scope allows, as continuations of "This key may".
-const SCOPE_TEXTS: [(&str, &str); 12] = [
+const SCOPE_TEXTS: [(&str, &str); 13] = [
     ("manifest:read", "read workflows and agents"),
     ("manifest:write", "register workflows and agents"),
     ("runs:create", "start and fork runs, and create holds"),
     ("runs:read", "read runs, their events and pending interrupts"),
     ("runs:cancel", "cancel, pause and resume runs"),
+    ("runs:prioritize", "start runs and send messages that are served before those of all tenants"),
     ("artifacts:read", "read artifacts"),
     ("approvals:respond", "answer interrupts and create links that answer"),
     ("approvals:act-as", "answer in the name of other principals"),

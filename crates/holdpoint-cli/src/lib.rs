@@ -13,6 +13,7 @@ mod ask;
 mod asks;
 mod client;
 pub mod connection;
+mod dispatch_args;
 mod events;
 pub mod failure;
 mod inbox;

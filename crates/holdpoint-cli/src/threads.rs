@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::agents::{read_message, run_report};
 use super::client::Client;
+use super::dispatch_args::ThreadDispatchArgs;
 use super::failure::Failure;
 use super::output::{Output, age_since, cell, clean};
 use super::runs::RunReport;
@@ -25,6 +26,7 @@ Examples:
   holdpoint threads runs bob
   holdpoint threads say bob 'And a copy to Ann'
   holdpoint threads say bob 'Stop: do this instead' --mode interrupt_then_queue
+  holdpoint threads say bob 'Remind me' --delay 2h --dedupe-key reminder
   holdpoint threads interrupt bob --keep-waiting";
 
 const MODES: [&str; 5] = ["queue", "live_then_queue", "steer", "interrupt_then_queue", "resume_open_run"];
@@ -73,6 +75,8 @@ pub(crate) enum Action {
         /// Effect on an open run [default: queue]
         #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(MODES).try_map(parse_mode))]
         mode: Option<InputMode>,
+        #[command(flatten)]
+        dispatch: ThreadDispatchArgs,
         /// Watch the run until it ends
         #[arg(long)]
         watch: bool,
@@ -103,9 +107,10 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             output.show(&reply, |page| list_runs(output, &page.runs));
             output.more(&reply, limit);
         }
-        Action::Say { thread, message, agent, mode, watch } => {
+        Action::Say { thread, message, agent, mode, dispatch, watch } => {
             let message = Some(read_message(message)?);
-            let body = SayInThread { agent_id: agent, message, mode, ..SayInThread::default() };
+            let dispatch = dispatch.options();
+            let body = SayInThread { agent_id: agent, message, mode, dispatch, ..SayInThread::default() };
             let reply = client.send(client.threads().send_message(&thread, &body))?;
             return RunReport { watch, ..run_report(&reply) }.show(client, output, &reply);
         }

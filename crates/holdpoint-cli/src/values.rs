@@ -111,6 +111,11 @@ pub fn instant(text: &str) -> Result<String, String> {
     })
 }
 
+/// Parses an instant with its zone.
+pub fn future_instant(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "must be an instant such as 2026-05-01T10:00:00Z".to_owned())
+}
+
 /// Reads the definition in a file. Returns its id, from the member `id_member`, and its text.
 pub fn definition(file: &str, id_member: &str) -> Result<(String, String), Failure> {
     let text = read(file)?;

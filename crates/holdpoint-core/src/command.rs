@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use crate::agent::{AgentAction, Message, ResumePolicy};
 use crate::event::{ChildInterruptChanges, ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
 use crate::interrupt::{AgentDecision, Answer, ExternalEvent, InterruptRequest};
+use crate::mailbox::DispatchOptions;
 use crate::run::Status;
-use crate::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
+use crate::{InterruptId, NodeId, Principal, RequestSource, RunId, Timestamp, WorkflowId};
 
 /// A request to change a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,10 +211,14 @@ pub struct StartRequest {
     pub credentials: Vec<String>,
     /// See [`RunParameters::callback_secret`](crate::RunParameters::callback_secret).
     pub callback_secret: Option<String>,
+    /// See [`RunParameters::source`](crate::RunParameters::source).
+    pub source: Option<RequestSource>,
+    /// See [`RunParameters::dispatch`](crate::RunParameters::dispatch).
+    pub dispatch: DispatchOptions,
 }
 
 impl StartRequest {
-    /// Creates a request without inputs and options.
+    /// Creates a request of the process itself, without inputs and options.
     pub fn new(owner: Owner) -> Self {
         Self {
             owner,
@@ -235,6 +240,8 @@ impl StartRequest {
             requested_by: Vec::new(),
             credentials: Vec::new(),
             callback_secret: None,
+            source: Some(RequestSource::INTERNAL),
+            dispatch: DispatchOptions::default(),
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn decide_and_apply(
 
 fn decide_without_consequences(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
-        Command::Start(start) => start::start(run, start),
+        Command::Start(start) => start::start(run, start, now),
         Command::Begin { node, effect } => finish::begin(run, node, *effect),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Act { node, actions: acts } => agent::act(run, node, acts, now),

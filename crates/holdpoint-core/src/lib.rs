@@ -49,8 +49,9 @@ pub use event::{
     Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters, RunStep, TIMED_OUT,
 };
 pub use holdpoint_ids::{
-    BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RunId, RunRef,
-    StrictValue, TenantId, Timestamp, Via, ViaType, WorkflowId, canonical, digest, hex, limits, parse_strict,
+    BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RequestSource, RunId,
+    RunRef, RunRequestOrigin, StrictValue, TenantId, Timestamp, Transport, Via, ViaType, WorkflowId,
+    canonical, digest, hex, limits, parse_strict,
 };
 pub use interrupt::{
     ASSIGNEE_MEMBERS, AUTH_REQUIRED, AgentDecision, Answer, Assignees, AudienceRule, BadRequest,

@@ -7,11 +7,13 @@
 use crate::{TenantId, Timestamp, limits};
 
 mod error;
+mod options;
 mod outcome;
 mod transition;
 
 pub use error::MailboxError;
 pub use holdpoint_ids::RunDispatchStatus;
+pub use options::{DispatchOptions, RESERVED_KEY_PREFIX};
 pub use outcome::{RunDispatchResult, RunStatus, TerminationReason};
 pub use transition::{ClaimAction, ClaimRejection, ReclaimedDispatch};
 

@@ -132,6 +132,7 @@ impl Committer {
         match answer.await.map_err(|_| store::Error::Closed)?? {
             CommitReply::Duplicate(receipt) => Err(crate::Error::Duplicate(receipt)),
             CommitReply::ScopeBusy(active_run) => Err(crate::Error::ScopeBusy { active_run }),
+            CommitReply::KeyInUse(error) => Err(error.into()),
             reply => Ok(reply),
         }
     }

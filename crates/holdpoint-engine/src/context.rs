@@ -2,92 +2,22 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::agent::{Agent, AgentAction, ResumePolicy};
+use holdpoint_core::agent::{Agent, AgentAction};
 use holdpoint_core::{
     AgentDecision, ChannelWrite, ChildRunRequest, ChildRunState, Command, Completion, GateOutputs,
     NodeOutcome, Reducer, TextChunk, limits, workflow,
 };
-use holdpoint_core::{
-    Interrupt, InterruptId, InterruptRequest, NodeId, Resolution, Run, RunError, RunId, Timestamp,
-};
+use holdpoint_core::{Interrupt, InterruptRequest, NodeId, Resolution, Run, RunId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::approval_check;
-use crate::error::Error;
 use crate::trace::{SpanContext, trace_headers};
 
 mod effects;
+mod stop;
 
 pub use effects::EffectContext;
-
-/// The reason why node code stops before it has outputs. Node code returns it with `?`; it can handle `Failed` and
-/// `TimedOut`.
-#[derive(Debug, PartialEq)]
-pub enum Stop {
-    /// The node fails.
-    Failed(RunError),
-    /// The interrupt expired without an answer.
-    TimedOut,
-    /// The node opens an interrupt. The engine executes the node again after the answer.
-    #[doc(hidden)]
-    Asked(Box<InterruptRequest>),
-    /// The node waits for an interrupt that is already open.
-    #[doc(hidden)]
-    Joined(InterruptId),
-    /// The node sleeps until this time.
-    #[doc(hidden)]
-    Sleeping(Timestamp),
-    /// An agent waits for decisions about its tool calls.
-    #[doc(hidden)]
-    Suspended(ResumePolicy),
-    /// The node starts a child run. The engine executes the node again, at once or after the child run has ended.
-    #[doc(hidden)]
-    Dispatched(Box<ChildRunRequest>),
-    /// The run has ended or another worker has taken it over. The engine discards further results of this node.
-    Lost,
-    /// A server that the node depends on is unavailable. The engine executes the node again with growing delays, until
-    /// the server is back or the run waits for an operator. Recorded steps are not repeated.
-    Unavailable {
-        /// The message for the log and for operators.
-        why: String,
-        /// The time in milliseconds after which the run waits for an operator.
-        outage_ms: u64,
-    },
-    /// The store failed, or the state of the run is inconsistent. The worker retries the dispatch.
-    #[doc(hidden)]
-    Broken(String),
-}
-
-impl Stop {
-    /// Returns a failure of the node with this error code and message.
-    pub fn failed(code: &str, message: impl Into<String>) -> Self {
-        Self::Failed(RunError::new(code, message))
-    }
-
-    /// Returns the outcome of the node for the run, or an error if the node must be executed again.
-    pub(crate) fn outcome(self, node: &NodeId) -> Result<NodeOutcome, Error> {
-        Ok(match self {
-            Self::Failed(error) => NodeOutcome::Failed(error),
-            Self::TimedOut => {
-                let message = "the interrupt was not answered before its deadline";
-                NodeOutcome::Failed(RunError::timed_out("interrupt_timeout", message))
-            }
-            Self::Asked(request) => NodeOutcome::Asked(request),
-            Self::Joined(id) => NodeOutcome::Joined(id),
-            Self::Sleeping(until) => NodeOutcome::Sleeping(until),
-            Self::Suspended(policy) => NodeOutcome::Suspended { policy },
-            Self::Dispatched(request) => NodeOutcome::ChildRequested(request),
-            // If the run is lost, the core rejects this outcome.
-            Self::Lost => {
-                NodeOutcome::Failed(RunError::new("run_lost", "the node reported that it lost its run"))
-            }
-            Self::Unavailable { why, outage_ms } => {
-                return Err(Error::Unavailable { node: node.clone(), why, outage_ms });
-            }
-            Self::Broken(why) => return Err(Error::Unfinished(why)),
-        })
-    }
-}
+pub use stop::Stop;
 
 /// Options of a write to a channel. Each one overrides the declaration of the channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -379,11 +309,30 @@ impl Context {
 
     /// Sleeps for `ms` milliseconds. The sleep survives restarts.
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
+        self.sleep_to(self.now.plus_ms(ms))
+    }
+
+    /// Sleeps until an instant. The sleep survives restarts. Returns at once if the instant is not after the begin of
+    /// this visit ([`Self::now`]). Fails with `invalid_input` if it is more than [`limits::SLEEP_MS_MAX`] after it.
+    pub fn sleep_until(&mut self, until: Timestamp) -> Result<(), Stop> {
+        // The comparison is with the begin of the visit, so that it has the same result in every execution.
+        let begun = self.now();
+        if until <= begun {
+            return Ok(());
+        }
+        if until > begun.plus_ms(limits::SLEEP_MS_MAX) {
+            let days = limits::SLEEP_MS_MAX / (24 * 60 * 60 * 1000);
+            return Err(Stop::failed("invalid_input", format!("until is more than {days} days away")));
+        }
+        self.sleep_to(until)
+    }
+
+    fn sleep_to(&mut self, until: Timestamp) -> Result<(), Stop> {
         let count = self.sleeps;
         self.sleeps += 1;
         if count < self.run.nodes[self.position].slept {
             return Ok(());
         }
-        Err(Stop::Sleeping(self.now.plus_ms(ms)))
+        Err(Stop::Sleeping(until))
     }
 }

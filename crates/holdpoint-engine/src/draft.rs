@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_core::agent::AgentAction;
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{
     Command, Effect, Event, NodeOutcome, NodeWork, Obligation, Refusal, Run, RunError, RunRef, Timestamp,
     decide_and_apply, react,
@@ -27,18 +28,30 @@ pub(crate) struct RunDraft {
     pub obligations: Vec<Obligation>,
     pub now: Timestamp,
     pub mail: MailboxAction,
+    /// The options that the caller chose for the dispatch of this change.
+    pub options: DispatchOptions,
 }
 
 impl RunDraft {
     pub(crate) fn new(of: RunRef, run: Arc<Run>, now: Timestamp) -> Self {
         let (before, from) = (PriorState::of(&run), (run.seq > 0).then(|| run.clone()));
         let (events, obligations) = (Vec::new(), Vec::new());
-        Self { of, before, from, run, events, obligations, now, mail: MailboxAction::None }
+        let (mail, options) = (MailboxAction::None, DispatchOptions::default());
+        Self { of, before, from, run, events, obligations, now, mail, options }
     }
 
     /// Returns whether the change needs a new dispatch.
     pub(crate) fn wakes(&self) -> bool {
         self.before.wakes(self)
+    }
+
+    /// Returns the options of a dispatch of this change: those of the caller, or those with which the run started.
+    pub(crate) fn dispatch_options(&self) -> DispatchOptions {
+        match self.run.started.as_deref() {
+            Some(started) if self.from.is_none() => started.dispatch.clone(),
+            Some(started) => self.options.clone().or(&started.dispatch),
+            None => self.options.clone(),
+        }
     }
 
     pub(crate) fn decide(&mut self, command: &Command) -> Result<(), Refusal> {

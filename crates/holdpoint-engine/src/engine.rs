@@ -68,7 +68,7 @@ mod webhooks;
 pub(crate) use arrivals::SearchPositions;
 pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
 pub use child_interrupts::{AnswerAddress, OpenInterrupt};
-pub use commands::RunCommands;
+pub use commands::{ExecuteOptions, RunCommands};
 pub(crate) use commit::CommitOutcome;
 pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;

@@ -119,8 +119,8 @@ pub use store::workflows::{WorkflowRevision, WorkflowSummary};
 // Runs, threads and external events
 pub use bus::Subscription;
 pub use engine::{
-    EventOutcome, EventReception, EventRefusal, ForkRequest, InputMode, Overlay, RunCommands, StartOptions,
-    ThreadInterruption, WaitingInterrupt, WaitingRun, new_run_id,
+    EventOutcome, EventReception, EventRefusal, ExecuteOptions, ForkRequest, InputMode, Overlay, RunCommands,
+    StartOptions, ThreadInterruption, WaitingInterrupt, WaitingRun, new_run_id,
 };
 pub use engine::{FinishedRun, InterruptAnswer, InterruptHandle, RunHandle, RunStart};
 pub use store::events::RecordedEvent;

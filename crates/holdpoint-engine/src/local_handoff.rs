@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::mailbox::{ClaimAction, RunDispatch};
-use holdpoint_core::{Run, RunRef, Timestamp};
+use holdpoint_core::{Run, RunId, RunRef, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
@@ -98,26 +98,21 @@ impl LocalHandoff {
     }
 
     /// Reserves a slot for a new dispatch. Returns `None` if no worker runs or no slot is free.
-    pub(crate) fn reserve(
-        &self,
-        of: &RunRef,
-        dispatch_id: &str,
-        lease_until: Timestamp,
-    ) -> Option<PendingClaim> {
+    pub(crate) fn reserve(&self, row: RunDispatch, lease_until: Timestamp) -> Option<PendingClaim> {
         let open = self.lock();
         let WorkerEndpoint { consumer, pool, to_worker } = open.as_ref()?;
         let slot = pool.acquire()?;
-        let row = RunDispatch::queued(&of.tenant, dispatch_id, "", of.run.as_str(), lease_until);
+        let run = RunId::parse(&row.run_id).ok()?;
         let claim = Arc::new(Claim {
-            run: of.clone(),
-            dispatch_id: dispatch_id.to_owned(),
+            run: RunRef { tenant: row.tenant, run },
+            dispatch_id: row.dispatch_id.clone(),
             token: Uuid::now_v7().to_string(),
             instance: Uuid::now_v7().to_string(),
             attempts: row.attempt_count,
             max_attempts: row.max_attempts,
         });
         Some(PendingClaim {
-            dispatch_id: dispatch_id.to_owned(),
+            dispatch_id: row.dispatch_id,
             consumer: consumer.clone(),
             lease_until,
             claim,

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `ids`, `via`: identifiers, [`Timestamp`], the credential of a decision
-//! - `kind`, `words`, `agents`, `webhooks`, `mailbox`: enums on the wire and in the log
+//! - `kind`, `words`, `agents`, `webhooks`, `mailbox`, `request_source`: enums on the wire and in the log
 //! - `error_code`: every error code with its HTTP statuses and its meaning
 //! - `limits`: every limit
 //! - `strict`, `canonical`, `segment`, `schema`: JSON that rejects repeated keys, RFC 8785 and digests, ids in paths, JSON Schemas
@@ -14,6 +14,7 @@ mod ids;
 mod kind;
 pub mod limits;
 pub mod mailbox;
+mod request_source;
 #[cfg(feature = "schema")]
 mod schema;
 mod segment;
@@ -27,6 +28,7 @@ pub use canonical::{canonical, digest, hex};
 pub use error_code::ErrorCode;
 pub use ids::{BadId, InterruptId, IsoText, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
+pub use request_source::{RequestSource, RunRequestOrigin, Transport};
 pub use segment::encode_segment;
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};

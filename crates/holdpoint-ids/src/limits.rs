@@ -11,6 +11,12 @@ pub const STATE_KEY_CHARS_MAX: usize = 256;
 pub const DISPATCH_ID_BYTES_MAX: usize = 1024;
 /// Bytes of a deduplication key: the id of a dispatch with a prefix.
 pub const DEDUPE_KEY_BYTES_MAX: usize = 1040;
+/// Characters of a deduplication key that a caller chooses.
+pub const DISPATCH_KEY_CHARS_MAX: usize = 128;
+/// Milliseconds by which a caller can delay an activation: a year.
+pub const DISPATCH_DELAY_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
+/// Attempts of a dispatch.
+pub const DISPATCH_ATTEMPTS_MAX: u32 = 100;
 /// Bytes of one request body.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of an interrupt's `data`, as compact JSON.
@@ -116,6 +122,8 @@ pub const RETRIES_MAX: u32 = 100;
 pub const RETRY_DELAY_MS: u64 = 1000;
 /// The longest delay before a retry of a node.
 pub const RETRY_DELAY_MS_MAX: u64 = 60_000;
+/// Milliseconds of a sleep until an instant: ten years.
+pub const SLEEP_MS_MAX: u64 = 3652 * 24 * 60 * 60 * 1000;
 /// Nesting levels of child runs.
 pub const CHILD_DEPTH_MAX: u32 = 16;
 /// Bytes of JSON that nodes and answers may add to one run, such as outputs, step results, payloads and answers.

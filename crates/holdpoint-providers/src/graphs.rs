@@ -1,7 +1,7 @@
 //! Graphs, which clients start and resume by a state key. A native graph is a workflow; the graph of a provider is a
 //! workflow with one graph node.
 
-use holdpoint_core::{Owner, Refusal, RunRef, StartRequest, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{Owner, Refusal, RequestSource, RunRef, StartRequest, TenantId, Timestamp, WorkflowId};
 use holdpoint_engine::extension::Handle;
 use holdpoint_engine::{Engine, Error, Threads, new_run_id};
 use serde_json::{Map, Value, json};
@@ -31,6 +31,8 @@ pub struct GraphStart {
     pub state_key: Option<String>,
     /// The input of the graph.
     pub input: Value,
+    /// The source of the request.
+    pub source: RequestSource,
 }
 
 /// The public part of the handle of a graph, without the state of its provider.
@@ -134,7 +136,7 @@ impl Graphs<'_> {
     pub async fn start(self, start: GraphStart) -> Result<(GraphHandle, bool), GraphError> {
         let workflow = self.workflow_of(&start.owner.tenant, &start.graph).await?;
         let state_key = start.state_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-        let messages = agent_input::read_agent_messages(&workflow, &start.input, &start.owner.principal)?;
+        let messages = agent_input::read_agent_messages(&workflow, &start)?;
         let what = json!([start.graph, start.input]);
         let of = RunRef { tenant: start.owner.tenant.clone(), run: new_run_id()? };
         let mut handle = new_handle(self.engine, &of, state_key, &start.graph);
@@ -153,8 +155,14 @@ impl Graphs<'_> {
         // The run has its own thread, so that clients that use threads find it.
         let thread = handle.run.as_str().to_owned();
         let scope = Some(Threads::scope_of(&thread));
-        let begin =
-            StartRequest { inputs, messages, scope, thread: Some(thread), ..StartRequest::new(start.owner) };
+        let begin = StartRequest {
+            inputs,
+            messages,
+            scope,
+            thread: Some(thread),
+            source: Some(start.source),
+            ..StartRequest::new(start.owner)
+        };
         match self.engine.runs().create_as(&handle.run, &workflow, begin).await {
             Ok(_) => Ok((handle.into(), true)),
             Err(Error::Refused(Refusal::AlreadyStarted)) => Ok((handle.into(), false)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{ASSIGNEE_MEMBERS, InterruptRequest, Resolution};
 use holdpoint_engine::extension::{
-    Handle, config_flaw, config_ms, config_text, unknown_config, wait_for_run_end,
+    Handle, RunEndWatch, config_flaw, config_ms, config_text, unknown_config, wait_for_run_end,
 };
 use holdpoint_engine::{Context, EffectContext, Node, Outputs, Stop};
 use serde_json::Value;
@@ -161,18 +161,19 @@ impl GraphTurn {
         let row =
             graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await.map_err(to_stop)?;
         let handle = self.open(context, &row, name).await?;
-        if handle.row().settled_at.is_some() || has_ended(context).await? {
+        let ended = RunEndWatch::of(context).check_open().await;
+        if handle.row().settled_at.is_some() || ended.is_err() {
             handle.close().await;
-            return Err(Stop::Lost);
+            return Err(ended.err().unwrap_or(Stop::Lost));
         }
         let (engine, of) = (context.engine().clone(), context.of());
         let outcome = tokio::select! {
             outcome = send_with_retries(&provider, &handle, input) => outcome,
             () = handle.lock_lost() => Err(ProviderError::transient(code::LOCK_LOST, "another process has taken over the graph")),
-            () = wait_for_run_end(&engine, &of, &mut news) => {
+            stop = wait_for_run_end(&engine, &of, &mut news) => {
                 cancel_graph(&provider, &handle).await;
                 handle.close().await;
-                return Err(Stop::Lost);
+                return Err(stop);
             }
         };
         if outcome.as_ref().is_err_and(|failure| failure.code == code::LOCK_LOST) {
@@ -201,9 +202,7 @@ impl GraphTurn {
             if let Some(handle) = opened.map_err(to_stop)? {
                 return Ok(handle);
             }
-            if has_ended(context).await? {
-                return Err(Stop::Lost);
-            }
+            RunEndWatch::of(context).check_open().await?;
             tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         }
     }
@@ -241,10 +240,6 @@ impl GraphTurn {
             handle.close().await;
         }
     }
-}
-
-async fn has_ended(context: &EffectContext) -> Result<bool, Stop> {
-    Ok(context.engine().runs().get_stored(&context.of()).await.map_err(to_stop)?.finished())
 }
 
 /// Sends the input and retries transient errors. A retry probes the provider first.

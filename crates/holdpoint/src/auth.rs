@@ -14,7 +14,9 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, StartRequest, TenantId, Timestamp, Via};
+use holdpoint_core::{
+    Answer, Owner, Principal, RequestSource, RunId, RunRef, StartRequest, TenantId, Timestamp, Transport, Via,
+};
 use holdpoint_engine::{ApiKey, BrowserSession, CredentialLimits, Dependence};
 use serde_json::Value;
 
@@ -121,8 +123,12 @@ impl Caller {
 
     /// Returns the request that starts a run of this caller. It names the lineage of the key: a link that the server
     /// creates for the run has at most the rights of this lineage.
-    pub(crate) fn start(&self) -> StartRequest {
-        StartRequest { credentials: vec![self.0.lineage.clone()], ..StartRequest::new(self.owner()) }
+    pub(crate) fn start(&self, transport: Transport) -> StartRequest {
+        StartRequest {
+            credentials: vec![self.0.lineage.clone()],
+            source: Some(RequestSource::user(transport)),
+            ..StartRequest::new(self.owner())
+        }
     }
 
     /// Returns an answer of this caller to an interrupt, with the principal and the credential that the core checks.

@@ -43,6 +43,7 @@ mod body;
 mod chat;
 mod config;
 mod demo;
+mod dispatch_options;
 mod error;
 mod extensions;
 mod grants;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{Cap, Drain, NodeId, Owner, RunId, WorkflowId};
+use holdpoint_ids::{Cap, Drain, NodeId, Owner, RunId, RunRequestOrigin, Transport, WorkflowId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,12 +19,14 @@ pub struct RunStarted<'a> {
     pub engine_version: Option<String>,
     /// The metadata of the run.
     pub metadata: Option<Cow<'a, Map<String, Value>>>,
+    /// The origin of the request that started the run. Missing in runs of versions that did not record it.
+    pub origin: Option<RunRequestOrigin>,
     /// The tenant and principal to which the run belongs.
     pub owner: Cow<'a, Owner>,
     /// The tags of the run.
     pub tags: Option<Cow<'a, [String]>>,
-    /// The transport; always `rest`.
-    pub transport: Cow<'a, str>,
+    /// The protocol of the request that started the run; `rest` in runs of versions that did not record it.
+    pub transport: Transport,
     /// The id of the workflow.
     pub workflow_id: WorkflowId,
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Client, Failure, Output, RunReport, clean};
+use crate::dispatch_args::DispatchArgs;
 use crate::values;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -14,6 +15,7 @@ Examples:
   holdpoint runs start refund --inputs @order.json --tag urgent --watch
   holdpoint runs start nightly --idempotency-key 2026-05-01    # starts one run if sent twice
   holdpoint runs start deploy --scope production --exclusive   # one at a time
+  holdpoint runs start report --at 2026-05-01T06:00:00Z        # or --delay 12h
   holdpoint runs start deploy --configurable '{\"runTimeoutMs\": 600000}'";
 
 #[derive(Debug, Args)]
@@ -43,6 +45,8 @@ pub(crate) struct StartArgs {
     /// Refuse the start if another run of the scope has not ended
     #[arg(long, requires = "scope")]
     exclusive: bool,
+    #[command(flatten)]
+    dispatch: DispatchArgs,
     /// Idempotency key: requests with the same key within a day start one run
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -59,6 +63,7 @@ pub(crate) fn run(client: &Client, output: &Output, args: StartArgs) -> Result<(
         configurable: values::object("--configurable", args.configurable.as_deref())?,
         metadata: values::object("--metadata", args.metadata.as_deref())?,
         scope_id: args.scope,
+        dispatch: args.dispatch.options(),
         ..CreateRun::default()
     };
     if let Some(warning) = warn_of_undeclared_inputs(client, &run) {

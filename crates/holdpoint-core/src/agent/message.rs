@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Role;
+use crate::RequestSource;
 
 /// A tool call that a model requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct Message {
     /// Metadata from the client.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+    /// The source of the request that sent the message. Earlier versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<RequestSource>,
 }
 
 impl Message {
@@ -58,6 +62,7 @@ impl Message {
             after: None,
             by: None,
             metadata: Map::new(),
+            source: None,
         }
     }
 

@@ -8,13 +8,13 @@ use super::check_unfinished;
 use super::configurable::check_configurable;
 use crate::command::StartRequest;
 use crate::event::{Event, RunParameters};
-use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::workflow::Workflow;
+use crate::{Timestamp, limits};
 
 /// Starts a run.
-pub(super) fn start(run: &Run, start: &StartRequest) -> Result<Vec<Event>, Refusal> {
+pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     if run.started.is_some() {
         return Err(Refusal::AlreadyStarted);
     }
@@ -22,6 +22,7 @@ pub(super) fn start(run: &Run, start: &StartRequest) -> Result<Vec<Event>, Refus
     check_inputs(&run.workflow, &start.inputs)?;
     check_configurable(&run.workflow, &start.configurable)?;
     start.check()?;
+    start.dispatch.check(now)?;
     let started = Event::RunStarted(Arc::new(RunParameters {
         workflow: run.workflow.id.clone(),
         revision: run.workflow.revision,
@@ -43,6 +44,8 @@ pub(super) fn start(run: &Run, start: &StartRequest) -> Result<Vec<Event>, Refus
         requested_by: start.requested_by.clone(),
         credentials: start.credentials.clone(),
         callback_secret: start.callback_secret.clone(),
+        source: start.source,
+        dispatch: start.dispatch.clone(),
     }));
     let mut events = vec![started];
     if let Some((node, messages)) = start.messages.as_deref() {

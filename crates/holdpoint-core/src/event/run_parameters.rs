@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ForkMode, Owner};
+use crate::mailbox::DispatchOptions;
 use crate::run::Run;
-use crate::{NodeId, RunId, Timestamp, WorkflowId};
+use crate::{NodeId, RequestSource, RunId, Timestamp, WorkflowId};
 
 /// The parameters with which a run started. They never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +72,13 @@ pub struct RunParameters {
     /// The secret that callbacks are signed with, sealed by the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_secret: Option<String>,
+    /// The source of the request that started the run. Earlier versions did not record it. A fork has that of its
+    /// source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<RequestSource>,
+    /// The options of the first dispatch. Priority and attempts apply to all dispatches of the run.
+    #[serde(default, skip_serializing_if = "DispatchOptions::is_default")]
+    pub dispatch: DispatchOptions,
 }
 
 /// The run and the node that started this run.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{
     Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Drain, Event, Fork,
     ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer, RunError, RunId, RunParameters, RunStep,
@@ -14,6 +15,7 @@ mod agents;
 mod answers;
 mod credentials;
 mod grants;
+mod sources;
 mod starts;
 
 use starts::{bare_start, full_start};
@@ -100,6 +102,7 @@ fn events() -> Vec<Event> {
         Event::NodeDelayed { node: node("a"), error: error(), until },
         Event::NodeDelayed { node: node("a"), error: error(), until: None },
     ]);
+    events.extend(sources::events());
     events
 }
 

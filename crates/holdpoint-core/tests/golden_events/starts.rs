@@ -24,6 +24,8 @@ pub(super) fn bare_start() -> RunParameters {
         requested_by: Vec::new(),
         credentials: Vec::new(),
         callback_secret: None,
+        source: None,
+        dispatch: DispatchOptions::default(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Short constructors for the workflows, requests, commands and events of the scenarios.
 
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{
     Answer, Command, Completion, Drain, Effect, Event, InterruptId, InterruptRequest, Kind, NodeId,
-    NodeOutcome, Owner, Principal, RunError, RunParameters, StartRequest, TenantId, Timestamp, Via, Workflow,
-    WorkflowId,
+    NodeOutcome, Owner, Principal, RequestSource, RunError, RunParameters, StartRequest, TenantId, Timestamp,
+    Via, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -273,6 +274,8 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         requested_by: Vec::new(),
         credentials: Vec::new(),
         callback_secret: None,
+        source: Some(RequestSource::INTERNAL),
+        dispatch: DispatchOptions::default(),
     }))
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use holdpoint_core::mailbox::{ClaimAction, ClaimRejection, MailboxError, ReclaimedDispatch, RunDispatch};
-use holdpoint_core::{RunId, TenantId, Timestamp};
+use holdpoint_core::{TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::dispatch_rows::performed_dispatch;
@@ -178,28 +178,26 @@ impl BatchWrite {
         if let Some(scope) = change.scope() {
             self.state.scopes.insert(scope, of.run.clone());
         }
-        let (tenant, at) = (&of.tenant, change.at);
-        let queued =
-            |id: &str, thread: &str, run: &RunId| RunDispatch::queued(tenant, id, thread, run.as_str(), at);
         // A child run is in a dispatch thread of its own.
         for run in &change.runs_to_activate {
-            let row = queued(&Uuid::now_v7().to_string(), run.as_str(), run);
+            let (id, run) = (Uuid::now_v7().to_string(), run.as_str());
+            let row = RunDispatch::queued(&of.tenant, &id, run, run, change.at);
             self.insert(&row)?;
         }
         match &change.mail {
             MailboxAction::Enqueue(id) => {
-                let row = queued(id, change.after.thread(), &of.run);
-                self.insert(&row)?;
+                let row = change.queued_dispatch(id);
+                self.insert_live(&row)?;
                 self.state.busy.insert(DispatchThread::of_row(&row));
             }
             MailboxAction::HandOff(pending_claim) => {
-                let mut row = queued(&pending_claim.dispatch_id, change.after.thread(), &of.run);
+                let mut row = change.queued_dispatch(&pending_claim.dispatch_id);
                 if self.state.busy.insert(DispatchThread::of_row(&row)) {
-                    row = pending_claim.claim_row(row, at);
+                    row = pending_claim.claim_row(row, change.at);
                 } else {
                     pending_claim.leave_queued();
                 }
-                self.insert(&row)?;
+                self.insert_live(&row)?;
             }
             MailboxAction::Performed(id) => self.insert(&performed_dispatch(change, id))?,
             MailboxAction::Reconcile(id) => self.add(dispatches::RECONCILED, params![id.as_str()].into()),
@@ -290,15 +288,20 @@ impl BatchWrite {
     /// Stages a new dispatch that has no conflict.
     fn enqueue(&mut self, row: &RunDispatch) -> Result<RunDispatch, Error> {
         let (id, thread) = (row.dispatch_id.clone(), DispatchThread::of_row(row));
-        if let Some(key) = DedupeKey::of_row(row) {
-            self.state.live_keys.insert(key, id.clone());
-        }
         let epoch = self.state.epochs.get(&thread).copied().unwrap_or(0);
         let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
-        self.insert(&row)?;
+        self.insert_live(&row)?;
         self.state.dispatches.insert(id, StoredDispatch { seq: 0, epoch, row: row.clone() });
         self.state.busy.insert(thread);
         Ok(row)
+    }
+
+    /// Inserts a live dispatch, whose key is then in use.
+    fn insert_live(&mut self, row: &RunDispatch) -> Result<(), Error> {
+        if let Some(key) = DedupeKey::of_row(row) {
+            self.state.live_keys.insert(key, row.dispatch_id.clone());
+        }
+        self.insert(row)
     }
 
     fn insert(&mut self, row: &RunDispatch) -> Result<(), Error> {

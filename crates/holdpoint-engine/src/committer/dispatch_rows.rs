@@ -9,7 +9,6 @@ use super::work::Change;
 
 /// Returns the acknowledged dispatch of an activation that was performed in the change that caused it.
 pub(super) fn performed_dispatch(change: &Change, id: &str) -> RunDispatch {
-    let of = &change.of;
     let result = dispatch_result(&change.after, None);
     RunDispatch {
         status: RunDispatchStatus::Acked,
@@ -17,7 +16,7 @@ pub(super) fn performed_dispatch(change: &Change, id: &str) -> RunDispatch {
         termination: result.termination,
         run_error: result.error,
         completed_at: Some(change.at),
-        ..RunDispatch::queued(&of.tenant, id, change.after.thread(), of.run.as_str(), change.at)
+        ..change.queued_dispatch(id)
     }
 }
 

@@ -58,6 +58,11 @@ impl DedupeKey {
         Some(Self { key: row.dedupe_key.clone()?, thread: DispatchThread::of_row(row) })
     }
 
+    /// Returns the key that the caller chose for the dispatch of a change.
+    pub(super) fn of_change(change: &Change) -> Option<Self> {
+        Some(Self { key: change.dispatch.dedupe_key.clone()?, thread: DispatchThread::of(change) })
+    }
+
     fn values(&self) -> Vec<Param> {
         let mut values = self.thread.values();
         values.push(Param::from(self.key.as_str()));
@@ -140,6 +145,11 @@ impl Locks {
             && let Some(scope) = change.scope()
         {
             self.scopes.insert(scope, change.at);
+        }
+        if let Some(key) = DedupeKey::of_change(change) {
+            // The lock of the thread makes concurrent changes with one key wait for each other.
+            self.new_threads.insert(key.thread.clone());
+            self.keys.insert(key);
         }
         self.arrivals.extend(change.cause.iter().map(|cause| cause.key.clone()));
         self.add_mail(change);

@@ -14,7 +14,11 @@ impl BatchState {
         if self.dispatches.contains_key(&row.dispatch_id) {
             return Some(MailboxError::DuplicateDispatch { dispatch_id: row.dispatch_id.clone() });
         }
-        let key = DedupeKey::of_row(row)?;
+        self.find_live_key(DedupeKey::of_row(row)?)
+    }
+
+    /// Returns the error of a new dispatch whose key a live dispatch of the thread has.
+    fn find_live_key(&self, key: DedupeKey) -> Option<MailboxError> {
         let existing_dispatch_id = self.live_keys.get(&key)?.clone();
         Some(MailboxError::DuplicateKey { dedupe_key: key.key, existing_dispatch_id })
     }
@@ -31,6 +35,9 @@ impl BatchState {
         }
         if self.runs.get(of).copied().unwrap_or(0) != change.before {
             return Some(CommitReply::Conflict(Precondition::Sequence));
+        }
+        if let Some(error) = DedupeKey::of_change(change).and_then(|key| self.find_live_key(key)) {
+            return Some(CommitReply::KeyInUse(error));
         }
         let workflow = &change.after.workflow;
         let newest = self.revisions.get(&(of.tenant.clone(), workflow.id.clone()));

@@ -50,7 +50,10 @@ impl<T: Tx> CommitLoop<T> {
             if job.outcome_unknown
                 && matches!(
                     reply,
-                    CommitReply::Conflict(_) | CommitReply::Duplicate(_) | CommitReply::ScopeBusy(_)
+                    CommitReply::Conflict(_)
+                        | CommitReply::Duplicate(_)
+                        | CommitReply::ScopeBusy(_)
+                        | CommitReply::KeyInUse(_)
                 )
             {
                 match self.find_committed(std::slice::from_ref(job)).await {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::mailbox::{ClaimAction, MailboxError, MailboxInterrupt, RunDispatch};
+use holdpoint_core::mailbox::{ClaimAction, DispatchOptions, MailboxError, MailboxInterrupt, RunDispatch};
 use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -27,6 +27,8 @@ pub(crate) struct Change {
     pub events: Arc<[Event]>,
     pub obligations: Vec<Obligation>,
     pub mail: MailboxAction,
+    /// The options of the dispatch that `mail` enqueues.
+    pub dispatch: DispatchOptions,
     /// Other runs of the tenant that must be activated because of the change.
     pub runs_to_activate: Vec<RunId>,
     pub at: Timestamp,
@@ -52,6 +54,12 @@ impl Change {
     /// Returns false if the change affects only the dispatch and not the run.
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty() || !self.history.is_empty()
+    }
+
+    /// Returns the new dispatch of the run with this id.
+    pub(crate) fn queued_dispatch(&self, id: &str) -> RunDispatch {
+        let (thread, run) = (self.after.thread(), self.of.run.as_str());
+        self.dispatch.apply(RunDispatch::queued(&self.of.tenant, id, thread, run, self.at))
     }
 
     pub(crate) fn starts_run(&self) -> bool {
@@ -273,6 +281,8 @@ pub(crate) enum CommitReply {
     Duplicate(Box<Receipt>),
     /// Another run of the scope is unfinished. The job was not written.
     ScopeBusy(RunId),
+    /// A live dispatch of the thread has the deduplication key. The job was not written.
+    KeyInUse(MailboxError),
     /// The number of rows that the last of the statements changed.
     Touched(u64),
     Table(Vec<Row>),
@@ -287,7 +297,11 @@ impl CommitReply {
     pub(super) fn succeeded(&self) -> bool {
         match self {
             Self::Done | Self::Table(_) | Self::Flags(_) | Self::Interrupted(_) => true,
-            Self::OutcomeUnknown(_) | Self::Conflict(_) | Self::Duplicate(_) | Self::ScopeBusy(_) => false,
+            Self::OutcomeUnknown(_)
+            | Self::Conflict(_)
+            | Self::Duplicate(_)
+            | Self::ScopeBusy(_)
+            | Self::KeyInUse(_) => false,
             Self::Touched(rows) => *rows > 0,
             Self::Rows(rows) => !rows.is_empty(),
             Self::Each(each) => each.iter().all(Result::is_ok),

@@ -108,6 +108,10 @@ impl EffectContext {
     /// recorded result without the effect. An error is not recorded: the effect is repeated when the node executes
     /// again.
     ///
+    /// Fails with [`Stop::Cancelled`] if the run was cancelled: without the effect if this process knows it already,
+    /// otherwise after the effect, whose result is then not recorded. [`RunEndWatch`](crate::extension::RunEndWatch)
+    /// stops an effect in progress.
+    ///
     /// After a crash between the effect and its record, the effect is repeated. If a repetition does harm, send an
     /// idempotency key with the effect; run id, node id and step name are stable.
     pub async fn step<F>(&mut self, name: &str, effect: impl FnOnce() -> F) -> Result<Value, Stop>

@@ -31,10 +31,14 @@ pub(super) enum ChildStart {
 
 impl Engine {
     /// Activates a run if its change wakes it: executes its nodes in the same change until it needs outside effects.
-    /// Queues a dispatch if work is left for a worker. Otherwise records a performed dispatch in the thread of the run;
-    /// most workflows are in no thread and need no row.
+    /// Queues a dispatch if work is left for a worker, or if the caller delayed the activation. Otherwise records a
+    /// performed dispatch in the thread of the run; most workflows are in no thread and need no row.
     pub(super) async fn activate(&self, draft: &mut RunDraft) -> Result<(), Error> {
         if !draft.wakes() {
+            return Ok(());
+        }
+        if draft.dispatch_options().is_delayed(draft.now) && draft.run.next_work().is_some() {
+            draft.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
             return Ok(());
         }
         self.advance(draft).await?;
@@ -170,6 +174,7 @@ impl Engine {
             grants: parent.grants_for_child(&known.node, known.call.as_deref()),
             requested_by: parent.inherited_requesters(),
             credentials: started.credentials.clone(),
+            dispatch: started.dispatch.inherited(),
             ..StartRequest::new(started.owner.clone())
         };
         let mut draft = RunDraft::new(of, Arc::new(Run::new(child.clone(), workflow)), now);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef};
 
 use super::audit::AuditEntries;
@@ -24,6 +25,22 @@ pub(super) struct Attempt<'a> {
     /// Rejects the start of a run while another run of its scope is unfinished.
     pub exclusive: bool,
     pub once: Option<&'a Once<Run>>,
+}
+
+/// Options of an execution of commands.
+#[derive(Clone, Debug, Default)]
+pub struct ExecuteOptions<'a> {
+    /// The request whose receipt is written with the change.
+    pub once: Option<&'a Once<Run>>,
+    /// The options of the dispatch that the change creates. They have no effect if the run has a live dispatch, except
+    /// for the deduplication key, which is refused if a live dispatch has it.
+    pub dispatch: DispatchOptions,
+}
+
+impl<'a> From<Option<&'a Once<Run>>> for ExecuteOptions<'a> {
+    fn from(once: Option<&'a Once<Run>>) -> Self {
+        Self { once, ..Self::default() }
+    }
 }
 
 /// The source of the run that an attempt begins with.
@@ -58,10 +75,23 @@ impl Runs<'_> {
         commands: &[Command],
         once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
+        self.execute_with(of, commands, once.into()).await
+    }
+
+    /// Executes commands in one change, all or none, with options. Stops at a refusal that the run records.
+    pub async fn execute_with(
+        self,
+        of: &RunRef,
+        commands: &[Command],
+        options: ExecuteOptions<'_>,
+    ) -> Result<Arc<Run>, Error> {
+        options.dispatch.check(self.engine.now())?;
+        let once = options.once;
         // The committer rejects a change that was decided on an outdated run.
         let (mut run, mut source) = (self.engine.events().cached_run(of).await?, RunSource::Cache);
         for _ in 0..ATTEMPTS_MAX {
-            let draft = RunDraft::new(of.clone(), run, self.engine.now());
+            let mut draft = RunDraft::new(of.clone(), run, self.engine.now());
+            draft.options = options.dispatch.clone();
             match self.engine.attempt(Attempt { draft, commands, source, exclusive: false, once }).await {
                 Ok(CommandOutcome::Done(run)) => return Ok(run),
                 Ok(CommandOutcome::Denied(refusal)) => return Err(refusal.into()),

@@ -97,8 +97,9 @@ impl Engine {
     /// Lets the worker of this process claim a new dispatch, if it has a free slot.
     fn claim_locally(&self, change: &mut Change) {
         if let MailboxAction::Enqueue(id) = &change.mail
+            && !change.dispatch.is_delayed(change.at)
             && let Some(claim) =
-                self.0.local_handoff.reserve(&change.of, id, change.at.plus_ms(self.0.lease_ms))
+                self.0.local_handoff.reserve(change.queued_dispatch(id), change.at.plus_ms(self.0.lease_ms))
         {
             change.mail = MailboxAction::HandOff(Arc::new(claim));
         }
@@ -116,7 +117,8 @@ fn affects_related_runs(draft: &RunDraft) -> bool {
 
 impl From<RunDraft> for Change {
     fn from(draft: RunDraft) -> Self {
-        let RunDraft { of, before, from, run, events, obligations, now, mail } = draft;
+        let dispatch = draft.dispatch_options();
+        let RunDraft { of, before, from, run, events, obligations, now, mail, options: _ } = draft;
         Self {
             of,
             before: before.seq,
@@ -126,6 +128,7 @@ impl From<RunDraft> for Change {
             events: events.into(),
             obligations,
             mail,
+            dispatch,
             runs_to_activate: Vec::new(),
             at: now,
             exclusive: false,

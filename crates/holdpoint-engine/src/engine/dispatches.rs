@@ -1,6 +1,6 @@
 //! Dispatches: the engine's access to the mailbox, and the operations of operators.
 
-use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
+use holdpoint_core::mailbox::{MailboxError, RESERVED_KEY_PREFIX, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
@@ -74,7 +74,7 @@ impl Dispatches<'_> {
             return Err(Refusal::RunFinished(run.status()).into());
         }
         // Concurrent requests create one dispatch.
-        let key = format!("requeue:{dispatch_id}");
+        let key = format!("{RESERVED_KEY_PREFIX}{dispatch_id}");
         if let Some(existing_dispatch_id) = self.engine.newer_dispatch(&stored).await? {
             return Err(MailboxError::DuplicateKey { dedupe_key: key, existing_dispatch_id }.into());
         }

@@ -198,6 +198,7 @@ fn start_of_fork(
         engine_version: started.engine_version.map(|_| Engine::VERSION),
         fork: Some(fork),
         forked_by,
+        source: started.source,
         ..StartRequest::new(started.owner.clone())
     }
 }

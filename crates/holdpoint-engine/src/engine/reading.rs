@@ -64,10 +64,15 @@ impl Events<'_> {
     /// Returns the cached run, or loads it. The cached run can be outdated if another node changed it; for callers
     /// whose commit detects that.
     pub async fn cached_run(self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        match self.engine.0.cache.get(of) {
+        match self.cached(of) {
             Some(run) => Ok(run),
             None => self.engine.runs().get_stored(of).await,
         }
+    }
+
+    /// Returns the run if it is cached. It can be outdated like that of [`Self::cached_run`].
+    pub(crate) fn cached(self, of: &RunRef) -> Option<Arc<Run>> {
+        self.engine.0.cache.get(of)
     }
 
     /// Returns the whole log of a run, and the sequence numbers of the first events of its commits.

@@ -1,59 +1,94 @@
-//! `core.delay`: sleeps for the time in its input `delayMs` or its config `ms`. `durationMs` is an alias of both. A
-//! sleeping run has a timer row in the database, not a timer in memory.
+//! `core.delay`: sleeps for a time or until an instant. A sleeping run has a timer row in the database, not a timer in
+//! memory.
 
-use holdpoint_core::RunError;
 use holdpoint_core::workflow::{self, DefinitionFlaw};
+use holdpoint_core::{RunError, Timestamp};
+use serde_json::{Map, Value};
 
 use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
-/// The names of the input and of the config member with the time. Later OpenWOP fixtures use the second name.
-const INPUTS: [&str; 2] = ["delayMs", "durationMs"];
-const CONFIG: [&str; 2] = ["ms", "durationMs"];
+/// The names of the input and of the config member with a time. Later OpenWOP fixtures use the second name.
+const MS_INPUTS: [&str; 2] = ["delayMs", "durationMs"];
+const MS_CONFIG: [&str; 2] = ["ms", "durationMs"];
+/// The name of the input and of the config member with an instant.
+const UNTIL: &str = "until";
+const CONFIG: [&str; 3] = ["ms", "durationMs", UNTIL];
 
 pub(super) struct DelayNode;
 
 impl PureNode for DelayNode {
     fn check(&self, node: &workflow::Node) -> Vec<DefinitionFlaw> {
         let mut flaws = unknown_config(node, &CONFIG);
-        flaws.extend(CONFIG.iter().filter_map(|field| config_ms(node, field).err()));
-        let is_given = |name: &&&str| node.config.contains_key(**name);
-        match CONFIG.iter().filter(is_given).count() {
-            0 if !INPUTS.iter().any(|port| node.inputs.contains_key(*port)) => {
-                flaws.push(DefinitionFlaw::of_node(
-                    &node.id,
+        let flaw = |field: &str, why: &str| DefinitionFlaw::of_node(&node.id, field, why);
+        flaws.extend(MS_CONFIG.iter().filter_map(|field| config_ms(node, field).err()));
+        flaws.extend(
+            node.config
+                .get(UNTIL)
+                .and_then(|value| parse_instant(value).err())
+                .map(|why| flaw("config.until", why)),
+        );
+        let has_input = |port: &&str| node.inputs.contains_key(*port);
+        if has_input(&UNTIL) && MS_INPUTS.iter().any(has_input) {
+            flaws.push(flaw("inputs.until", "cannot be combined with delayMs; use one of them"));
+        }
+        let given: Vec<&str> = CONFIG.into_iter().filter(|name| node.config.contains_key(*name)).collect();
+        match given[..] {
+            [] if !MS_INPUTS.iter().chain([&UNTIL]).any(has_input) => {
+                flaws.push(flaw(
                     "config.ms",
-                    "is missing, and so is the input delayMs",
+                    "is missing, and so are config.until and the inputs delayMs and until",
                 ));
             }
-            0 | 1 => {}
-            _ => flaws.push(DefinitionFlaw::of_node(
-                &node.id,
-                "config.durationMs",
-                "is another name for ms; set only one of them",
-            )),
+            [] | [_] => {}
+            ["ms", "durationMs"] => {
+                flaws.push(flaw("config.durationMs", "is another name for ms; set only one of them"));
+            }
+            _ => flaws.push(flaw("config.until", "cannot be combined with ms; set only one of them")),
         }
         flaws
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let input = INPUTS.iter().find_map(|port| context.inputs.get(*port));
-        let configured = || CONFIG.iter().find_map(|field| context.config().get(*field));
-        let ms = match input.or_else(configured) {
-            Some(value) => value.as_u64().ok_or_else(|| {
-                Stop::Failed(RunError::new(
-                    "invalid_input",
-                    format!("delayMs is {value}, not a whole number"),
-                ))
-            })?,
-            None => {
-                return Err(Stop::Failed(RunError::new(
-                    "invalid_input",
-                    "neither delayMs nor config.ms is set",
-                )));
+        let given = End::find(&context.inputs, MS_INPUTS).or_else(|| End::find(context.config(), MS_CONFIG));
+        match given {
+            Some(End::At(value)) => {
+                let until = parse_instant(&value).map_err(|why| invalid(format!("until {why}")))?;
+                context.sleep_until(until)?;
             }
-        };
-        context.sleep(ms)?;
+            Some(End::After(value)) => {
+                let ms = value.as_u64();
+                context
+                    .sleep(ms.ok_or_else(|| invalid(format!("delayMs is {value}, not a whole number")))?)?;
+            }
+            None => return Err(invalid("neither a time nor an instant is set")),
+        }
         Ok(Outputs::new())
     }
+}
+
+/// The end of a sleep, as it was given.
+enum End {
+    /// After a time in milliseconds.
+    After(Value),
+    /// At an instant.
+    At(Value),
+}
+
+impl End {
+    fn find(values: &Map<String, Value>, ms_names: [&str; 2]) -> Option<Self> {
+        let ms = ms_names.iter().find_map(|name| values.get(*name)).cloned();
+        ms.map(Self::After).or_else(|| values.get(UNTIL).cloned().map(Self::At))
+    }
+}
+
+/// Parses an instant in RFC 3339, or returns the rule that it breaks.
+fn parse_instant(value: &Value) -> Result<Timestamp, &'static str> {
+    let parsed = value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let at = parsed.ok_or("must be an instant such as 2026-05-01T10:00:00Z")?;
+    Ok(Timestamp(at.as_millisecond()))
+}
+
+fn invalid(message: impl Into<String>) -> Stop {
+    Stop::Failed(RunError::new("invalid_input", message))
 }

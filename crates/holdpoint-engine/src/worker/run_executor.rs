@@ -197,9 +197,12 @@ impl RunExecutor {
         NodeExecution::Claimed(self.clone()).enter(run, work.position(), now).await
     }
 
-    /// Checks before an effect that the claim is still valid. Reads the store only if the lease may have expired, for
-    /// example after the process was suspended.
+    /// Checks before an effect that the run is open, as far as this process knows, and that the claim is still valid.
+    /// Reads the store only if the lease may have expired, for example after the process was suspended.
     pub(crate) async fn check_lease(&self) -> Result<(), Stop> {
+        if let Some(run) = self.engine.known_end(self.of()) {
+            return Err(Stop::of_run(&run));
+        }
         let now = self.engine.now();
         if self.lease.holds(now) {
             return Ok(());
@@ -210,8 +213,17 @@ impl RunExecutor {
                 self.lease.renew(until);
                 Ok(())
             }
-            Ok(_) => Err(Stop::Lost),
+            Ok(_) => Err(self.lost_claim().await),
             Err(error) => Err(Stop::Broken(error.to_string())),
+        }
+    }
+
+    /// Returns the reason for the loss of the claim: the run was cancelled, or another worker has taken it over.
+    async fn lost_claim(&self) -> Stop {
+        match self.engine.runs().get_stored(self.of()).await {
+            Ok(run) => Stop::of_run(&run),
+            // The reason is unknown. The node must stop in any case.
+            Err(_) => Stop::Lost,
         }
     }
 
@@ -283,7 +295,7 @@ impl RunExecutor {
                 Ok(run) if run.nodes.get(position).is_some_and(|node| node.status == NodeStatus::Running) => {
                     Ok(())
                 }
-                Ok(_) => Err(Stop::Lost),
+                Ok(run) => Err(Stop::of_run(&run)),
                 Err(error) => Err(Stop::Broken(error.to_string())),
             },
             Err(RecordError::Stop(stop)) => Err(stop),
@@ -299,7 +311,7 @@ impl RunExecutor {
                 self.local().written = Some(after.clone());
                 Ok(Some(after))
             }
-            CommitOutcome::Conflict(Precondition::Claim) => Err(RecordError::Stop(Stop::Lost)),
+            CommitOutcome::Conflict(Precondition::Claim) => Err(RecordError::Stop(self.lost_claim().await)),
             CommitOutcome::Conflict(
                 Precondition::Sequence
                 | Precondition::Revision
@@ -313,7 +325,7 @@ impl RunExecutor {
 fn decide_step(draft: &mut RunDraft, command: &Command) -> Result<(), RecordError> {
     draft.decide(command).map_err(|refusal| {
         RecordError::Stop(match refusal {
-            Refusal::RunFinished(_) | Refusal::NodeNotRunning => Stop::Lost,
+            Refusal::RunFinished(_) | Refusal::NodeNotRunning => Stop::of_run(&draft.run),
             // An earlier commit with an unknown outcome was successful. The stored run determines the next step.
             Refusal::BadCall(_) => Stop::Broken(refusal.to_string()),
             refusal => Stop::failed(refusal.code().as_str(), refusal.to_string()),

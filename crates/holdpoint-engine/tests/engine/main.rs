@@ -8,8 +8,10 @@
 mod fixtures;
 use fixtures::{certificates, courier, database as test_database, env as test_env, peer, slow_node};
 
+mod cancellations;
 mod crashes;
 mod differential;
+mod dispatch_options;
 mod dispatches;
 mod diverging_replays;
 mod documented;

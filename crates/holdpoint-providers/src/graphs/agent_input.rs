@@ -5,6 +5,8 @@ use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{NodeId, Refusal, WorkflowId};
 use serde_json::Value;
 
+use super::GraphStart;
+
 /// The id of the only node of the workflow that an agent is registered as.
 const AGENT_NODE: &str = "agent";
 
@@ -15,12 +17,12 @@ pub(super) type AgentMessages = Option<Box<(NodeId, Vec<Message>)>>;
 /// graph is not an agent.
 pub(super) fn read_agent_messages(
     workflow: &WorkflowId,
-    input: &Value,
-    by: &str,
+    start: &GraphStart,
 ) -> Result<AgentMessages, Refusal> {
     if !workflow.as_str().starts_with(AGENT_PREFIX) {
         return Ok(None);
     }
+    let input = &start.input;
     let node = NodeId::parse(AGENT_NODE).map_err(|error| Refusal::invalid("graph", error.to_string()))?;
     let text = input.as_str().or_else(|| input.get("message")?.as_str());
     let messages = match (text, input.get("messages").and_then(Value::as_array)) {
@@ -32,7 +34,9 @@ pub(super) fn read_agent_messages(
         let message = "an agent needs a user message: set input to {\"message\": \"…\"} or to messages with the role user";
         return Err(Refusal::invalid("input", message));
     }
-    let messages = messages.into_iter().map(|one| Message { by: Some(by.to_owned()), ..one }).collect();
+    let sent =
+        |one: Message| Message { by: Some(start.owner.principal.clone()), source: Some(start.source), ..one };
+    let messages = messages.into_iter().map(sent).collect();
     Ok(Some(Box::new((node, messages))))
 }
 

@@ -41,7 +41,19 @@ impl TestEnv {
         self.register(definition).await;
         let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
         let (graph, state_key, input) = ("native:flow".to_owned(), Some("key".to_owned()), json!({}));
-        self.engine.graphs().start(GraphStart { owner, graph, state_key, input }).await.unwrap().0.of
+        self.engine
+            .graphs()
+            .start(GraphStart {
+                owner,
+                graph,
+                state_key,
+                input,
+                source: holdpoint_engine::core::RequestSource::INTERNAL,
+            })
+            .await
+            .unwrap()
+            .0
+            .of
     }
 
     async fn resume_as(&self, who: &str, id: &str, value: Value) -> Result<GraphStatus, GraphError> {

@@ -99,7 +99,13 @@ fn with_doubler(doubler: &Doubler) -> impl FnOnce(Options) -> Options {
 async fn start(env: &TestEnv) -> Result<RunRef, GraphError> {
     let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
     let (graph, state_key) = ("acme:double".to_owned(), Some("key".to_owned()));
-    let start = GraphStart { owner, graph, state_key, input: json!("Which number?") };
+    let start = GraphStart {
+        owner,
+        graph,
+        state_key,
+        input: json!("Which number?"),
+        source: holdpoint_engine::core::RequestSource::INTERNAL,
+    };
     let (handle, _) = env.engine.graphs().start(start).await?;
     env.drain().await;
     Ok(handle.of)

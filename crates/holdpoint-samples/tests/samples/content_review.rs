@@ -41,7 +41,13 @@ fn owner() -> Owner {
 
 async fn start(engine: &Engine, input: Value) -> GraphHandle {
     let (graph, state_key) = ("native:content-review".to_owned(), Some("key".to_owned()));
-    let request = GraphStart { owner: owner(), graph, state_key, input };
+    let request = GraphStart {
+        owner: owner(),
+        graph,
+        state_key,
+        input,
+        source: holdpoint_engine::core::RequestSource::INTERNAL,
+    };
     let (handle, fresh) = engine.graphs().start(request).await.unwrap();
     assert!(fresh);
     engine.worker().drain().await.unwrap();
@@ -153,6 +159,7 @@ async fn a_revision_over_the_limit_is_a_rejection(env: TestEnv) {
             graph: "native:content-review".to_owned(),
             state_key: Some(key.to_owned()),
             input,
+            source: holdpoint_engine::core::RequestSource::INTERNAL,
         };
         let (handle, _) = env.engine.graphs().start(request).await.unwrap();
         for round in 0..=most {
@@ -244,8 +251,13 @@ async fn invalid_input_fails_before_the_review_opens(env: TestEnv) {
     .enumerate()
     {
         let graph = "native:content-review".to_owned();
-        let request =
-            GraphStart { owner: owner(), graph, state_key: Some(at.to_string()), input: input.clone() };
+        let request = GraphStart {
+            owner: owner(),
+            graph,
+            state_key: Some(at.to_string()),
+            input: input.clone(),
+            source: holdpoint_engine::core::RequestSource::INTERNAL,
+        };
         let (handle, _) = env.engine.graphs().start(request).await.unwrap();
         env.drain().await;
         match env.engine.graphs().status(&handle.of).await.unwrap() {

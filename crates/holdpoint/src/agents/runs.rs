@@ -5,12 +5,13 @@ use axum::extract::State;
 use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
-use holdpoint_engine::Once;
+use holdpoint_engine::{ExecuteOptions, Once};
 
 use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, JsonBody};
+use crate::dispatch_options::{self, DispatchScope};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 
@@ -22,7 +23,10 @@ pub(crate) async fn start(
 ) -> Result<ApiResponse, ApiError> {
     body.thread_id.as_deref().map_or(Ok(()), translate::check_thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let input = translate::agent_input(&caller, agent, body.thread_id, messages, body.tags, body.metadata);
+    let scope = if body.thread_id.is_some() { DispatchScope::Thread } else { DispatchScope::NewRun };
+    let dispatch = dispatch_options::read(&caller, body.dispatch, scope, app.engine.now())?;
+    let input =
+        translate::agent_input(&caller, agent, body.thread_id, messages, body.tags, body.metadata, dispatch);
     let begin = async |once: Option<&Once<_>>| {
         let input = AgentInput { once: once.cloned(), ..input };
         app.engine.agents().start(input).await.map_err(translate::explain_failure)
@@ -38,9 +42,10 @@ pub(crate) async fn tell(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
+    let dispatch = dispatch_options::read(&caller, body.dispatch, DispatchScope::Thread, app.engine.now())?;
     let send = async |once: Option<&Once<_>>| {
         let run = app.engine.runs().get(&of).await?;
-        let sent = app.engine.agents().send_messages(&of, messages, once).await;
+        let sent = app.engine.agents().send_messages(&of, messages, ExecuteOptions { once, dispatch }).await;
         sent.map_err(|error| translate::explain_unsent(error, &run))
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await

@@ -15,6 +15,7 @@ use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{InPath, JsonBody, OptionalBody, PageParams, Params};
+use crate::dispatch_options::{self, DispatchScope};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
 use crate::thread_cursor;
@@ -28,9 +29,11 @@ pub(crate) async fn say(
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let (mode, tags, metadata) = (parse_mode(&caller, body.mode)?, body.tags, body.metadata);
+    let dispatch = dispatch_options::read(&caller, body.dispatch, DispatchScope::Thread, app.engine.now())?;
     let send = async |once: Option<&Once<_>>| {
         let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
-        let input = translate::agent_input(&caller, agent, Some(thread.clone()), messages, tags, metadata);
+        let input =
+            translate::agent_input(&caller, agent, Some(thread.clone()), messages, tags, metadata, dispatch);
         let input = AgentInput { once: once.cloned(), ..input };
         app.engine.agents().send_input(input, mode).await.map_err(translate::explain_failure)
     };

@@ -11,8 +11,11 @@ use holdpoint_api::agents::{
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
+use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Refusal, Run, RunId, StartRequest, TIMED_OUT, WorkflowId, hex, limits};
+use holdpoint_core::{
+    Refusal, RequestSource, Run, RunId, StartRequest, TIMED_OUT, Transport, WorkflowId, hex, limits,
+};
 use holdpoint_engine::{Error, RunSummary, ThreadInterruption, ThreadMessage};
 use serde_json::Value;
 
@@ -50,9 +53,10 @@ pub(super) fn agent_input(
     messages: Vec<Message>,
     tags: Option<Vec<String>>,
     metadata: Option<Object>,
+    dispatch: DispatchOptions,
 ) -> AgentInput {
     let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
-    let start = StartRequest { tags, metadata, ..caller.start() };
+    let start = StartRequest { tags, metadata, dispatch, ..caller.start(Transport::Rest) };
     AgentInput { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)), once: None }
 }
 
@@ -62,7 +66,7 @@ pub(super) fn messages(
     text: Option<String>,
     list: Option<Vec<MessageInput>>,
 ) -> Result<Vec<Message>, ApiError> {
-    let by = caller.name().to_owned();
+    let (by, source) = (caller.name().to_owned(), Some(RequestSource::user(Transport::Rest)));
     let messages = match (text, list) {
         (Some(text), None) if !text.trim().is_empty() => {
             vec![Message::new(random_id("msg")?, Role::User, text)]
@@ -84,7 +88,7 @@ pub(super) fn messages(
             ));
         }
     }
-    Ok(messages.into_iter().map(|one| Message { by: Some(by.clone()), ..one }).collect())
+    Ok(messages.into_iter().map(|one| Message { by: Some(by.clone()), source, ..one }).collect())
 }
 
 fn message(at: usize, input: MessageInput) -> Result<Message, ApiError> {
@@ -156,6 +160,8 @@ pub(super) fn describe_message(stored: ThreadMessage) -> api::Message {
         call_id: message.call_id,
         after: message.after,
         by: message.by,
+        origin: message.source.map(|source| source.origin),
+        transport: message.source.map(|source| source.transport),
         metadata: message.metadata,
         cursor: thread_cursor::cursor(&stored.run, stored.seq),
         run_id: stored.run,

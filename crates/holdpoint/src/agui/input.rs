@@ -6,7 +6,7 @@ use holdpoint_api::agents::MESSAGE_ID_CHARS_MAX;
 use holdpoint_api::agui::{self as wire, InputMessage, RESUME_ENTRIES_MAX, RUN_ID_CHARS_MAX, RunAgentInput};
 use holdpoint_api::ids::StrictValue;
 use holdpoint_core::agent::{Message, Role};
-use holdpoint_core::limits;
+use holdpoint_core::{RequestSource, Transport, limits};
 use serde_json::{Map, Value};
 
 use super::history::History;
@@ -79,6 +79,7 @@ pub(super) fn unknown_messages(input: &RunAgentInput, history: &History, by: &st
         }
         let mut message = Message::new(id, role, content);
         message.by = Some(by.to_owned());
+        message.source = Some(RequestSource::user(Transport::Agui));
         if given.role == "developer" {
             message.metadata.insert(ROLE_KEY.to_owned(), Value::from("developer"));
         }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_api::agui::{self as wire, Event, InputMessage, RunAgentInput};
 use holdpoint_core::agent::Message;
-use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, hex};
+use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, Transport, hex};
 use holdpoint_engine::{Engine, Error, Once, RequestKey};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -181,7 +181,7 @@ impl AgUiRequest<'_> {
             true => engine.runs().execute(of, &resolve).await,
             false => {
                 let once = self.dedup_request(of, new);
-                engine.agents().execute_and_send(of, vec![resolve], new.to_vec(), Some(&once)).await
+                engine.agents().execute_and_send(of, vec![resolve], new.to_vec(), Some(&once).into()).await
             }
         };
         match given {
@@ -210,7 +210,7 @@ impl AgUiRequest<'_> {
             .app
             .engine
             .agents()
-            .send_messages(of, new.clone(), Some(&self.dedup_request(of, &new)))
+            .send_messages(of, new.clone(), Some(&self.dedup_request(of, &new)).into())
             .await
         {
             Ok(after) => {
@@ -249,7 +249,7 @@ impl AgUiRequest<'_> {
         let owner = self.caller.owner();
         let state = state::initial_variables(previous, self.input.state.as_ref().map(|given| &given.0));
         let thread = self.input.thread_id.clone();
-        let mut start = self.caller.start();
+        let mut start = self.caller.start(Transport::Agui);
         let started = match self.target {
             AgUiTarget::Agent { id, .. } => {
                 start.inputs = state;

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::chat::{Chat, ChatStanding};
-use holdpoint_core::Owner;
+use holdpoint_core::{Owner, RequestSource, Transport};
 use holdpoint_providers::{EngineGraphs, GraphHandle, GraphResume, GraphStart, GraphStatus};
 use tokio::time::{Duration, Instant};
 
@@ -73,7 +73,8 @@ async fn start_or_resume(
     match command {
         ChatCommand::Start { graph, state_key, input } => {
             let owner = Owner { tenant: caller.tenant().clone(), principal: caller.name().to_owned() };
-            let start = GraphStart { owner, graph, state_key, input };
+            let start =
+                GraphStart { owner, graph, state_key, input, source: RequestSource::user(Transport::Chat) };
             let (handle, _) = engine.graphs().start(start).await.map_err(translate::to_api_error)?;
             Ok(ChatExecution { handle, after: None, from: 0 })
         }

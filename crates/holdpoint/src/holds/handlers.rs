@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
-use holdpoint_core::{Run, RunRef, StartRequest, check_new_entry};
+use holdpoint_core::{Run, RunRef, StartRequest, Transport, check_new_entry};
 use holdpoint_engine::{Approvers, Holds, Once};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ pub(crate) async fn create(
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<CreateHold>>,
 ) -> Result<ApiResponse, ApiError> {
     let request = parse_request(&body)?;
-    let start = StartRequest { tags: body.tags.unwrap_or_default(), ..caller.start() };
+    let start = StartRequest { tags: body.tags.unwrap_or_default(), ..caller.start(Transport::Rest) };
     app.engine.holds().prepare(caller.tenant()).await?;
     let unknown = find_unknown_approvers(&app, &caller, &body.approvers.unwrap_or_default()).await?;
     let begin =

@@ -269,6 +269,8 @@
  * @property {string} workflowVersion The version of the workflow definition.
  * @property {RunStatus} status The status of the run.
  * @property {RunOwner} [owner] The tenant and principal to which the run belongs.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run. Missing in runs of versions that did not record it.
+ * @property {Transport} [transport] The protocol of that request. Missing like the origin.
  * @property {string[]} [tags] The tags of the run.
  * @property {Object<string, any>} [metadata] The metadata of the run.
  * @property {Object<string, any>} [configurable] The options of the run.
@@ -305,6 +307,11 @@
  * @typedef {Object} RunOwner
  * @property {string} tenant
  * @property {string} principal
+ */
+
+/**
+ * The protocol over which a request arrived.
+ * @typedef {"rest" | "agui" | "chat" | "internal"} Transport
  */
 
 /**
@@ -1130,6 +1137,8 @@
  * @property {string} [callId] The call whose result this message of a tool is.
  * @property {string} [after] The last message that the model had seen when it sent this message.
  * @property {string} [by] The principal that sent the message.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that sent the message. Missing in messages of models, tools and earlier versions.
+ * @property {Transport} [transport] The protocol of that request. Missing like the origin.
  * @property {Object<string, any>} [metadata] Metadata of the client.
  * @property {string} runId The id of the run.
  * @property {number} seq The sequence of the event that recorded the message.
@@ -1709,9 +1718,10 @@
  * @typedef {Object} RunStarted
  * @property {string} [engineVersion] The version of the engine that started the run, as text. The snapshot has it as a number.
  * @property {Object<string, any>} [metadata] The metadata of the run.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run. Missing in runs of versions that did not record it.
  * @property {RunOwner} owner The tenant and principal to which the run belongs.
  * @property {string[]} [tags] The tags of the run.
- * @property {string} transport The transport; always `rest`.
+ * @property {Transport} transport The protocol of the request that started the run; `rest` in runs of versions that did not record it.
  * @property {string} workflowId The id of the workflow.
  */
 
@@ -2379,6 +2389,17 @@
  * @property {string | null} [scopeId] The subject of the run, for X-Dedup and for filters.
  * @property {string | null} [callbackUrl] An https URL that receives a signed link for each interrupt of the run.
  * @property {string | null} [callbackSecret] The secret that signs callbacks, as for webhooks. Requires callbackUrl. If it is left out, the server creates a secret and returns it once.
+ * @property {DispatchOptions | null} [dispatch] Options of the first dispatch, without dedupeKey.
+ */
+
+/**
+ * Options of the dispatch that a start or an input creates.
+ * @typedef {Object} DispatchOptions
+ * @property {number | null} [priority] The priority; 0 is claimed first. The default is 128. A value below 128 requires the scope runs:prioritize. It applies to all dispatches of the run and of its child runs.
+ * @property {number | null} [delayMs] The time in milliseconds after which the dispatch can be claimed. Not together with availableAt.
+ * @property {Instant | null} [availableAt] The instant from which the dispatch can be claimed, at most a year in the future. An instant in the past has no effect.
+ * @property {string | null} [dedupeKey] The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed. Only for requests of a thread.
+ * @property {number | null} [maxAttempts] The number of failed attempts after which the dispatch is a dead letter. The default is 5. It applies to all dispatches of the run and of its child runs.
  */
 
 /**
@@ -2531,6 +2552,7 @@
  * @property {MessageInput[]} [messages] Messages to the agent. Not together with message.
  * @property {string[] | null} [tags] Tags of a new run.
  * @property {Object<string, any> | null} [metadata] Any data for a new run.
+ * @property {DispatchOptions | null} [dispatch] Options of the dispatch that the messages create.
  */
 
 /**
@@ -2546,6 +2568,7 @@
  * @typedef {Object} TellRun
  * @property {string} [message] The text of a user message. Not together with messages.
  * @property {MessageInput[]} [messages] Messages to the agent. Not together with message.
+ * @property {DispatchOptions | null} [dispatch] Options of the dispatch that the messages create.
  */
 
 /**
@@ -2570,6 +2593,7 @@
  * @property {"queue" | "live_then_queue" | "steer" | "interrupt_then_queue" | "resume_open_run" | null} [mode] interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is an alias of live_then_queue.
  * @property {string[] | null} [tags] Tags of a new run.
  * @property {Object<string, any> | null} [metadata] Any data for a new run.
+ * @property {DispatchOptions | null} [dispatch] Options of the dispatch that the messages create.
  */
 
 /**
@@ -2660,8 +2684,8 @@
  * @property {string | null} [principal] The principal that the key stands for; the id of the key by default. Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
  * @property {string[] | null} [roles] Roles of the principal, which lists of approvers may name.
  * @property {string[] | null} [groups] Groups of the principal, which lists of approvers may name.
- * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.
- * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Scopes in addition to the default scopes. Not together with scopes.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "runs:prioritize" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "runs:prioritize" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Scopes in addition to the default scopes. Not together with scopes.
  * @property {string | null} [expiresAt] The expiry. Not together with expiresInSeconds.
  * @property {number | null} [expiresInSeconds] The lifetime in seconds. Not together with expiresAt.
  * @property {boolean | null} [test] True to create a test key. The default is the kind of the caller's key.

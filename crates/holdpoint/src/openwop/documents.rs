@@ -9,7 +9,7 @@ use holdpoint_api::payloads::{
     PauseRequested, ReplayDiverged, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
     SleepEnded, SleepStarted,
 };
-use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, RunParameters};
+use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, RunParameters, Transport};
 use holdpoint_engine::RecordedEvent;
 use serde_json::{Map, Value};
 
@@ -219,9 +219,10 @@ fn run_started(started: &RunParameters) -> RunStarted<'_> {
     RunStarted {
         engine_version: started.engine_version.map(|version| version.to_string()),
         metadata: (!started.metadata.is_empty()).then_some(Cow::Borrowed(&started.metadata)),
+        origin: started.source.map(|source| source.origin),
         owner: Cow::Borrowed(&started.owner),
         tags: (!started.tags.is_empty()).then_some(Cow::Borrowed(&started.tags)),
-        transport: Cow::Borrowed("rest"),
+        transport: started.source.map_or(Transport::Rest, |source| source.transport),
         workflow_id: started.workflow.clone(),
     }
 }

@@ -16,6 +16,7 @@ use super::{links, snapshot, translate};
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, JsonBody, PageParams, Params};
+use crate::dispatch_options::{self, DispatchScope};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 use crate::instants::parse_instant;
@@ -78,7 +79,9 @@ fn draft_start(
     body: CreateRun,
 ) -> Result<(StartRequest, Option<String>), ApiError> {
     let given = check_callback_secret(&body)?;
-    let mut start = translate::start(caller, body)?;
+    let dispatch =
+        dispatch_options::read(caller, body.dispatch.clone(), DispatchScope::NewRun, app.engine.now())?;
+    let mut start = StartRequest { dispatch, ..translate::start(caller, body)? };
     (start.trace, start.trace_state) = (options.sent.traceparent, options.sent.tracestate);
     if start.callback_url.is_none() {
         return Ok((start, None));

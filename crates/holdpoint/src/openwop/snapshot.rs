@@ -24,6 +24,7 @@ pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
     let started = run.started.as_deref();
     let parent = started.and_then(|started| started.parent.as_ref());
     let fork = started.and_then(|started| started.fork.as_ref());
+    let source = started.and_then(|started| started.source);
     let paused = run.paused.as_ref().filter(|_| !run.finished());
     let draining = run.draining.as_ref().filter(|_| !run.finished());
     let pause = paused.or(draining);
@@ -33,6 +34,8 @@ pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
         workflow_version: Cow::Borrowed(&run.workflow.version),
         status: run.status(),
         owner: started.map(|started| Cow::Borrowed(&started.owner)),
+        origin: source.map(|source| source.origin),
+        transport: source.map(|source| source.transport),
         tags: started.map(|started| Cow::Borrowed(&started.tags[..])),
         metadata: started.map(|started| Cow::Borrowed(&started.metadata)),
         configurable: started.map(|started| Cow::Borrowed(&started.configurable)),

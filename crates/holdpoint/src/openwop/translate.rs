@@ -3,7 +3,7 @@
 use holdpoint_api::ErrorCode;
 use holdpoint_api::interrupts::{AnswerOutcome, InterruptQuery, InterruptResolved, Vote};
 use holdpoint_api::runs::CreateRun;
-use holdpoint_core::{Interrupt, NodeId, Run, StartRequest, UndecidedAnswer};
+use holdpoint_core::{Interrupt, NodeId, Run, StartRequest, Transport, UndecidedAnswer};
 use holdpoint_engine::outgoing::OutgoingRefusal;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(crate) fn start(caller: &Caller, body: CreateRun) -> Result<StartRequest, Ap
         metadata: body.metadata.unwrap_or_default().0,
         scope: body.scope_id,
         callback_url: body.callback_url,
-        ..caller.start()
+        ..caller.start(Transport::Rest)
     })
 }
 

@@ -265,6 +265,7 @@ fn scopes() -> Vec<&'static str> {
         "approvals:respond",
         "approvals:act-as",
         "events:send",
+        "runs:prioritize",
         "webhooks:manage",
         "keys:manage",
     ]

@@ -380,7 +380,7 @@ async fn a_message_continues_a_run_with_a_dead_letter(outage: OutageEnv) {
     assert_eq!(outage.last_dispatch(&of).await.status, RunDispatchStatus::DeadLetter);
     outage.set_down(false);
     let message = Message::new("m2".to_owned(), Role::User, "are you there?");
-    outage.env.engine.agents().send_messages(&of, vec![message], None).await.unwrap();
+    outage.env.engine.agents().send_messages(&of, vec![message], Default::default()).await.unwrap();
     outage.env.drain().await;
     assert_eq!((outage.env.status(&of).await, outage.made().len()), ("completed", 1));
 }

@@ -130,7 +130,13 @@ impl ClaudeEnv {
     pub(crate) async fn begin(&mut self, state_key: &str) -> RunRef {
         let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
         let (graph, state_key) = (GRAPH.to_owned(), Some(state_key.to_owned()));
-        let start = GraphStart { owner, graph, state_key, input: json!({"prompt": "publish it"}) };
+        let start = GraphStart {
+            owner,
+            graph,
+            state_key,
+            input: json!({"prompt": "publish it"}),
+            source: holdpoint_engine::core::RequestSource::INTERNAL,
+        };
         let (handle, _) = self.engine().graphs().start(start).await.unwrap();
         self.of = Some(handle.of.clone());
         handle.of

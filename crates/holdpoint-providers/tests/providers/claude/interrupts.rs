@@ -153,7 +153,13 @@ async fn is_open_to(tenant: &str, profile: Value) -> bool {
     let env = ClaudeEnv::with_script(json!({"steps": [{"text": "x"}]}), profile).await;
     let tenant = TenantId::parse(tenant).unwrap();
     let owner = Owner { tenant, principal: "tester".to_owned() };
-    let start = GraphStart { owner, graph: GRAPH.to_owned(), state_key: None, input: json!("x") };
+    let start = GraphStart {
+        owner,
+        graph: GRAPH.to_owned(),
+        state_key: None,
+        input: json!("x"),
+        source: holdpoint_engine::core::RequestSource::INTERNAL,
+    };
     match env.engine().graphs().start(start).await {
         Ok(_) => true,
         Err(error) => {
@@ -226,6 +232,7 @@ async fn an_input_without_a_prompt_is_rejected_before_the_program_starts() {
         graph: crate::claude::claude_env::GRAPH.to_owned(),
         state_key: Some("key".to_owned()),
         input: json!({"topic": "cats"}),
+        source: holdpoint_engine::core::RequestSource::INTERNAL,
     };
     env.of = Some(env.engine().graphs().start(start).await.unwrap().0.of);
     assert_eq!(expect_error(&env.wait_until_stopped().await).0, "provider_rejected");

@@ -67,7 +67,13 @@ impl GraphEnv {
     pub(crate) async fn begin(&self, graph: &str, key: &str, input: Value) -> RunRef {
         let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
         let graph = format!("langgraph:{graph}");
-        let start = GraphStart { owner, graph, state_key: Some(key.to_owned()), input };
+        let start = GraphStart {
+            owner,
+            graph,
+            state_key: Some(key.to_owned()),
+            input,
+            source: holdpoint_engine::core::RequestSource::INTERNAL,
+        };
         self.engine.graphs().start(start).await.unwrap().0.of
     }
 

@@ -32,7 +32,16 @@ async fn an_approved_edit_is_published(database: TestDatabase) {
 async fn perform(engine: &Engine, peer: &Peer) -> Result<(), GraphError> {
     let input = json!({"draft": "It is.", "publishUrl": peer.url("/")});
     let (graph, state_key) = ("native:content-review".to_owned(), Some("key".to_owned()));
-    engine.graphs().start(GraphStart { owner: owner(), graph, state_key, input }).await?;
+    engine
+        .graphs()
+        .start(GraphStart {
+            owner: owner(),
+            graph,
+            state_key,
+            input,
+            source: holdpoint_engine::core::RequestSource::INTERNAL,
+        })
+        .await?;
     engine.worker().drain().await?;
     for (id, value) in [("1", revise("Again.")), ("2", json!({"action": "approve", "draft": "It was."}))] {
         engine.graphs().resume(&tenant(), "key", answer(id, value)).await?;

@@ -44,7 +44,13 @@ async fn the_topic_can_be_a_text_or_the_last_message(env: TestEnv) {
     ]});
     for (key, input) in [("a", json!("Tides")), ("b", chat)] {
         let graph = "native:content-review".to_owned();
-        let request = GraphStart { owner: owner(), graph, state_key: Some(key.to_owned()), input };
+        let request = GraphStart {
+            owner: owner(),
+            graph,
+            state_key: Some(key.to_owned()),
+            input,
+            source: holdpoint_engine::core::RequestSource::INTERNAL,
+        };
         let (handle, _) = env.engine.graphs().start(request).await.unwrap();
         let GraphStatus::Waiting { data, .. } = env.engine.graphs().status(&handle.of).await.unwrap() else {
             panic!("the graph does not wait")
