@@ -7,6 +7,8 @@ use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::connection::{FALLBACKS, fallback_field, fallbacks_of};
+use super::model::ConfidenceRule;
 use super::rules::parse_permissions;
 use super::tool::{declared_flaw, only_for_operators};
 
@@ -57,7 +59,9 @@ pub(crate) struct Definition {
     pub tokens_max: Option<u64>,
     /// The number of messages of earlier runs of the thread in a prompt.
     pub history_max: u32,
-    /// The confidence below which an approver must ratify a reply, for models that report a confidence.
+    /// The source of the confidence of replies, for models that report none.
+    pub confidence: Option<ConfidenceRule>,
+    /// The confidence below which an approver must ratify a reply.
     pub escalation_threshold: Option<f64>,
 }
 
@@ -86,6 +90,8 @@ struct RawDefinition {
     tool_execution: ToolExecution,
     #[serde(default)]
     limits: AgentLimits,
+    #[serde(default)]
+    confidence: Option<ConfidenceRule>,
     #[serde(default)]
     escalation_threshold: Option<f64>,
     /// The initial state of a run. The workflow that the agent is registered as declares it as its variables.
@@ -125,7 +131,7 @@ impl Definition {
         let raw: RawDefinition = serde_json::from_value(value.clone())
             .map_err(|error| AgentFlaw::new("agent", error.to_string()))?;
         check_id(&raw.agent_id)?;
-        check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
+        check_model(&raw.model)?;
         let tools = Value::Array(raw.tools.clone());
         if let Some(bad) = only_for_operators(&tools).or_else(|| declared_flaw(&raw.tools)) {
             return Err(AgentFlaw::new(bad.field, bad.message));
@@ -161,6 +167,7 @@ impl Definition {
             steps_max,
             tokens_max: raw.limits.tokens,
             history_max,
+            confidence: raw.confidence,
             escalation_threshold: raw.escalation_threshold,
         })
     }
@@ -191,6 +198,16 @@ fn check_id(id: &str) -> Result<(), AgentFlaw> {
         "agentId",
         format!("must be {least} to {most} letters, digits, dashes, dots and underscores"),
     ))
+}
+
+/// Checks the members of a model and of its fallbacks, which have none of their own.
+fn check_model(model: &Value) -> Result<(), AgentFlaw> {
+    const RESERVED: [&str; 5] = ["apiKey", "baseUrl", "headers", "file", FALLBACKS];
+    check_safe("model", model, &RESERVED[..4])?;
+    for (at, fallback) in fallbacks_of(model.get(FALLBACKS))?.iter().enumerate() {
+        check_safe(&fallback_field(at), fallback, &RESERVED)?;
+    }
+    Ok(())
 }
 
 /// Rejects members that only the operator's configuration may have.

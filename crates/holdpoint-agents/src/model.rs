@@ -11,12 +11,16 @@ use serde_json::{Map, Value};
 
 use super::tool::ToolSpec;
 
+mod confidence;
 mod endpoint;
+mod fallbacks;
 mod key;
 mod members;
 mod scripted;
 
+pub use confidence::{ConfidenceRule, with_confidence};
 pub use endpoint::{AttachmentRules, EndpointApi, EndpointModel, EndpointSettings, HeaderText};
+pub use fallbacks::with_fallbacks;
 pub use holdpoint_engine::extension::{KeyRef, SecretText};
 
 pub use scripted::ScriptedModel;

@@ -143,6 +143,7 @@ async fn ask_model(
     tools: &AllTools,
 ) -> Result<(), Stop> {
     check_limits(setup, agent)?;
+    check_attachments(setup, agent)?;
     if !setup.instant || context.has_many_pending_actions() {
         context.commit_actions().await?;
     }
@@ -186,6 +187,18 @@ fn check_limits(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// Checks the attachments of the messages that the model has not seen. Those of earlier messages become texts in the
+/// prompt, so that the thread can continue after an attachment that is not accepted.
+fn check_attachments(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
+    for message in agent.messages.iter().skip(agent.seen).filter(|message| message.role == Role::User) {
+        setup.model.check_content(&message.content).map_err(|why| {
+            let message = format!("message {}: {why}", message.id);
+            Stop::failed("attachment_not_accepted", message)
+        })?;
+    }
+    Ok(())
 }
 
 async fn prompt(

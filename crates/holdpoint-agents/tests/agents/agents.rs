@@ -22,6 +22,7 @@ mod control;
 mod copies;
 mod decisions;
 mod edits;
+mod endpoint_models;
 mod front_ends;
 mod local_agents;
 mod local_handoff;

@@ -2,9 +2,11 @@
 
 mod anthropic_messages;
 mod attachments;
+mod confidence;
 mod definitions;
 mod failures;
 pub(crate) mod fake_endpoint;
+mod fallbacks;
 mod keys;
 mod openai_responses;
 mod replies;
