@@ -57,6 +57,8 @@ pub(crate) struct Definition {
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
+    /// The number of tokens of all runs of the thread.
+    pub thread_tokens_max: Option<u64>,
     /// The number of messages of earlier runs of the thread in a prompt.
     pub history_max: u32,
     /// The source of the confidence of replies, for models that report none.
@@ -120,6 +122,7 @@ enum ToolExecution {
 struct AgentLimits {
     steps: Option<u32>,
     tokens: Option<u64>,
+    thread_tokens: Option<u64>,
     history: Option<u32>,
     /// The time limit of a run. The workflow that the agent is registered as enforces it.
     #[serde(default, rename = "timeMs")]
@@ -166,6 +169,7 @@ impl Definition {
             sequential: raw.tool_execution == ToolExecution::Sequential,
             steps_max,
             tokens_max: raw.limits.tokens,
+            thread_tokens_max: raw.limits.thread_tokens,
             history_max,
             confidence: raw.confidence,
             escalation_threshold: raw.escalation_threshold,

@@ -16,7 +16,7 @@ use super::model::{FinishReason, ModelError, ModelPrompt, ModelReply, unparsed_a
 use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply};
 use super::setup::{Setup, runtime};
 use super::tool::{ToolList, ToolSpec};
-use super::{calls, client_metadata, low_confidence, servers, setup};
+use super::{budgets, calls, client_metadata, low_confidence, servers, setup};
 
 /// The maximum length of a call id, which is part of the key of an interrupt.
 const CALL_ID_CHARS_MAX: usize = 96;
@@ -147,6 +147,7 @@ async fn ask_model(
     if !setup.instant || context.has_many_pending_actions() {
         context.commit_actions().await?;
     }
+    budgets::check(context, setup).await?;
     let prompt = prompt(context, setup, agent, &tools.specs).await?;
     let begun = context.clock();
     let mut stream = ReplyStream::new(agent);

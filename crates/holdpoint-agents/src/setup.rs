@@ -91,7 +91,7 @@ type SetupKey = (TenantId, WorkflowId, u64, String);
 pub(crate) struct Setup {
     pub definition: Definition,
     pub model: Arc<dyn Model>,
-    /// See [`Model::is_instant`].
+    /// See [`Model::is_instant`]. False if the thread has a budget.
     pub instant: bool,
     tools: Tools,
 }
@@ -159,7 +159,8 @@ impl AgentRuntime {
         };
         let tools = Tools::from_connections(tools, dependencies)
             .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
-        let instant = model.is_instant();
+        // A budget depends on other runs, so that the call of the model is not repeatable.
+        let instant = model.is_instant() && definition.thread_tokens_max.is_none();
         Ok(Setup { definition, model, instant, tools })
     }
 

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::test_database::{Subject, TestDatabase};
 use crate::test_env::{TestEnv, alice, tenant};
 
+mod budgets;
 mod confidence;
 mod connections;
 mod control;
