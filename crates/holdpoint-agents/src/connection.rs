@@ -16,8 +16,12 @@ use super::tool::ToolOrigin;
 
 /// Members that a model or a tool with `use` may have. All others are reserved for the operator: with them a definition
 /// could send the operator's secrets to another server.
-const MODEL_MEMBERS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
+const MODEL_MEMBERS: [&str; 6] = ["use", "model", "temperature", "maxTokens", "options", FALLBACKS];
 const TOOL_MEMBERS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
+
+/// The member of a model with the models that are called while it is not available.
+pub(super) const FALLBACKS: &str = "fallbacks";
+const FALLBACKS_MAX: usize = 8;
 
 /// The connections of a server, by name.
 #[derive(Clone, Debug, Default)]
@@ -101,9 +105,25 @@ impl Connection {
 }
 
 impl Connections {
-    /// Returns the model of a definition with the settings of the connection that it names.
-    pub(super) fn resolve_model(&self, model: &Value, user: ConnectionUser<'_>) -> Result<Value, AgentFlaw> {
-        resolve("model", model, &self.models, &MODEL_MEMBERS, user).map(|resolved| resolved.value)
+    /// Returns the model of a definition and its fallbacks, each with the settings of the connection that it names.
+    pub(super) fn resolve_models(
+        &self,
+        model: &Value,
+        user: ConnectionUser<'_>,
+    ) -> Result<Vec<Value>, AgentFlaw> {
+        let resolve = |field: &str, model: &Value| {
+            resolve(field, model, &self.models, &MODEL_MEMBERS, user).map(|resolved| resolved.value)
+        };
+        let mut first = resolve("model", model)?;
+        let fallbacks = take_fallbacks(&mut first);
+        let mut models = vec![first];
+        for (at, fallback) in fallbacks_of(fallbacks.as_ref())?.iter().enumerate() {
+            let mut model = resolve(&fallback_field(at), fallback)?;
+            // A connection that is a fallback is used without its own fallbacks.
+            take_fallbacks(&mut model);
+            models.push(model);
+        }
+        Ok(models)
     }
 
     /// Returns the tool at this index of a definition with the settings of the connection that it names, and the origin
@@ -128,6 +148,25 @@ impl Connections {
         });
         Ok((value, origin))
     }
+}
+
+/// Returns the field of a fallback in a definition.
+pub(super) fn fallback_field(at: usize) -> String {
+    format!("model.{FALLBACKS}[{at}]")
+}
+
+/// Returns the fallbacks of a model.
+pub(super) fn fallbacks_of(fallbacks: Option<&Value>) -> Result<&[Value], AgentFlaw> {
+    let Some(fallbacks) = fallbacks else { return Ok(&[]) };
+    let listed = fallbacks.as_array().filter(|all| all.len() <= FALLBACKS_MAX);
+    listed.map(Vec::as_slice).ok_or_else(|| {
+        let message = format!("must be a list of at most {FALLBACKS_MAX} models");
+        AgentFlaw::new(format!("model.{FALLBACKS}"), message)
+    })
+}
+
+fn take_fallbacks(model: &mut Value) -> Option<Value> {
+    model.as_object_mut()?.shift_remove(FALLBACKS)
 }
 
 /// A model or a tool of a definition, and the connection that it uses.
@@ -179,10 +218,13 @@ pub(crate) fn check_reserved_names(definition: &Value, own: Option<&str>) -> Res
         let name = value.get("use").and_then(Value::as_str).unwrap_or_default();
         name.starts_with(AGENT_PREFIX) && own.as_ref().is_none_or(|own| !name.starts_with(own.as_str()))
     };
-    let model = definition.get("model").map(|model| ("model".to_owned(), model));
+    let model = definition.get("model");
+    let fallbacks = model.and_then(|model| model.get(FALLBACKS)?.as_array()).into_iter().flatten();
+    let fallbacks = fallbacks.enumerate().map(|(at, model)| (fallback_field(at), model));
+    let models = model.map(|model| ("model".to_owned(), model)).into_iter().chain(fallbacks);
     let tools = definition.get("tools").and_then(Value::as_array).into_iter().flatten().enumerate();
     let tools = tools.map(|(at, tool)| (format!("tools[{at}]"), tool));
-    match model.into_iter().chain(tools).find(|(_, value)| is_foreign(value)) {
+    match models.chain(tools).find(|(_, value)| is_foreign(value)) {
         None => Ok(()),
         Some((field, _)) => {
             let message = format!(
@@ -255,6 +297,33 @@ mod tests {
         }
     }
 
+    fn models(model: &Value, tenant: &str) -> Result<Vec<Value>, String> {
+        let connection = |value: Value| Connection::model(value).unwrap();
+        let main =
+            json!({"provider": "scripted", "steps": [], "tenants": ["*"], "fallbacks": [{"use": "backup"}]});
+        let backup = json!({"provider": "scripted", "steps": [1], "fallbacks": [{"use": "main"}]});
+        let models = [("main".to_owned(), connection(main)), ("backup".to_owned(), connection(backup))];
+        let all = Connections { models: models.into(), ..Connections::default() };
+        let (tenant, workflow) = (TenantId::parse(tenant).unwrap(), WorkflowId::parse("agent:a").unwrap());
+        let user = ConnectionUser { tenant: &tenant, workflow: &workflow };
+        all.resolve_models(model, user).map_err(|flaw| flaw.to_string())
+    }
+
+    #[test]
+    fn a_fallback_must_be_a_connection_that_the_tenant_may_use() {
+        let foreign = models(&json!({"use": "main"}), "evil").unwrap_err();
+        assert!(foreign.starts_with("model.fallbacks[0].use: \"backup\" is not a connection"), "{foreign}");
+        let own = json!({"use": "main", "fallbacks": [{"use": "main", "baseUrl": "https://evil.example"}]});
+        let changed = models(&own, "evil").unwrap_err();
+        assert!(changed.starts_with("model.fallbacks[0].baseUrl: cannot be combined with use"), "{changed}");
+        let alone = models(&json!({"use": "main", "fallbacks": []}), "evil").unwrap();
+        assert_eq!(alone, [json!({"provider": "scripted", "steps": []})]);
+        let both = models(&json!({"use": "main"}), "default").unwrap();
+        assert_eq!(both[1], json!({"provider": "scripted", "steps": [1]}), "without further fallbacks");
+        let many = models(&json!({"use": "main", "fallbacks": vec![json!({"use": "main"}); 9]}), "default");
+        assert!(many.unwrap_err().contains("at most 8 models"));
+    }
+
     #[test]
     fn rules_of_a_connection_are_not_settings_and_models_have_none() {
         let ruled =
@@ -282,5 +351,8 @@ mod tests {
         assert_eq!(field(&tool("agent:mailer:tool:0"), Some("mail")), Err("tools[1].use".to_owned()));
         let model = json!({"model": {"use": "agent:mailer:model"}});
         assert_eq!(field(&model, None), Err("model.use".to_owned()));
+        let fallback =
+            json!({"model": {"use": "main", "fallbacks": [{"use": "a"}, {"use": "agent:mailer:model"}]}});
+        assert_eq!(field(&fallback, None), Err("model.fallbacks[1].use".to_owned()));
     }
 }

@@ -7,6 +7,8 @@ use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::connection::{FALLBACKS, fallback_field, fallbacks_of};
+use super::model::ConfidenceRule;
 use super::rules::parse_permissions;
 use super::tool::{declared_flaw, only_for_operators};
 
@@ -55,9 +57,13 @@ pub(crate) struct Definition {
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
+    /// The number of tokens of all runs of the thread.
+    pub thread_tokens_max: Option<u64>,
     /// The number of messages of earlier runs of the thread in a prompt.
     pub history_max: u32,
-    /// The confidence below which an approver must ratify a reply, for models that report a confidence.
+    /// The source of the confidence of replies, for models that report none.
+    pub confidence: Option<ConfidenceRule>,
+    /// The confidence below which an approver must ratify a reply.
     pub escalation_threshold: Option<f64>,
 }
 
@@ -87,6 +93,8 @@ struct RawDefinition {
     #[serde(default)]
     limits: AgentLimits,
     #[serde(default)]
+    confidence: Option<ConfidenceRule>,
+    #[serde(default)]
     escalation_threshold: Option<f64>,
     /// The initial state of a run. The workflow that the agent is registered as declares it as its variables.
     #[serde(default)]
@@ -114,6 +122,7 @@ enum ToolExecution {
 struct AgentLimits {
     steps: Option<u32>,
     tokens: Option<u64>,
+    thread_tokens: Option<u64>,
     history: Option<u32>,
     /// The time limit of a run. The workflow that the agent is registered as enforces it.
     #[serde(default, rename = "timeMs")]
@@ -125,7 +134,7 @@ impl Definition {
         let raw: RawDefinition = serde_json::from_value(value.clone())
             .map_err(|error| AgentFlaw::new("agent", error.to_string()))?;
         check_id(&raw.agent_id)?;
-        check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
+        check_model(&raw.model)?;
         let tools = Value::Array(raw.tools.clone());
         if let Some(bad) = only_for_operators(&tools).or_else(|| declared_flaw(&raw.tools)) {
             return Err(AgentFlaw::new(bad.field, bad.message));
@@ -160,7 +169,9 @@ impl Definition {
             sequential: raw.tool_execution == ToolExecution::Sequential,
             steps_max,
             tokens_max: raw.limits.tokens,
+            thread_tokens_max: raw.limits.thread_tokens,
             history_max,
+            confidence: raw.confidence,
             escalation_threshold: raw.escalation_threshold,
         })
     }
@@ -191,6 +202,16 @@ fn check_id(id: &str) -> Result<(), AgentFlaw> {
         "agentId",
         format!("must be {least} to {most} letters, digits, dashes, dots and underscores"),
     ))
+}
+
+/// Checks the members of a model and of its fallbacks, which have none of their own.
+fn check_model(model: &Value) -> Result<(), AgentFlaw> {
+    const RESERVED: [&str; 5] = ["apiKey", "baseUrl", "headers", "file", FALLBACKS];
+    check_safe("model", model, &RESERVED[..4])?;
+    for (at, fallback) in fallbacks_of(model.get(FALLBACKS))?.iter().enumerate() {
+        check_safe(&fallback_field(at), fallback, &RESERVED)?;
+    }
+    Ok(())
 }
 
 /// Rejects members that only the operator's configuration may have.

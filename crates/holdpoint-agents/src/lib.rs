@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod agents;
+mod budgets;
 mod calls;
 mod clearance;
 mod client_metadata;

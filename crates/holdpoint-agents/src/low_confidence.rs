@@ -12,7 +12,7 @@ use super::setup::Setup;
 const PROFILE: &str = "profile";
 
 /// Returns the action that records the decision of a reply. It requests ratification if the confidence is below the
-/// threshold. None if the model reports no confidence.
+/// threshold. None if the reply has no confidence.
 pub(super) fn build_decision(
     context: &Context,
     setup: &Setup,

@@ -11,13 +11,18 @@ use serde_json::{Map, Value};
 
 use super::tool::ToolSpec;
 
+mod confidence;
+mod endpoint;
+mod fallbacks;
 mod key;
 mod members;
-mod openai;
 mod scripted;
 
+pub use confidence::{ConfidenceRule, with_confidence};
+pub use endpoint::{AttachmentRules, EndpointApi, EndpointModel, EndpointSettings, HeaderText};
+pub use fallbacks::with_fallbacks;
 pub use holdpoint_engine::extension::{KeyRef, SecretText};
-pub use openai::{HeaderText, OpenAi, OpenAiSettings};
+
 pub use scripted::ScriptedModel;
 
 /// The input of one call of a model.
@@ -50,6 +55,8 @@ pub struct ModelReply {
     pub finish: FinishReason,
     /// The confidence from 0 to 1, if the model reports one.
     pub confidence: Option<f64>,
+    /// The mean probability of the tokens of the text, if the prompt asked for it and the endpoint reports it.
+    pub token_probability: Option<f64>,
 }
 
 /// The reason why a reply ended.
@@ -96,6 +103,8 @@ pub fn unparsed_arguments(arguments: &Value) -> Option<&str> {
     members.get(UNPARSED)?.as_str()
 }
 
+const PROVIDERS: &str = "must be \"openai\", \"openai-responses\", \"anthropic\" or \"scripted\"";
+
 /// A flaw of the `model` of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
@@ -121,12 +130,12 @@ pub fn from_definition(
     outgoing: &Outgoing,
 ) -> Result<Arc<dyn Model>, BadModel> {
     match model.get("provider").and_then(Value::as_str) {
-        Some("openai") => {
-            let settings = OpenAiSettings::parse(model, base)?;
-            Ok(Arc::new(OpenAi::new(settings, outgoing.clone())?))
-        }
         Some("scripted") => Ok(Arc::new(ScriptedModel::parse(model, base)?)),
-        Some(_) => Err(BadModel::new("provider", "must be \"openai\" or \"scripted\"")),
+        Some(provider) if EndpointApi::of_provider(provider).is_some() => {
+            let settings = EndpointSettings::parse(model, base)?;
+            Ok(Arc::new(EndpointModel::new(settings, outgoing.clone())?))
+        }
+        Some(_) => Err(BadModel::new("provider", PROVIDERS)),
         None if model.get("use").is_some() => Err(BadModel::new("use", "names no known connection")),
         None if model.is_object() => Err(BadModel::new("provider", "is missing")),
         None => Err(BadModel::new("", "must be an object")),
@@ -201,6 +210,17 @@ pub trait Model: Send + Sync {
 
     /// Returns true if a call has no cost, no effect and no delay. Such a call can be repeated after a crash.
     fn is_instant(&self) -> bool {
+        false
+    }
+
+    /// Checks that the model accepts the attachments in the content of a message. The error names the part and the
+    /// reason. Prompts contain a text in the place of a part that is not accepted.
+    fn check_content(&self, _content: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns true if replies have a `token_probability` when the option `logprobs` of the prompt is set.
+    fn reports_token_probabilities(&self) -> bool {
         false
     }
 }

@@ -16,7 +16,7 @@ use super::model::{FinishReason, ModelError, ModelPrompt, ModelReply, unparsed_a
 use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply};
 use super::setup::{Setup, runtime};
 use super::tool::{ToolList, ToolSpec};
-use super::{calls, client_metadata, low_confidence, servers, setup};
+use super::{budgets, calls, client_metadata, low_confidence, servers, setup};
 
 /// The maximum length of a call id, which is part of the key of an interrupt.
 const CALL_ID_CHARS_MAX: usize = 96;
@@ -143,9 +143,11 @@ async fn ask_model(
     tools: &AllTools,
 ) -> Result<(), Stop> {
     check_limits(setup, agent)?;
+    check_attachments(setup, agent)?;
     if !setup.instant || context.has_many_pending_actions() {
         context.commit_actions().await?;
     }
+    budgets::check(context, setup).await?;
     let prompt = prompt(context, setup, agent, &tools.specs).await?;
     let begun = context.clock();
     let mut stream = ReplyStream::new(agent);
@@ -186,6 +188,18 @@ fn check_limits(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// Checks the attachments of the messages that the model has not seen. Those of earlier messages become texts in the
+/// prompt, so that the thread can continue after an attachment that is not accepted.
+fn check_attachments(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
+    for message in agent.messages.iter().skip(agent.seen).filter(|message| message.role == Role::User) {
+        setup.model.check_content(&message.content).map_err(|why| {
+            let message = format!("message {}: {why}", message.id);
+            Stop::failed("attachment_not_accepted", message)
+        })?;
+    }
+    Ok(())
 }
 
 async fn prompt(

@@ -15,7 +15,7 @@ use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use holdpoint_engine::{EffectContext, Engine, Stop};
 use serde_json::{Map, Value, json};
 
-use super::connection::{ConnectionUser, Connections};
+use super::connection::{ConnectionUser, Connections, fallback_field};
 use super::definition::{AgentFlaw, Definition};
 use super::history::ThreadHistory;
 use super::model::{self, Model};
@@ -91,7 +91,7 @@ type SetupKey = (TenantId, WorkflowId, u64, String);
 pub(crate) struct Setup {
     pub definition: Definition,
     pub model: Arc<dyn Model>,
-    /// See [`Model::is_instant`].
+    /// See [`Model::is_instant`]. False if the thread has a budget.
     pub instant: bool,
     tools: Tools,
 }
@@ -146,13 +146,11 @@ impl AgentRuntime {
     fn build(&self, definition: &Value, user: ConnectionUser<'_>) -> Result<Setup, AgentFlaw> {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
-        let model = settings.connections.resolve_model(&definition.model, user)?;
         let tools = definition.tools.iter().enumerate();
         let tools = tools.map(|(at, tool)| settings.connections.resolve_tool(at, tool, user));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let folder = settings.folder.as_deref();
-        let model = model::from_definition(&model, folder, &settings.models)
-            .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
+        let model = self.build_model(&definition, user)?;
         let dependencies = ToolDependencies {
             base: folder,
             outgoing: &settings.tools,
@@ -161,8 +159,34 @@ impl AgentRuntime {
         };
         let tools = Tools::from_connections(tools, dependencies)
             .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
-        let instant = model.is_instant();
+        // A budget depends on other runs, so that the call of the model is not repeatable.
+        let instant = model.is_instant() && definition.thread_tokens_max.is_none();
         Ok(Setup { definition, model, instant, tools })
+    }
+
+    /// Builds the model of a definition, with its fallbacks and the source of its confidence.
+    fn build_model(
+        &self,
+        definition: &Definition,
+        user: ConnectionUser<'_>,
+    ) -> Result<Arc<dyn Model>, AgentFlaw> {
+        let settings = &self.settings;
+        let resolved = settings.connections.resolve_models(&definition.model, user)?;
+        let build = |(at, model): (usize, &Value)| {
+            let field = at.checked_sub(1).map_or("model".to_owned(), fallback_field);
+            model::from_definition(model, settings.folder.as_deref(), &settings.models)
+                .map_err(|bad| AgentFlaw::new(format!("{field}.{}", bad.field), bad.message))
+        };
+        let models: Result<Vec<_>, _> = resolved.iter().enumerate().map(build).collect();
+        let mut models = models?.into_iter();
+        let first = models.next().ok_or_else(|| AgentFlaw::new("model", "is missing"))?;
+        let model = model::with_fallbacks(first, models.collect());
+        match definition.confidence {
+            None => Ok(model),
+            Some(rule) => {
+                model::with_confidence(model, rule).map_err(|why| AgentFlaw::new("confidence", why))
+            }
+        }
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Usage {
     pub family_runs: UsageLimit,
     /// Bytes of the events of a run that is forked.
     pub fork_bytes: UsageLimit,
+    /// Tokens that models have used on this UTC day.
+    pub tokens_per_day: Quota,
 }
 
 /// A limit of a tenant with its use.

@@ -23,6 +23,7 @@ fn table(output: &Output, usage: &Usage) -> String {
         ("definitions", &usage.definitions, "stored revisions of workflows and agents"),
         ("deliveries", &usage.deliveries, "durable deliveries that have not ended"),
         ("streams", &usage.streams, "open streams and long polls of this process"),
+        ("tokensPerDay", &usage.tokens_per_day, "tokens that models have used today (UTC)"),
     ];
     let limits = [
         ("familyRuns", &usage.family_runs, "runs that one run starts"),

@@ -35,6 +35,7 @@ pub(crate) mod sqlite;
 mod statement;
 pub(crate) mod threads;
 pub(crate) mod timers;
+pub(crate) mod tokens;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -207,6 +207,7 @@ impl ScriptedReply {
             usage: self.usage,
             model: "scripted".to_owned(),
             confidence: self.confidence,
+            token_probability: None,
         })
     }
 }

@@ -16,12 +16,14 @@ use serde_json::{Value, json};
 use crate::test_database::{Subject, TestDatabase};
 use crate::test_env::{TestEnv, alice, tenant};
 
+mod budgets;
 mod confidence;
 mod connections;
 mod control;
 mod copies;
 mod decisions;
 mod edits;
+mod endpoint_models;
 mod front_ends;
 mod local_agents;
 mod local_handoff;

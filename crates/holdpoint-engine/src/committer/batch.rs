@@ -15,7 +15,8 @@ use super::work::{Change, CommitReply, Job, MailboxAction, MailboxOp, Preconditi
 use crate::store::dispatches::{self, Reconciliation, StoredDispatch};
 use crate::store::receipts::NewReceipt;
 use crate::store::{
-    Error, LockScope, Param, Query, Statement, Tx, arrivals, deliveries, params, receipts, usage, webhooks,
+    Error, LockScope, Param, Query, Statement, Tx, arrivals, deliveries, params, receipts, tokens, usage,
+    webhooks,
 };
 use crate::webhooks::{SubscriptionList, WebhookHub, callback_deliveries};
 
@@ -61,6 +62,9 @@ pub(super) async fn write<T: Tx>(
     for addition in usage::additions(std::mem::take(&mut batch.usage), context.shard) {
         batch.add(usage::ADD, addition.into());
     }
+    for addition in tokens::additions(std::mem::take(&mut batch.tokens), context.shard) {
+        batch.add(tokens::ADD, addition.into());
+    }
     before_commit()?;
     tx.commit(&batch.writes).await?;
     Ok(replies)
@@ -77,6 +81,8 @@ struct BatchWrite {
     callbacks: bool,
     /// Changes of the usage of tenants.
     usage: usage::UsageDeltas,
+    /// The tokens that models used.
+    tokens: tokens::TokenDeltas,
 }
 
 /// A dispatch that changes.
@@ -218,6 +224,7 @@ impl BatchWrite {
         let delta = self.usage.entry(change.of.tenant.clone()).or_default();
         delta.open_runs += i64::from(!change.after.finished()) - i64::from(was_open);
         delta.event_bytes = delta.event_bytes.saturating_add_unsigned(size as u64);
+        tokens::count_used(&mut self.tokens, change);
     }
 
     /// Returns the dispatch of a change after the change, or None if the change does not update it.

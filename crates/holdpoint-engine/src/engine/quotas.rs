@@ -8,6 +8,7 @@ use holdpoint_core::{Run, RunError, RunRef, TenantId, Timestamp};
 
 use super::{Engine, Limits};
 use crate::error::Error;
+use crate::store::tokens::{self, TokenDay};
 use crate::store::usage;
 
 /// The time for which a usage reading admits runs, in milliseconds.
@@ -32,6 +33,8 @@ pub struct Quotas {
     pub family_runs: u64,
     /// Bytes of the events of a run that is forked.
     pub fork_bytes: u64,
+    /// Tokens that models use on one UTC day. Agents call no model after that.
+    pub tokens_per_day: u64,
 }
 
 impl Default for Quotas {
@@ -43,6 +46,7 @@ impl Default for Quotas {
             deliveries: 5_000_000,
             family_runs: 10_000,
             fork_bytes: 64 << 20,
+            tokens_per_day: 0,
         }
     }
 }
@@ -58,6 +62,8 @@ pub struct Usage {
     pub definitions: u64,
     /// Durable deliveries that have not ended, counted up to the quota.
     pub deliveries: u64,
+    /// Tokens that models have used on this UTC day.
+    pub tokens_per_day: u64,
 }
 
 /// A quota that is used up.
@@ -88,6 +94,10 @@ const DELIVERIES: QuotaText = QuotaText {
 const FAMILY_RUNS: QuotaText =
     QuotaText { quota: "familyRuns", remedy: "start fewer runs from one run, or raise --quota-family-runs" };
 const FORK_BYTES: QuotaText = QuotaText { quota: "forkBytes", remedy: "raise --quota-fork-bytes" };
+const TOKENS_PER_DAY: QuotaText = QuotaText {
+    quota: "tokensPerDay",
+    remedy: "wait until the next day in UTC, or raise --quota-tokens-per-day",
+};
 
 /// Returns an error if `wanted` exceeds a quota.
 fn check(text: &QuotaText, limit: u64, wanted: u64) -> Result<(), QuotaExceeded> {
@@ -173,7 +183,26 @@ impl<'e> Limits<'e> {
         let limit = Some(self.engine.0.quotas.deliveries).filter(|limit| *limit > 0);
         let most = limit.unwrap_or(i64::MAX.unsigned_abs());
         let deliveries = usage::deliveries(self.engine.db(), tenant, most).await?;
-        Ok(Usage { open_runs, stored_bytes, definitions, deliveries })
+        let tokens_per_day = self.tokens_of_today(tenant).await?;
+        Ok(Usage { open_runs, stored_bytes, definitions, deliveries, tokens_per_day })
+    }
+
+    /// Returns the tokens that models have used in a thread since the count began.
+    pub async fn thread_tokens(self, tenant: &TenantId, thread: &str) -> Result<u64, Error> {
+        Ok(tokens::of_thread(self.engine.db(), tenant, thread).await?)
+    }
+
+    /// Checks that a model may be called for a tenant. Concurrent calls can exceed the quota by their tokens.
+    pub async fn check_tokens(self, tenant: &TenantId) -> Result<(), Error> {
+        let most = self.engine.0.quotas.tokens_per_day;
+        if most > 0 {
+            check(&TOKENS_PER_DAY, most, self.tokens_of_today(tenant).await?.saturating_add(1))?;
+        }
+        Ok(())
+    }
+
+    async fn tokens_of_today(self, tenant: &TenantId) -> Result<u64, Error> {
+        Ok(tokens::of_day(self.engine.db(), &TokenDay::of(tenant, self.engine.now())).await?)
     }
 
     /// Checks that the quotas permit more data. Called before a run is cancelled in favour of a new one.

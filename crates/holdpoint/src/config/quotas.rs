@@ -25,6 +25,9 @@ pub(crate) struct QuotaArgs {
     /// Bytes of the events of a run that is forked. The default is 64 MiB
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_QUOTA_FORK_BYTES", value_name = "N", default_value_t = Quotas::default().fork_bytes)]
     quota_fork_bytes: u64,
+    /// Tokens that models use on one UTC day; agents fail with quota_exceeded before the next call of a model
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_QUOTA_TOKENS_PER_DAY", value_name = "N", default_value_t = Quotas::default().tokens_per_day)]
+    quota_tokens_per_day: u64,
     /// Streams of events and long polls that are open at this node
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_QUOTA_STREAMS", value_name = "N", default_value_t = 10_000)]
     quota_streams: u64,
@@ -46,6 +49,7 @@ impl QuotaArgs {
             deliveries: self.quota_deliveries,
             family_runs: self.quota_family_runs,
             fork_bytes: self.quota_fork_bytes,
+            tokens_per_day: self.quota_tokens_per_day,
         };
         QuotaSettings { engine, streams: self.quota_streams }
     }

@@ -1643,6 +1643,7 @@
  * @property {Quota} streams Streams and long polls that are open at this node.
  * @property {UsageLimit} familyRuns Runs that one run starts, directly or through its child runs.
  * @property {UsageLimit} forkBytes Bytes of the events of a run that is forked.
+ * @property {Quota} tokensPerDay Tokens that models have used on this UTC day.
  */
 
 /**

@@ -21,6 +21,7 @@ fn a_start_over_the_quota_is_rejected_and_the_usage_shows_why() {
     assert_eq!(usage["openRuns"], json!({"used": 0, "limit": 1}));
     assert_eq!(usage["streams"], json!({"used": 0, "limit": null}));
     assert_eq!(usage["forkBytes"], json!({"limit": 64 << 20}));
+    assert_eq!(usage["tokensPerDay"], json!({"used": 0, "limit": null}));
     let start = json!({"workflowId": "sample-approval"});
     let first = client.post("/v1/runs", &start);
     assert_eq!(first.status, 201, "{:?}", first.body);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use holdpoint_agents::model::{KeyRef, OpenAiSettings, from_definition};
+use holdpoint_agents::model::{EndpointSettings, KeyRef, from_definition};
 use serde_json::{Value, json};
 
 use crate::models::fake_endpoint::local;
@@ -21,7 +21,7 @@ fn a_definition_can_set_all_options() {
         "temperature": 0.2, "maxTokens": 500, "options": {"topP": 0.5},
         "timeoutMs": 1000, "idleTimeoutMs": 200, "retries": 0, "retryBaseMs": 10, "maxReplyBytes": 4096, "stream": false,
     });
-    let settings = OpenAiSettings::parse(&model, Some(Path::new("/etc/agents"))).unwrap();
+    let settings = EndpointSettings::parse(&model, Some(Path::new("/etc/agents"))).unwrap();
     assert_eq!(settings.api_key, Some(KeyRef::File("/etc/agents/keys/openai".into())));
     assert_eq!(Value::Object(settings.options), json!({"temperature": 0.2, "maxTokens": 500, "topP": 0.5}));
     assert_eq!((settings.timeout_ms, settings.idle_timeout_ms), (1000, 200));
@@ -35,7 +35,11 @@ fn an_invalid_definition_is_rejected_with_its_field_and_without_secret_values() 
     let table = [
         (json!(7), "", "must be an object"),
         (json!({}), "provider", "is missing"),
-        (json!({"provider": "canary"}), "provider", "must be \"openai\" or \"scripted\""),
+        (
+            json!({"provider": "canary"}),
+            "provider",
+            "must be \"openai\", \"openai-responses\", \"anthropic\" or \"scripted\"",
+        ),
         (json!({"use": "canary"}), "use", "names no known connection"),
         (json!({"provider": "openai", "model": "m"}), "baseUrl", "is missing"),
         (with("model", json!("")), "model", "must not be empty"),
@@ -88,6 +92,26 @@ fn an_invalid_definition_is_rejected_with_its_field_and_without_secret_values() 
         assert!(flaw.message.contains(message), "{model}: {flaw}");
         assert!(!flaw.message.contains("sk-canary") && !flaw.message.contains("canary\r"), "{flaw}");
     }
+}
+
+#[test]
+fn options_cannot_add_tools_or_state_of_the_provider() {
+    for (provider, option) in [
+        ("anthropic", "mcpServers"),
+        ("anthropic", "system"),
+        ("anthropic", "container"),
+        ("openai-responses", "previousResponseId"),
+        ("openai-responses", "conversation"),
+        ("openai-responses", "store"),
+        ("openai-responses", "instructions"),
+        ("openai-responses", "tools"),
+    ] {
+        let model = json!({"provider": provider, "model": "m", "baseUrl": "https://example.com/v1", "options": {option: []}});
+        let flaw = from_definition(&model, None, &local()).err().unwrap();
+        assert_eq!(flaw.field, format!("options.{option}"), "{provider}");
+    }
+    let warm = json!({"provider": "anthropic", "model": "m", "baseUrl": "https://example.com/v1", "temperature": 1.5});
+    assert_eq!(from_definition(&warm, None, &local()).err().unwrap().message, "must be a number from 0 to 1");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Failures of endpoints and their error codes.
 
-use holdpoint_agents::model::{ModelError, OpenAi};
+use holdpoint_agents::model::{EndpointModel, ModelError};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -14,7 +14,7 @@ async fn failure_of(turn: Turn) -> ModelError {
     let endpoint = FakeEndpoint::with([turn]).await;
     let mut settings = endpoint.settings();
     settings.retries = 0;
-    let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+    let (reply, _) = ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await;
     reply.unwrap_err()
 }
 
@@ -135,7 +135,7 @@ async fn the_idle_time_and_the_total_time_of_a_reply_are_limited() {
         let mut settings = endpoint.settings();
         (settings.timeout_ms, settings.idle_timeout_ms) = (timeout_ms, idle_timeout_ms);
         settings.retries = 0;
-        let (reply, deltas) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+        let (reply, deltas) = ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await;
         assert_eq!(reply, Err(ModelError::TimedOut(limit_ms)));
         assert_eq!(deltas.len(), 1, "the first piece was delivered");
     }
@@ -163,7 +163,7 @@ async fn a_reply_over_the_size_limit_fails_and_is_not_retried() {
         let endpoint = FakeEndpoint::with([turn]).await;
         let mut settings = endpoint.settings();
         settings.reply_bytes_max = 10_000;
-        let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+        let (reply, _) = ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await;
         assert!(matches!(reply, Err(ModelError::BadReply(_))), "{what}: {reply:?}");
         assert_eq!(endpoint.requests().len(), 1, "{what}");
     }
@@ -176,8 +176,8 @@ async fn an_unreachable_endpoint_is_reported_as_unavailable() {
     let settings = FakeEndpoint::with([text_reply("x")]).await.settings();
     drop(listener);
     let settings =
-        holdpoint_agents::model::OpenAiSettings { base_url: format!("http://{address}/v1"), ..settings };
-    let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+        holdpoint_agents::model::EndpointSettings { base_url: format!("http://{address}/v1"), ..settings };
+    let (reply, _) = ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await;
     assert!(matches!(reply, Err(ModelError::Unavailable { .. })), "{reply:?}");
 }
 
@@ -192,7 +192,7 @@ async fn only_an_operator_can_allow_private_addresses_for_models() {
         }),
         Outgoing::new(OutgoingPolicy::for_operator_networks(vec!["10.0.0.0/8".parse().unwrap()])),
     ] {
-        let flaw = OpenAi::new(endpoint.settings(), outgoing).unwrap_err();
+        let flaw = EndpointModel::new(endpoint.settings(), outgoing).unwrap_err();
         assert_eq!(flaw.field, "baseUrl", "{flaw}");
     }
     assert_eq!(ask(&endpoint.model(), &prompt("hello")).await.0.unwrap().text, "x");

@@ -1,10 +1,10 @@
-//! A fake chat-completions endpoint on loopback. It sends its responses in the chunks that a test chooses.
+//! A fake endpoint on loopback. It sends its responses in the chunks that a test chooses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use holdpoint_agents::model::{
-    Model, ModelError, ModelPrompt, ModelReply, OpenAi, OpenAiSettings, ReplyDelta,
+    EndpointApi, EndpointModel, EndpointSettings, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta,
 };
 use holdpoint_engine::core::agent::{Message, Role};
 use holdpoint_engine::outgoing::{Outgoing, OutgoingPolicy};
@@ -116,14 +116,18 @@ impl FakeEndpoint {
     }
 
     /// Returns settings with default time limits and a short delay before retries.
-    pub(crate) fn settings(&self) -> OpenAiSettings {
-        let mut settings = OpenAiSettings::new("small", format!("http://{}/v1", self.address));
+    pub(crate) fn settings(&self) -> EndpointSettings {
+        self.settings_of(EndpointApi::ChatCompletions)
+    }
+
+    pub(crate) fn settings_of(&self, api: EndpointApi) -> EndpointSettings {
+        let mut settings = EndpointSettings::new(api, "small", format!("http://{}/v1", self.address));
         settings.retry_base_ms = 1;
         settings
     }
 
-    pub(crate) fn model(&self) -> OpenAi {
-        OpenAi::new(self.settings(), local()).unwrap()
+    pub(crate) fn model(&self) -> EndpointModel {
+        EndpointModel::new(self.settings(), local()).unwrap()
     }
 }
 

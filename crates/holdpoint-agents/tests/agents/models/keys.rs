@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_agents::model::{HeaderText, KeyRef, ModelError, OpenAi, SecretText, from_definition};
+use holdpoint_agents::model::{
+    EndpointApi, EndpointModel, HeaderText, KeyRef, ModelError, SecretText, from_definition,
+};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span;
@@ -71,7 +73,7 @@ async fn a_key_never_appears_in_errors_or_logs() {
         ];
         settings.base_url = format!("{}?key={CANARY}", settings.base_url);
         let shown = format!("{settings:?} {:?} {:?}", settings.api_key, settings.headers);
-        let model = OpenAi::new(settings, local()).unwrap();
+        let model = EndpointModel::new(settings, local()).unwrap();
         let shown = format!("{shown} {model:?}");
         let (reply, _) = ask(&model, &prompt("hello")).await;
         let failed = reply.unwrap_err();
@@ -92,7 +94,7 @@ async fn a_key_in_the_address_is_hidden_in_errors() {
     let endpoint = FakeEndpoint::with([Turn::json(400, &json!({"error": format!("no {CANARY}")}))]).await;
     let mut settings = endpoint.settings();
     settings.base_url = format!("{}?key={CANARY}", settings.base_url);
-    let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+    let (reply, _) = ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await;
     assert_eq!(reply, Err(ModelError::BadRequest("no [hidden] (status 400)".to_owned())));
 }
 
@@ -103,7 +105,7 @@ async fn a_changed_key_is_used_from_the_next_call_on() {
     let endpoint = FakeEndpoint::with([text_reply("Hello.")]).await;
     let mut settings = endpoint.settings();
     settings.api_key = Some(KeyRef::File(file.clone()));
-    let model = OpenAi::new(settings, local()).unwrap();
+    let model = EndpointModel::new(settings, local()).unwrap();
     for key in ["first", " second\n"] {
         std::fs::write(&file, key).unwrap();
         ask(&model, &prompt("hello")).await.0.unwrap();
@@ -111,6 +113,35 @@ async fn a_changed_key_is_used_from_the_next_call_on() {
     let sent: Vec<_> =
         endpoint.requests().iter().map(|request| header(request, "authorization").unwrap()).collect();
     assert_eq!(sent, ["Bearer first", "Bearer second"]);
+}
+
+#[tokio::test]
+async fn no_api_shows_a_key_in_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), CANARY).unwrap();
+    let error = json!({"type": "error", "code": "x", "error": {"type": "api_error", "message": CANARY}});
+    let failed = json!({"status": "failed", "error": {"code": "server_error", "message": CANARY}});
+    for api in [EndpointApi::Messages, EndpointApi::Responses] {
+        for turn in [
+            Turn::json(401, &error),
+            Turn::json(200, &error),
+            Turn::json(200, &failed),
+            Turn::stream([format!("data: {error}\n\n")]),
+            Turn::stream([format!(
+                "data: {}\n\n",
+                json!({"type": "response.refusal.delta", "delta": CANARY})
+            )]),
+        ] {
+            let endpoint = FakeEndpoint::with([turn.clone()]).await;
+            let mut settings = endpoint.settings_of(api);
+            settings.api_key = Some(KeyRef::File(folder.path().join("key")));
+            settings.retries = 0;
+            let model = EndpointModel::new(settings, local()).unwrap();
+            let failed = ask(&model, &prompt("hello")).await.0.unwrap_err();
+            assert!(!format!("{failed} {failed:?} {model:?}").contains("canary"), "{turn:?}: {failed}");
+            assert!(endpoint.requests()[0].contains(CANARY), "the key is sent");
+        }
+    }
 }
 
 #[tokio::test]
@@ -130,7 +161,7 @@ async fn a_missing_or_invalid_key_fails_before_the_request_is_sent() {
     ] {
         let mut settings = endpoint.settings();
         settings.api_key = Some(key.clone());
-        let (reply, _) = ask(&OpenAi::new(settings, local()).unwrap(), &prompt("hello")).await;
+        let (reply, _) = ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await;
         let failed = reply.unwrap_err();
         assert!(matches!(failed, ModelError::Unauthorized(_)), "{key:?}: {failed:?}");
         let message = failed.to_string();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_agents::model::{ModelPrompt, OpenAi};
+use holdpoint_agents::model::{EndpointModel, ModelPrompt};
 use holdpoint_agents::tool::ToolSpec;
 use holdpoint_engine::core::agent::{CallRequest, Message, Role};
 use serde_json::{Value, json};
@@ -28,8 +28,7 @@ async fn a_conversation_is_sent_as_chat_completions_messages() {
         call_id: Some(of.to_owned()),
         ..Message::new(id, Role::Tool, content)
     };
-    let parts =
-        json!([{"type": "text", "text": "and"}, {"type": "image_url", "image_url": {"url": "data:,"}}]);
+    let parts = json!([{"type": "text", "text": "and"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]);
     let messages = [
         Message::new("s1", Role::System, "Be kind."),
         Message::new("u1", Role::User, "Write."),
@@ -104,7 +103,7 @@ async fn options_of_the_prompt_override_options_of_the_definition_and_no_other_m
     let options_of_prompt =
         json!({"maxTokens": 20, "model": "large", "messages": [], "streamOptions": {}, "n": 5});
     let prompt = ModelPrompt { options: options_of_prompt.as_object().unwrap().clone(), ..prompt("hello") };
-    ask(&OpenAi::new(settings, local()).unwrap(), &prompt).await.0.unwrap();
+    ask(&EndpointModel::new(settings, local()).unwrap(), &prompt).await.0.unwrap();
     let expected = json!({
         "model": "small",
         "messages": [{"role": "user", "content": "hello"}],

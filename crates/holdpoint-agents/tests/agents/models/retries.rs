@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdpoint_agents::model::{ModelError, OpenAi, OpenAiSettings, ReplyDelta};
+use holdpoint_agents::model::{EndpointApi, EndpointModel, EndpointSettings, ModelError, ReplyDelta};
 use serde_json::json;
 
 use crate::models::fake_endpoint::{FakeEndpoint, Turn, ask, ends, local, piece, prompt, text_reply};
@@ -11,10 +11,10 @@ fn error_turn(status: u16, headers: &[(&str, &str)]) -> Turn {
     Turn::answer(status, headers, [json!({"error": {"message": "Not now"}}).to_string()])
 }
 
-fn with(endpoint: &FakeEndpoint, change: impl FnOnce(&mut OpenAiSettings)) -> OpenAi {
+fn with(endpoint: &FakeEndpoint, change: impl FnOnce(&mut EndpointSettings)) -> EndpointModel {
     let mut settings = endpoint.settings();
     change(&mut settings);
-    OpenAi::new(settings, local()).unwrap()
+    EndpointModel::new(settings, local()).unwrap()
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_call_fails_after_the_configured_number_of_retries() {
         assert_eq!(reply, Err(ModelError::Unavailable { message, retry_after_ms: None }));
         assert_eq!(endpoint.requests().len(), attempts);
     }
-    let defaults = OpenAiSettings::new("m", "https://example.com");
+    let defaults = EndpointSettings::new(EndpointApi::ChatCompletions, "m", "https://example.com");
     assert_eq!((defaults.retries, defaults.timeout_ms), (2, 120_000));
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ResponseChunk {
+pub(in super::super) struct ResponseChunk {
     pub(super) choices: Option<Vec<Choice>>,
     pub(super) usage: Option<TokenCounts>,
     pub(super) model: Option<String>,
@@ -18,6 +18,8 @@ pub(super) struct Choice {
     pub(super) delta: Option<MessagePiece>,
     pub(super) message: Option<MessagePiece>,
     pub(super) finish_reason: Option<String>,
+    /// The probabilities of the tokens of the text, if the request asked for them.
+    pub(super) logprobs: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,6 +47,18 @@ pub(super) struct FunctionPiece {
 pub(super) struct TokenCounts {
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
+}
+
+impl Choice {
+    pub(super) fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
+    }
+
+    /// Returns the logarithms of the probabilities of the tokens in this chunk.
+    pub(super) fn log_probabilities(&self) -> impl Iterator<Item = f64> {
+        let tokens = self.logprobs.as_ref().and_then(|logprobs| logprobs.get("content")?.as_array());
+        tokens.into_iter().flatten().filter_map(|token| token.get("logprob")?.as_f64())
+    }
 }
 
 impl MessagePiece {

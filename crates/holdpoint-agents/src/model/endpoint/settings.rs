@@ -1,4 +1,4 @@
-//! The `model` of a definition with `"provider": "openai"`.
+//! The `model` of a definition whose `provider` is an endpoint.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,16 +11,20 @@ use super::super::BadModel;
 use super::super::key::parse_key;
 use super::super::members::ModelMembers;
 use super::super::{KeyRef, SecretText};
-use super::request::is_reserved;
+use super::api::EndpointApi;
+use super::attachments::AttachmentRules;
+use super::options::is_reserved;
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// The settings of an OpenAI-compatible endpoint.
+/// The settings of an endpoint.
 #[derive(Clone)]
-pub struct OpenAiSettings {
+pub struct EndpointSettings {
+    /// The API of the endpoint.
+    pub api: EndpointApi,
     /// The name of the model.
     pub model: String,
-    /// The address without `/chat/completions`.
+    /// The address without the path of the API, such as `/chat/completions`.
     pub base_url: String,
     /// The location of the API key.
     pub api_key: Option<KeyRef>,
@@ -40,6 +44,8 @@ pub struct OpenAiSettings {
     pub retry_base_ms: u64,
     /// The limit of a reply in bytes: text and arguments together.
     pub reply_bytes_max: usize,
+    /// The attachments that the model accepts.
+    pub attachments: AttachmentRules,
 }
 
 /// The value of a header.
@@ -51,17 +57,18 @@ pub enum HeaderText {
     Key(KeyRef),
 }
 
-impl fmt::Debug for OpenAiSettings {
+impl fmt::Debug for EndpointSettings {
     // The query of the address may contain a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenAiSettings").field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("EndpointSettings").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
-impl OpenAiSettings {
+impl EndpointSettings {
     /// Returns the default settings for a model at an address.
-    pub fn new(model: impl Into<String>, base_url: impl Into<String>) -> Self {
+    pub fn new(api: EndpointApi, model: impl Into<String>, base_url: impl Into<String>) -> Self {
         Self {
+            api,
             model: model.into(),
             base_url: base_url.into(),
             api_key: None,
@@ -73,21 +80,26 @@ impl OpenAiSettings {
             retries: 2,
             retry_base_ms: 500,
             reply_bytes_max: 1024 * 1024,
+            attachments: AttachmentRules::of_api(api),
         }
     }
 
     /// Parses the settings. See [`super::super::from_definition`].
     pub fn parse(value: &Value, base: Option<&Path>) -> Result<Self, BadModel> {
         let mut members = ModelMembers::of(value, "")?;
-        members.value("provider");
-        let mut settings = Self::new(members.needed_text("model")?, members.needed_text("baseUrl")?);
+        let api = EndpointApi::of_provider(&members.needed_text("provider")?)
+            .ok_or_else(|| members.flaw("provider", "is not the API of an endpoint"))?;
+        let mut settings = Self::new(api, members.needed_text("model")?, members.needed_text("baseUrl")?);
         if let Some(key) = members.value("apiKey") {
             settings.api_key = Some(parse_key(key, "apiKey", base)?);
         }
         if let Some(headers) = members.value("headers") {
             settings.headers = parse_headers(headers, base)?;
         }
-        settings.options = parse_options(&mut members)?;
+        settings.options = parse_options(&mut members, api)?;
+        if let Some(attachments) = members.value("attachments") {
+            settings.attachments = AttachmentRules::parse(attachments, api)?;
+        }
         if let Some(stream) = members.take("stream", "true or false")? {
             settings.stream = stream;
         }
@@ -108,16 +120,17 @@ impl OpenAiSettings {
     }
 }
 
-fn parse_options(members: &mut ModelMembers<'_>) -> Result<Map<String, Value>, BadModel> {
+fn parse_options(members: &mut ModelMembers<'_>, api: EndpointApi) -> Result<Map<String, Value>, BadModel> {
     let options: Option<Map<String, Value>> = members.take("options", "an object")?;
     let mut options = options.unwrap_or_default();
-    if let Some(name) = options.keys().find(|name| is_reserved(name)) {
+    if let Some(name) = options.keys().find(|name| is_reserved(api, name)) {
         return Err(members.flaw(&format!("options.{name}"), "cannot be set by a definition"));
     }
-    let temperature: Option<f64> = members.take("temperature", "a number from 0 to 2")?;
+    let expected = format!("a number from 0 to {}", api.temperature_max());
+    let temperature: Option<f64> = members.take("temperature", &expected)?;
     if let Some(temperature) = temperature {
-        if !(0.0..=2.0).contains(&temperature) {
-            return Err(members.flaw("temperature", "must be a number from 0 to 2"));
+        if !(0.0..=api.temperature_max()).contains(&temperature) {
+            return Err(members.flaw("temperature", format!("must be {expected}")));
         }
         options.insert("temperature".to_owned(), temperature.into());
     }

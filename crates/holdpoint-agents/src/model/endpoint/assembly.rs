@@ -1,4 +1,4 @@
-//! Assembles a reply from the chunks of a response.
+//! Assembles a reply from the parts that an API delivers. All APIs share the limits, the calls and the end of a reply.
 
 use holdpoint_core::agent::{CallRequest, Usage};
 use holdpoint_core::parse_strict;
@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::super::{DeltaHandler, FinishReason, ModelError, ModelReply, ReplyDelta, UNPARSED};
 use super::failure::{AttemptFailure, HiddenSecrets};
-use super::wire::{CallPiece, Choice, FunctionPiece, MessagePiece, ResponseChunk};
 
 const CALLS_MAX: usize = 128;
 
@@ -15,14 +14,35 @@ pub(super) struct ReplyAssembly {
     text: String,
     refusal: String,
     calls: Vec<PartialCall>,
-    usage: Usage,
+    pub(super) usage: Usage,
     model: Option<String>,
-    finish: Option<String>,
-    has_choice: bool,
+    end: Option<ReplyEnd>,
     /// The server has sent the end of the stream.
     done: bool,
+    log_probability: LogProbability,
     bytes: usize,
     bytes_max: usize,
+}
+
+/// The end of a reply as the server reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplyEnd {
+    Complete,
+    /// The reply reached its token limit.
+    Length,
+    /// The provider stopped the reply, with the reason.
+    Refused(&'static str),
+    /// The server failed in the middle of the reply.
+    Failed,
+}
+
+pub(super) const FILTERED: ReplyEnd = ReplyEnd::Refused("the provider's content filter stopped the reply");
+
+/// The sum of the logarithms of token probabilities.
+#[derive(Debug, Default)]
+struct LogProbability {
+    sum: f64,
+    tokens: u32,
 }
 
 /// A tool call whose pieces are still arriving.
@@ -34,122 +54,81 @@ struct PartialCall {
     arguments: String,
 }
 
+/// A piece of a tool call.
+#[derive(Debug, Default)]
+pub(super) struct CallPiece {
+    /// The index that the server gives the call.
+    pub index: Option<u64>,
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub arguments: String,
+}
+
 impl ReplyAssembly {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, ..Self::default() }
     }
 
-    /// Returns true if the finish reason has arrived. Only token counts can follow.
+    /// Returns true if the end of the reply has arrived. Only token counts can follow.
     pub(super) fn is_complete(&self) -> bool {
-        self.done || self.finish.is_some()
+        self.done || self.end.is_some()
     }
 
     pub(super) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Adds the data of one event.
-    pub(super) fn add_event(
-        &mut self,
-        data: &[u8],
-        hidden: &HiddenSecrets,
-        listener: DeltaHandler<'_>,
-    ) -> Result<(), AttemptFailure> {
-        match data.trim_ascii() {
-            b"" => Ok(()),
-            b"[DONE]" => {
-                self.done = true;
-                Ok(())
-            }
-            data => {
-                let chunk = serde_json::from_slice(data).map_err(|error| {
-                    AttemptFailure::bad_reply(format!(
-                        "an event is not valid JSON: {}",
-                        describe_json_error(&error)
-                    ))
-                })?;
-                self.add_chunk(chunk, hidden, listener)
-            }
-        }
+    /// Returns true if the reply has no content yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 
-    /// Adds a response that is one document.
-    pub(super) fn add_document(
-        &mut self,
-        bytes: &[u8],
-        hidden: &HiddenSecrets,
-        listener: DeltaHandler<'_>,
-    ) -> Result<(), AttemptFailure> {
-        let chunk = serde_json::from_slice(bytes).map_err(|error| {
-            AttemptFailure::bad_reply(format!(
-                "the response is not valid JSON: {}",
-                describe_json_error(&error)
-            ))
-        })?;
-        self.add_chunk(chunk, hidden, listener)?;
-        if !self.has_choice {
-            return Err(AttemptFailure::bad_reply("the response has no choice"));
-        }
+    pub(super) fn set_done(&mut self) {
         self.done = true;
-        Ok(())
     }
 
-    fn add_chunk(
+    pub(super) fn set_end(&mut self, end: ReplyEnd) {
+        self.end = Some(end);
+    }
+
+    /// Sets the model name. The first one counts.
+    pub(super) fn set_model(&mut self, model: Option<String>) {
+        self.model = self.model.take().or(model.filter(|model| !model.is_empty()));
+    }
+
+    /// Adds the logarithm of the probability of a token.
+    pub(super) fn add_token(&mut self, log_probability: f64) {
+        self.log_probability.sum += log_probability;
+        self.log_probability.tokens = self.log_probability.tokens.saturating_add(1);
+    }
+
+    pub(super) fn add_text(
         &mut self,
-        chunk: ResponseChunk,
-        hidden: &HiddenSecrets,
+        text: String,
         listener: DeltaHandler<'_>,
     ) -> Result<(), AttemptFailure> {
-        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(AttemptFailure::from_response(
-                None,
-                &json!({"error": error}).to_string(),
-                None,
-                hidden,
-            ));
-        }
-        if let Some(usage) = chunk.usage {
-            self.usage.input_tokens = usage.prompt_tokens.unwrap_or(self.usage.input_tokens);
-            self.usage.output_tokens = usage.completion_tokens.unwrap_or(self.usage.output_tokens);
-        }
-        self.model = self.model.take().or(chunk.model.filter(|model| !model.is_empty()));
-        let choices = chunk.choices.into_iter().flatten();
-        for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
-            self.add_choice(choice, listener)?;
-        }
-        Ok(())
-    }
-
-    fn add_choice(&mut self, choice: Choice, listener: DeltaHandler<'_>) -> Result<(), AttemptFailure> {
-        self.has_choice = true;
-        if let Some(piece) = choice.delta.or(choice.message) {
-            self.add_piece(piece, listener)?;
-        }
-        self.finish = choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish.take());
-        Ok(())
-    }
-
-    fn add_piece(&mut self, piece: MessagePiece, listener: DeltaHandler<'_>) -> Result<(), AttemptFailure> {
-        let text = piece.text();
         self.count_bytes(text.len())?;
         if !text.is_empty() {
             self.text.push_str(&text);
             listener(ReplyDelta::Text(text));
         }
-        if let Some(refusal) = piece.refusal {
-            self.count_bytes(refusal.len())?;
-            self.refusal.push_str(&refusal);
-        }
-        for call in piece.tool_calls.into_iter().flatten() {
-            self.add_call(call, listener)?;
-        }
         Ok(())
     }
 
-    fn add_call(&mut self, piece: CallPiece, listener: DeltaHandler<'_>) -> Result<(), AttemptFailure> {
-        let arguments = piece.function.as_ref().map(FunctionPiece::arguments).unwrap_or_default();
-        let name = piece.function.and_then(|function| function.name).filter(|name| !name.is_empty());
+    pub(super) fn add_refusal(&mut self, refusal: &str) -> Result<(), AttemptFailure> {
+        self.count_bytes(refusal.len())?;
+        self.refusal.push_str(refusal);
+        Ok(())
+    }
+
+    pub(super) fn add_call(
+        &mut self,
+        piece: CallPiece,
+        listener: DeltaHandler<'_>,
+    ) -> Result<(), AttemptFailure> {
+        let name = piece.name.filter(|name| !name.is_empty());
         let id = piece.id.filter(|id| !id.is_empty());
+        let arguments = piece.arguments;
         self.count_bytes(
             arguments.len() + name.as_ref().map_or(0, String::len) + id.as_ref().map_or(0, String::len),
         )?;
@@ -172,6 +151,15 @@ impl ReplyAssembly {
         slot.arguments.push_str(&arguments);
         listener(ReplyDelta::Call { index, id, name, arguments });
         Ok(())
+    }
+
+    /// Returns true if the call with this index has arguments.
+    pub(super) fn has_arguments(&self, index: Option<u64>) -> bool {
+        self.calls
+            .iter()
+            .rev()
+            .find(|slot| slot.index == index)
+            .is_some_and(|slot| !slot.arguments.is_empty())
     }
 
     /// Returns the position of the call that a piece belongs to: the last call with its index, or the last call if the
@@ -197,7 +185,7 @@ impl ReplyAssembly {
         Err(AttemptFailure::too_large(self.bytes_max))
     }
 
-    /// Returns the reply after the last chunk.
+    /// Returns the reply after its last part.
     pub(super) fn finish(self, model: &str, hidden: &HiddenSecrets) -> Result<ModelReply, AttemptFailure> {
         if !self.is_complete() {
             return Err(AttemptFailure::bad_reply("the reply ended before it was complete"));
@@ -205,17 +193,16 @@ impl ReplyAssembly {
         if !self.refusal.is_empty() {
             return Err(AttemptFailure::permanent(ModelError::Refused(hidden.excerpt(&self.refusal))));
         }
-        let finish = match self.finish.as_deref() {
-            Some("content_filter") => {
-                let why = "the provider's content filter stopped the reply".to_owned();
-                return Err(AttemptFailure::permanent(ModelError::Refused(why)));
+        let finish = match self.end {
+            Some(ReplyEnd::Refused(why)) => {
+                return Err(AttemptFailure::permanent(ModelError::Refused(why.to_owned())));
             }
-            Some("error") => {
+            Some(ReplyEnd::Failed) => {
                 return Err(AttemptFailure::unavailable(
                     "the server reported an error in the middle of the reply",
                 ));
             }
-            Some("length") => FinishReason::Length,
+            Some(ReplyEnd::Length) => FinishReason::Length,
             _ if self.calls.is_empty() => FinishReason::Stop,
             // Some servers report `stop` although the reply has tool calls.
             _ => FinishReason::Calls,
@@ -235,7 +222,16 @@ impl ReplyAssembly {
             model: self.model.unwrap_or_else(|| model.to_owned()),
             finish,
             confidence: None,
+            token_probability: self.log_probability.mean(),
         })
+    }
+}
+
+impl LogProbability {
+    /// Returns the geometric mean of the probabilities. None without a token.
+    fn mean(&self) -> Option<f64> {
+        let mean = (self.sum / f64::from(self.tokens)).exp();
+        mean.is_finite().then_some(mean.clamp(0.0, 1.0))
     }
 }
 
@@ -249,14 +245,4 @@ fn parse_arguments(text: &str, finish: FinishReason) -> Value {
         Ok(object @ Value::Object(_)) => object,
         _ => json!({ UNPARSED: text }),
     }
-}
-
-/// Describes a JSON error by its position, without the content.
-fn describe_json_error(error: &serde_json::Error) -> String {
-    let what = match error.classify() {
-        serde_json::error::Category::Data => "unexpected",
-        serde_json::error::Category::Eof => "cut off",
-        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "malformed",
-    };
-    format!("{what} at column {} of line {}", error.column(), error.line())
 }

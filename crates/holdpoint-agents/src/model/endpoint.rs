@@ -1,24 +1,32 @@
-//! Models behind an endpoint with the chat completions API. Replies are streamed by default. Transient errors are
-//! retried within the timeout of the reply; a complete reply is never requested again.
+//! Models behind an HTTP endpoint. Replies are streamed by default. Transient errors are retried within the timeout of
+//! the reply; a complete reply is never requested again. Each API has a file below.
 
 use std::fmt;
 use std::time::Duration;
 
 use holdpoint_engine::outgoing::{Method, Outgoing, OutgoingRequest, ResponseBody, StreamedResponse, Url};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::SecretText;
 use super::{BadModel, DeltaHandler, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ReplyFuture};
 
+mod anthropic_messages;
+mod api;
 mod assembly;
+mod attachments;
+mod chat_completions;
+mod conversation;
 mod events;
 mod failure;
-mod request;
+mod openai_responses;
+mod options;
 mod retry;
 mod settings;
-mod wire;
 
-pub use settings::{HeaderText, OpenAiSettings};
+pub use api::EndpointApi;
+pub use attachments::AttachmentRules;
+pub use settings::{EndpointSettings, HeaderText};
 
 use assembly::ReplyAssembly;
 use events::EventParser;
@@ -34,28 +42,28 @@ const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// The longest wait for the token counts of a complete reply.
 const USAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// A model behind an endpoint with the chat completions API.
-pub struct OpenAi {
-    settings: OpenAiSettings,
+/// A model behind an HTTP endpoint.
+pub struct EndpointModel {
+    settings: EndpointSettings,
     url: Url,
     outgoing: Outgoing,
 }
 
-impl fmt::Debug for OpenAi {
+impl fmt::Debug for EndpointModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenAi").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("EndpointModel").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-impl OpenAi {
+impl EndpointModel {
     /// Creates a model. The policy of `outgoing` must allow the address in `settings`.
-    pub fn new(settings: OpenAiSettings, outgoing: Outgoing) -> Result<Self, BadModel> {
+    pub fn new(settings: EndpointSettings, outgoing: Outgoing) -> Result<Self, BadModel> {
         let flaw = |message: String| BadModel::new("baseUrl", message);
         let mut url = outgoing.check_url(&settings.base_url).map_err(|refused| flaw(refused.to_string()))?;
         url.path_segments_mut()
             .map_err(|()| flaw("must be a URL that can have a path".to_owned()))?
             .pop_if_empty()
-            .extend(["chat", "completions"]);
+            .extend(settings.api.path());
         Ok(Self { settings, url, outgoing })
     }
 
@@ -65,7 +73,7 @@ impl OpenAi {
         listener: DeltaHandler<'_>,
     ) -> Result<ModelReply, ModelError> {
         let until = Instant::now() + Duration::from_millis(self.settings.timeout_ms);
-        let body = request::body(&self.settings, prompt);
+        let body = self.settings.api.body(&self.settings, prompt);
         let mut failed = 0;
         loop {
             let mut has_deltas = false;
@@ -133,12 +141,15 @@ impl OpenAi {
             ("content-type".to_owned(), "application/json".to_owned()),
             ("accept".to_owned(), accept.to_owned()),
         ];
+        let fixed = self.settings.api.headers().iter();
+        headers.extend(fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let mut hidden = HiddenSecrets::default();
         // Some endpoints have keys in the query.
         self.url.query_pairs().for_each(|(_, value)| hidden.add(SecretText::new(value)));
         if let Some(key) = &self.settings.api_key {
             let key = key.read().await.map_err(missing)?;
-            headers.push(("authorization".to_owned(), format!("Bearer {}", key.expose())));
+            let header = self.settings.api.key_header(key.expose());
+            headers.push((header.name.to_owned(), header.value));
             hidden.add(key);
         }
         for (name, text) in &self.settings.headers {
@@ -183,7 +194,7 @@ impl OpenAi {
             let was_complete = assembly.is_complete();
             let taken =
                 events.push(&piece).map_err(|_| AttemptFailure::too_large(most)).and_then(|complete| {
-                    complete.iter().try_for_each(|data| add_event(&mut assembly, data, hidden, listener))
+                    complete.iter().try_for_each(|data| self.add_event(&mut assembly, data, hidden, listener))
                 });
             match taken {
                 Ok(()) if !assembly.is_done() => {}
@@ -192,12 +203,12 @@ impl OpenAi {
             }
         }
         match document {
-            Some(document) => assembly.add_document(&document, hidden, listener)?,
+            Some(document) => self.settings.api.add_document(&mut assembly, &document, hidden, listener)?,
             None if assembly.is_done() => {}
             // A closed connection can leave an incomplete event. `finish` checks if the reply is complete without it.
             None => {
                 if let Some(data) = events.finish()
-                    && let Err(failure) = add_event(&mut assembly, &data, hidden, listener)
+                    && let Err(failure) = self.add_event(&mut assembly, &data, hidden, listener)
                     && !is_incomplete_reply(&failure)
                 {
                     return Err(failure);
@@ -205,6 +216,19 @@ impl OpenAi {
             }
         }
         assembly.finish(&self.settings.model, hidden)
+    }
+
+    /// Adds an event to the reply. Errors after a complete reply are ignored.
+    fn add_event(
+        &self,
+        assembly: &mut ReplyAssembly,
+        data: &[u8],
+        hidden: &HiddenSecrets,
+        listener: DeltaHandler<'_>,
+    ) -> Result<(), AttemptFailure> {
+        let was_complete = assembly.is_complete();
+        let added = self.settings.api.add_event(assembly, data, hidden, listener);
+        added.or_else(|failure| if was_complete { Ok(()) } else { Err(failure) })
     }
 
     /// Reads the next bytes. After the reply is complete, errors count as the end of the body.
@@ -234,23 +258,18 @@ impl OpenAi {
     }
 }
 
-impl Model for OpenAi {
+impl Model for EndpointModel {
     fn reply<'a>(&'a self, prompt: &'a ModelPrompt, listener: DeltaHandler<'a>) -> ReplyFuture<'a> {
         Box::pin(self.reply(prompt, listener))
     }
-}
 
-/// Adds an event to the reply. Errors after a complete reply are ignored.
-fn add_event(
-    assembly: &mut ReplyAssembly,
-    data: &[u8],
-    hidden: &HiddenSecrets,
-    listener: DeltaHandler<'_>,
-) -> Result<(), AttemptFailure> {
-    let was_complete = assembly.is_complete();
-    assembly
-        .add_event(data, hidden, listener)
-        .or_else(|failure| if was_complete { Ok(()) } else { Err(failure) })
+    fn check_content(&self, content: &Value) -> Result<(), String> {
+        self.settings.attachments.check(content)
+    }
+
+    fn reports_token_probabilities(&self) -> bool {
+        self.settings.api == EndpointApi::ChatCompletions
+    }
 }
 
 fn is_incomplete_reply(failure: &AttemptFailure) -> bool {

@@ -3,7 +3,7 @@
 
 use holdpoint_core::webhook::retry_after_ms;
 use holdpoint_engine::{Clock, outgoing};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::ModelError;
 use super::super::SecretText;
@@ -72,6 +72,7 @@ impl AttemptFailure {
     ) -> Self {
         let error = ErrorBody::parse(body);
         let status = status.or(error.status);
+        let class = status.or_else(|| error.status_of_code());
         let excerpt = hidden.excerpt(&error.message);
         let message = match status {
             Some(status) if excerpt.is_empty() => format!("status {status}"),
@@ -79,7 +80,7 @@ impl AttemptFailure {
             None => excerpt,
         };
         let unavailable = ModelError::Unavailable { message: message.clone(), retry_after_ms };
-        match status {
+        match class {
             Some(401 | 403) => Self::permanent(ModelError::Unauthorized(message)),
             // An exhausted quota is not restored before the next retry.
             Some(429) => Self { error: unavailable, is_retryable: !error.is_about_quota() },
@@ -88,6 +89,11 @@ impl AttemptFailure {
             Some(408 | 409 | 425 | 500..) | None => Self { error: unavailable, is_retryable: true },
             Some(_) => Self::permanent(ModelError::BadRequest(message)),
         }
+    }
+
+    /// Classifies an error that a stream or a document with status 200 reports.
+    pub(super) fn of_reported(error: &Value, hidden: &HiddenSecrets) -> Self {
+        Self::from_response(None, &json!({ "error": error }).to_string(), None, hidden)
     }
 
     /// Classifies a call without a response. `reply_timeout_ms` is the timeout of the whole reply, if it has passed.
@@ -149,13 +155,33 @@ impl ErrorBody {
         }
     }
 
+    /// Returns the status that belongs to the code of an error without a status.
+    fn status_of_code(&self) -> Option<u16> {
+        const STATUSES: [(&str, u16); 9] = [
+            ("rate_limit", 429),
+            ("insufficient_quota", 429),
+            ("authentication_error", 401),
+            ("permission_error", 403),
+            ("invalid_request_error", 400),
+            ("invalid_prompt", 400),
+            ("invalid_image", 400),
+            ("not_found_error", 404),
+            ("request_too_large", 413),
+        ];
+        STATUSES.iter().find(|(code, _)| self.codes.contains(code)).map(|(_, status)| *status)
+    }
+
     fn is_about_quota(&self) -> bool {
         self.codes.contains("insufficient_quota")
     }
 
     fn is_about_length(&self) -> bool {
-        const CODES: [&str; 3] =
-            ["context_length_exceeded", "exceed_context_size", "string_above_max_length"];
+        const CODES: [&str; 4] = [
+            "context_length_exceeded",
+            "exceed_context_size",
+            "request_too_large",
+            "string_above_max_length",
+        ];
         const WORDS: [&str; 10] = [
             "context_length_exceeded",
             "maximum context length",

@@ -1,0 +1,1 @@
+-- Reserved. The migration with this number replaces this file.
