@@ -24,6 +24,11 @@ impl ChildInterrupt {
     pub fn run<'a>(&'a self, child: &'a RunId) -> &'a RunId {
         self.below.last().map_or(child, |step| &step.run)
     }
+
+    /// Returns the public id of the interrupt, if `child` is the child run.
+    pub fn name(&self, child: &RunId) -> String {
+        public_id(self.run(child), self.id)
+    }
 }
 
 /// A run that a node of another run started.
@@ -47,6 +52,19 @@ pub struct ClosedChildInterrupt {
     /// The id of the decision that closed it, if it was answered and the answer had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
+}
+
+impl ClosedChildInterrupt {
+    /// Returns the public id of the interrupt.
+    pub fn name(&self) -> String {
+        public_id(&self.run, self.id)
+    }
+}
+
+/// Returns the public id of an interrupt of a child run. A child run is never a replay, so that its names begin with its
+/// own id.
+fn public_id(run: &RunId, id: InterruptId) -> String {
+    format!("{run}:{id}")
 }
 
 /// The changes of the open interrupts of a child run and of the runs below it.

@@ -151,19 +151,27 @@ impl RunHandle {
         self.engine.runs().get(&self.of).await
     }
 
-    /// Waits until an interrupt is open and returns the first one. Fails with [`Refusal::RunFinished`] if the run ends
-    /// first, and with an error of the store if the engine is closed.
+    /// Waits until an interrupt is open and returns the first one: of the run, or else of the child runs that it waits
+    /// for and of the runs below them. Fails with [`Refusal::RunFinished`] if the run ends first, and with an error of the
+    /// store if the engine is closed.
     pub async fn wait_for_interrupt(&self) -> Result<InterruptHandle, Error> {
-        self.wait_until(|run| match run.open_interrupts().next() {
-            Some(open) => Some(Ok(InterruptHandle { run: self.clone(), interrupt: Box::new(open.clone()) })),
-            None => run.finished().then(|| Err(Refusal::RunFinished(run.status()).into())),
+        self.wait_until(async |run| {
+            if run.finished() {
+                return Err(Refusal::RunFinished(run.status()).into());
+            }
+            let open = self.engine.interrupts().of_family(&self.of.tenant, run).await?;
+            Ok(open.iter().filter(|one| one.is_open()).find_map(|one| {
+                let of = RunRef { run: one.run.id.clone(), ..self.of.clone() };
+                let run = Self { engine: self.engine.clone(), of };
+                Some(InterruptHandle { run, interrupt: Box::new(one.interrupt()?.clone()) })
+            }))
         })
         .await
     }
 
     /// Waits until the run ends.
     pub async fn wait(&self) -> Result<FinishedRun, Error> {
-        self.wait_until(|run| run.finished().then(|| Ok(FinishedRun(run.clone())))).await
+        self.wait_until(async |run| Ok(run.finished().then(|| FinishedRun(run.clone())))).await
     }
 
     /// Cancels the run. Has no effect on a run that has already ended.
@@ -173,15 +181,15 @@ impl RunHandle {
 
     async fn wait_until<T>(
         &self,
-        reached: impl Fn(&Arc<Run>) -> Option<Result<T, Error>>,
+        reached: impl AsyncFn(&Arc<Run>) -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
         // The subscription exists before the first read, so that no change is missed.
         let mut changes = self.engine.events().subscribe(&self.of);
         let mut closing = self.engine.0.closing.subscribe();
         let mut is_closing = false;
         loop {
-            if let Some(result) = reached(&self.state().await?) {
-                return result;
+            if let Some(result) = reached(&self.state().await?).await? {
+                return Ok(result);
             }
             // After the close, the state is read once more: the run may have ended before.
             if is_closing {

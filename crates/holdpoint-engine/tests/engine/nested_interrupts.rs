@@ -90,7 +90,7 @@ async fn the_root_lists_the_interrupts_of_two_levels_and_of_parallel_children(en
         |n: usize, side: &str| vec![format!("{} {side}", of.run), format!("{} call", child_of(&of, n).run)];
     assert_eq!(paths, [path(1, "left"), path(2, "right")]);
     let leaf = env.run(&leaf(&of, 1)).await;
-    assert_eq!(env.engine.interrupts().root_of(&tenant(), &leaf).await.unwrap().id, of.run);
+    assert_eq!(leaf.root_id(), of.run);
 }
 
 async fn answers_at_the_root_reach_the_children_in_any_order(env: TestEnv) {

@@ -128,7 +128,7 @@ pub(super) fn child_interrupt(run: &Run, child: &ChildRunState, open: &OpenOfChi
         last = (&step.run, &step.workflow);
     }
     ChildInterrupt {
-        interrupt_id: format!("{}:{}", last.0, open.id),
+        interrupt_id: open.name(&child.run),
         kind: open.kind,
         run_id: last.0.clone(),
         workflow_id: last.1.clone(),

@@ -60,6 +60,8 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
     const UPDATE: StreamModes = STATE.union(StreamModes::UPDATES);
     const MESSAGE: StreamModes = StreamModes::DEBUG.union(StreamModes::MESSAGES);
     match event {
+        Event::ChildChanged { .. } | Event::ChildEnded { .. } if changes_child_interrupts(event) => UPDATE,
+        Event::ChildChanged { .. } | Event::ChildEnded { .. } => DEBUG,
         Event::NodeResumed { .. }
         | Event::AuthorizationDecided { .. }
         | Event::VoteCast { .. }
@@ -81,8 +83,6 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
         | Event::LoopbackLimit { .. }
         | Event::CapBreached { .. }
         | Event::NodeAwaiting { .. }
-        | Event::ChildChanged { .. }
-        | Event::ChildEnded { .. }
         | Event::ReplayDiverged { .. } => DEBUG,
         Event::ToolCalled { .. }
         | Event::ToolSuspended { .. }
@@ -118,13 +118,23 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
 
 /// Returns whether a batch is sent at once with this event: an approver may have to act, or the run has ended.
 pub(crate) fn is_urgent(event: &Event) -> bool {
-    matches!(
+    let is_own = matches!(
         event,
         Event::NodeSuspended { .. }
             | Event::RunCompleted
             | Event::RunFailed { .. }
             | Event::RunCancelled { .. }
-    )
+    );
+    is_own || changes_child_interrupts(event)
+}
+
+/// Returns whether an interrupt of a child run, or of a run below it, was opened or closed.
+fn changes_child_interrupts(event: &Event) -> bool {
+    match event {
+        Event::ChildChanged { interrupts, .. } => !interrupts.is_empty(),
+        Event::ChildEnded { closed, .. } => !closed.is_empty(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
