@@ -5,7 +5,7 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use holdpoint_api::Instant;
 use holdpoint_api::ids::Kind;
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt};
-use holdpoint_api::snapshot::RunStep;
+use holdpoint_api::snapshot::Ancestor;
 
 use super::client::Client;
 use super::failure::Failure;
@@ -194,7 +194,7 @@ pub(crate) fn expiry(at: Instant) -> String {
 }
 
 /// Returns the nodes above the run of an interrupt, from the root on.
-pub(crate) fn called_by(path: &[RunStep]) -> Option<String> {
+pub(crate) fn called_by(path: &[Ancestor]) -> Option<String> {
     let nodes: Vec<_> = path.iter().map(|step| clean(step.node_id.as_str())).collect();
     (!nodes.is_empty()).then(|| nodes.join(" > "))
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Output, cell, clean};
 use crate::open_interrupt;
-use crate::pending::called_by;
 use crate::output::{age_since, quoted};
+use crate::pending::called_by;
 
 pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
     let nodes = run.node_states.0.iter();

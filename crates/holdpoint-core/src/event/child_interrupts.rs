@@ -16,7 +16,7 @@ pub struct ChildInterrupt {
     pub kind: Kind,
     /// The runs below the child run, down to the run of the interrupt. Empty for an interrupt of the child run itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub below: Vec<RunStep>,
+    pub below: Vec<Descendant>,
 }
 
 impl ChildInterrupt {
@@ -31,9 +31,9 @@ impl ChildInterrupt {
     }
 }
 
-/// A run that a node of another run started.
+/// A run below another run, with the node that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunStep {
+pub struct Descendant {
     /// The node of the parent run.
     pub node: NodeId,
     /// The started run.

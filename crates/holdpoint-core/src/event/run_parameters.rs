@@ -110,7 +110,7 @@ impl Parent {
     }
 }
 
-/// A run and its node that started the next run.
+/// A run above another run, with the node that started the next run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ancestor {
     /// The run.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{ChildRunState, Interrupt, Run, Status};
-use crate::event::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, RunStep};
+use crate::event::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, Descendant};
 use crate::{InterruptId, RunId};
 
 impl Run {
@@ -37,7 +37,7 @@ impl Run {
             below: Vec::new(),
         });
         let below = self.child_interrupts().map(|(child, open)| {
-            let mut below = vec![child.as_step()];
+            let mut below = vec![child.as_descendant()];
             below.extend(open.below.iter().cloned());
             ChildInterrupt { below, ..open.clone() }
         });
@@ -79,9 +79,9 @@ impl ChildRunState {
         self.run.as_str().strip_prefix(run.as_str()).is_some_and(|rest| rest.starts_with('.'))
     }
 
-    /// Returns the start of the child run as a step of a path.
-    pub fn as_step(&self) -> RunStep {
-        RunStep { node: self.node.clone(), run: self.run.clone(), workflow: self.workflow.clone() }
+    /// Returns the child run as a step of a path.
+    pub fn as_descendant(&self) -> Descendant {
+        Descendant { node: self.node.clone(), run: self.run.clone(), workflow: self.workflow.clone() }
     }
 
     /// Returns the changes that are not recorded yet.

@@ -20,11 +20,11 @@ impl Engine {
             let page = pending::without_path(self.db(), last.as_ref(), PAGE as u64).await?;
             for of in &page {
                 match self.complete_earlier(of).await {
+                    Ok(()) => {}
                     Err(Error::Store(error @ crate::store::Error::Closed)) => return Err(error.into()),
                     Err(error) => {
-                        tracing::error!(%error, run = %of.run, "the parent of a run does not show its interrupts")
+                        tracing::error!(%error, run = %of.run, "the runs above a run do not show its interrupts");
                     }
-                    Ok(()) => {}
                 }
             }
             if page.len() < PAGE {

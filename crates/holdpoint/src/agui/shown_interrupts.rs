@@ -52,7 +52,8 @@ fn waits_for_siblings(run: &Run, since: Timestamp, at: Timestamp) -> bool {
 }
 
 fn places(run: &Run) -> BTreeSet<InterruptPlace> {
-    let own = interrupts::open_for_people(run).map(|asked| InterruptPlace { run: run.id.clone(), id: asked.id });
+    let own =
+        interrupts::open_for_people(run).map(|asked| InterruptPlace { run: run.id.clone(), id: asked.id });
     let below = run.child_interrupts();
     let below = below.map(|(child, open)| InterruptPlace { run: open.run(&child.run).clone(), id: open.id });
     own.chain(below).collect()

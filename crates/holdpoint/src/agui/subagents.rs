@@ -23,8 +23,8 @@ struct Subagent {
     child: RunId,
 }
 
-/// A run below the run of the thread.
-struct Descendant<'r> {
+/// The start of a subagent.
+struct SubagentStart<'r> {
     run: &'r RunId,
     workflow: &'r WorkflowId,
     /// The first run on the path from the run of the thread.
@@ -76,7 +76,7 @@ impl Subagents {
     fn start_child(&mut self, run: &Run, child: &ChildRunState, events: &mut Vec<Event>) {
         let call = child.call.as_ref().map(|call| ids::wire_id(run, &child.node, call));
         let (workflow, id) = (&child.workflow, &child.run);
-        self.start(Descendant { run: id, workflow, child: id, parent: None, call }, events);
+        self.start(SubagentStart { run: id, workflow, child: id, parent: None, call }, events);
     }
 
     /// Starts the subagents from a child run down to the run of an interrupt.
@@ -91,13 +91,13 @@ impl Subagents {
         let mut parent = &child.run;
         for step in &open.below {
             let (workflow, child) = (&step.workflow, &child.run);
-            let below = Descendant { run: &step.run, workflow, child, parent: Some(parent), call: None };
+            let below = SubagentStart { run: &step.run, workflow, child, parent: Some(parent), call: None };
             self.start(below, events);
             parent = &step.run;
         }
     }
 
-    fn start(&mut self, one: Descendant<'_>, events: &mut Vec<Event>) {
+    fn start(&mut self, one: SubagentStart<'_>, events: &mut Vec<Event>) {
         if self.open.iter().any(|open| open.run == *one.run) {
             return;
         }

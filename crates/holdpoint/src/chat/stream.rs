@@ -52,7 +52,8 @@ impl FrameSource for ProgressStream {
         if !is_running {
             frames.push(frame("outcome", &translate::outcome(handle.state_key.clone(), seen.status)));
             queue.close();
-        } else if frames.is_empty() && self.changes.next_until(seen.siblings_until).await == Wakeup::Stopping {
+        } else if frames.is_empty() && self.changes.next_until(seen.siblings_until).await == Wakeup::Stopping
+        {
             queue.close();
         }
         queue.extend(frames);

@@ -142,6 +142,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_of_child_runs_are_updates_if_they_open_or_close_interrupts() {
+        let changed = |more: &str| {
+            let text = format!(
+                r#"{{"type":"holdpoint.child.changed","child":"r.1","status":"waiting-approval"{more}}}"#
+            );
+            serde_json::from_str::<Event>(&text).unwrap()
+        };
+        let opened = changed(r#","interrupts":{"opened":[{"id":1,"node":"a","kind":"approval"}]}"#);
+        let closed = changed(r#","interrupts":{"closed":[{"run":"r.1","id":1}]}"#);
+        for event in [opened, closed] {
+            assert!(modes_of(&event).overlaps(StreamModes::UPDATES) && is_urgent(&event));
+            assert!(modes_of(&event).overlaps(StreamModes::VALUES), "with a snapshot");
+        }
+        let quiet = changed("");
+        assert!(modes_of(&quiet) == StreamModes::DEBUG && !is_urgent(&quiet));
+    }
+
+    #[test]
     fn modes_combine_unless_one_is_unknown_or_values_is_among_them() {
         assert_eq!(StreamModes::parse("updates").unwrap(), StreamModes::UPDATES);
         assert_eq!(StreamModes::parse("values").unwrap(), StreamModes::VALUES);
