@@ -41,6 +41,9 @@ one("subagents wait with the interrupts of the runs below them (client 1.0.0)", 
     }
     const resumed = await front.answer("cancel", "cancel");
     assert.equal(resumed.outcome, "success");
-    const ids = resumed.of("SUBAGENT_STARTED").map(({ subagentRunId }) => subagentRunId);
-    assert.ok(ids.every((id) => started.some(({ subagentRunId }) => subagentRunId === id)), "the same subagents continue");
+    const ids = (events, ...kinds) => kinds.flatMap((kind) => events.of(kind).map(({ subagentRunId }) => subagentRunId)).sort();
+    const all = ids(asked, "SUBAGENT_STARTED");
+    assert.deepEqual(ids(asked, "SUBAGENT_FINISHED"), all);
+    assert.deepEqual(ids(resumed, "SUBAGENT_STARTED"), all, "the same subagents continue");
+    assert.deepEqual(ids(resumed, "SUBAGENT_FINISHED", "SUBAGENT_ERROR"), all, "each of them ends once");
 });

@@ -256,6 +256,8 @@ test("a run links to the open interrupts of the runs below it, with the path fro
     assert.match(words(shown), /release: gate called by call › inner$/);
     assert.deepEqual(find(shown, "a").map(({ attrs }) => attrs.href), ["/r.1.1/gate/r.1.1:i1"]);
     assert.equal(childInterrupts({}, href), null);
+    const many = Array.from({ length: 101 }, (_, n) => ({ ...open, interruptId: `r.1.1:i${n}` }));
+    assert.match(words(childInterrupts({ childInterrupts: many }, href)), /and 1 more$/);
     for (const payload of PAYLOADS) {
         assertInert(childInterrupts({ childInterrupts: [{ ...open, nodeId: payload, workflowId: payload, path: [step("r", payload)] }] }, () => "/x"));
     }

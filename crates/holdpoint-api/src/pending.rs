@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::Instant;
-use crate::snapshot::RunStep;
+use crate::snapshot::Ancestor;
 
 /// The longest time that a stream of counts stays open, in seconds.
 pub const STREAM_SECONDS_MAX: u64 = 600;
@@ -93,7 +93,7 @@ pub struct PendingInterrupt<'a> {
     pub votes: Option<PendingVotes<'a>>,
     /// The runs above the run of the interrupt, beginning with the root. Absent if no run started it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub path: Vec<RunStep>,
+    pub path: Vec<Ancestor>,
     /// The number of side questions without an answer.
     pub open_asks: u64,
     /// The tags of the run.

@@ -130,13 +130,13 @@ pub struct ChildInterrupt {
     /// The node that opened the interrupt.
     pub node_id: NodeId,
     /// The runs above that run, beginning with the run that shows the interrupt.
-    pub path: Vec<RunStep>,
+    pub path: Vec<Ancestor>,
 }
 
-/// A run, and its node that started the next run of a path.
+/// A run above another run, with the node that started the next run of a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RunStep {
+pub struct Ancestor {
     /// The id of the run.
     pub run_id: RunId,
     /// The workflow of the run.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
-use holdpoint_api::ids::{Kind, Status, StrictValue};
+use holdpoint_api::ids::{Kind, NodeId, Status, StrictValue};
 use holdpoint_api::interrupts::{
     AnswerOutcome, ApprovalAnswer, ClarificationAnswer, RefineFeedback, ResolveInterrupt,
 };
@@ -123,12 +123,21 @@ impl AnswerArgs {
             Err(failure) => return Err(failure),
         };
         let is_meant = |id: &String| self.interrupt.as_ref().is_none_or(|named| named == id);
-        let Some(interrupt) = snapshot
-            .interrupt
-            .filter(|interrupt| interrupt.node_id.as_str() == self.node && is_meant(&interrupt.interrupt_id))
-        else {
-            return Ok(());
+        let of_node = |node: &NodeId| node.as_str() == self.node;
+        let below = snapshot.child_interrupts.iter().find(|one| {
+            one.path.first().is_some_and(|step| of_node(&step.node_id)) && is_meant(&one.interrupt_id)
+        });
+        let interrupt = match below {
+            // The answer is for a child run, whose snapshot has the actions.
+            Some(below) => {
+                let snapshot = client.send(client.runs().get(below.run_id.as_str()))?.value;
+                snapshot.interrupt.filter(|interrupt| interrupt.interrupt_id == below.interrupt_id)
+            }
+            None => snapshot
+                .interrupt
+                .filter(|interrupt| of_node(&interrupt.node_id) && is_meant(&interrupt.interrupt_id)),
         };
+        let Some(interrupt) = interrupt else { return Ok(()) };
         let form = match interrupt.kind {
             Kind::Approval => {
                 let data = InterruptData::of(&interrupt).unwrap_or_default();

@@ -5,10 +5,13 @@ use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use holdpoint_api::Instant;
 use holdpoint_api::ids::Kind;
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt};
+use holdpoint_api::snapshot::Ancestor;
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age, age_since, cell, elapsed_ms, remove_column, remove_empty_columns, shorten};
+use super::output::{
+    Output, age, age_since, cell, clean, elapsed_ms, remove_column, remove_empty_columns, shorten,
+};
 use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -26,8 +29,20 @@ all columns, with titles of up to 80 characters. --json has all members.";
 
 const LIMIT_DEFAULT: u32 = 50;
 const TITLE_CHARS_MIN: usize = 20;
-const HEADS: [&str; 11] =
-    ["TITLE", "RUN", "NODE", "AGE", "EXPIRES", "KIND", "INTERRUPT", "FOR", "VOTES", "ASKS", "WORKFLOW"];
+const HEADS: [&str; 12] = [
+    "TITLE",
+    "RUN",
+    "NODE",
+    "AGE",
+    "EXPIRES",
+    "KIND",
+    "INTERRUPT",
+    "FOR",
+    "VOTES",
+    "ASKS",
+    "WORKFLOW",
+    "CALLED BY",
+];
 
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -134,7 +149,7 @@ fn fit(heads: &mut Vec<&str>, rows: &mut [Vec<String>], width: usize) {
         let widest = |column: usize| cells(column).chain([heads[column].len()]).max().unwrap_or(0);
         (1..heads.len()).map(|column| widest(column) + 2).sum()
     };
-    for head in ["WORKFLOW", "ASKS", "VOTES", "FOR", "KIND", "EXPIRES", "AGE"] {
+    for head in ["CALLED BY", "WORKFLOW", "ASKS", "VOTES", "FOR", "KIND", "EXPIRES", "AGE"] {
         if others(heads, rows) + TITLE_CHARS_MIN <= width {
             break;
         }
@@ -165,16 +180,23 @@ fn columns(interrupts: &[PendingInterrupt<'_>]) -> (Vec<&'static str>, Vec<Vec<S
             votes(one),
             cell(one.open_asks),
             cell(&one.workflow_id),
+            cell(called_by(&one.path)),
         ]
     };
     let mut rows: Vec<_> = interrupts.iter().map(row).collect();
-    remove_empty_columns(&mut heads, &mut rows, &["INTERRUPT", "FOR", "VOTES", "ASKS"]);
+    remove_empty_columns(&mut heads, &mut rows, &["INTERRUPT", "FOR", "VOTES", "ASKS", "CALLED BY"]);
     (heads, rows)
 }
 
 pub(crate) fn expiry(at: Instant) -> String {
     let ms = elapsed_ms(at);
     if ms < 0 { format!("in {}", age(ms)) } else { "due".to_owned() }
+}
+
+/// Returns the nodes above the run of an interrupt, from the root on.
+pub(crate) fn called_by(path: &[Ancestor]) -> Option<String> {
+    let nodes: Vec<_> = path.iter().map(|step| clean(step.node_id.as_str())).collect();
+    (!nodes.is_empty()).then(|| nodes.join(" > "))
 }
 
 fn votes(one: &PendingInterrupt<'_>) -> String {

@@ -21,7 +21,7 @@ mod run_parameters;
 mod sources;
 mod values;
 
-pub use child_interrupts::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, RunStep};
+pub use child_interrupts::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, Descendant};
 pub use holdpoint_ids::{Cap, Drain, ForkMode, Owner, Reducer};
 pub use run_parameters::{Ancestor, Fork, Parent, RunParameters};
 pub use values::{ChildResult, RunError, TIMED_OUT};

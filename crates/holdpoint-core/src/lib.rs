@@ -45,8 +45,8 @@ pub use command::{
 };
 pub use decide::{check_reason, decide, decide_and_apply};
 pub use event::{
-    Ancestor, Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Drain, Event,
-    Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters, RunStep, TIMED_OUT,
+    Ancestor, Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Descendant,
+    Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters, TIMED_OUT,
 };
 pub use holdpoint_ids::{
     BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RequestSource, RunId,

@@ -40,6 +40,7 @@ mod definition_check;
 mod definitions;
 mod deliveries;
 mod dispatches;
+mod earlier_interrupts;
 mod facets;
 mod families;
 mod fork;
@@ -67,7 +68,7 @@ mod webhooks;
 
 pub(crate) use arrivals::SearchPositions;
 pub use arrivals::{EventOutcome, EventRefusal, WaitingInterrupt};
-pub use child_interrupts::{AnswerAddress, OpenInterrupt};
+pub use child_interrupts::{AnswerAddress, OpenInterrupt, SiblingsWait};
 pub use commands::{ExecuteOptions, RunCommands};
 pub(crate) use commit::CommitOutcome;
 pub use definition_check::CheckedWorkflow;

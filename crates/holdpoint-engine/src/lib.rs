@@ -131,7 +131,7 @@ pub use store::runs::{RunFilter, RunSummary};
 pub use answerer::{Answerer, AnswererError, ApproverQuestion};
 pub use engine::{
     AnswerAddress, Assignee, GrantRecord, OpenInterrupt, PendingCounts, PendingFilter, PendingOrder,
-    PendingPage,
+    PendingPage, SiblingsWait,
 };
 pub use permitted_effects::{GrantNote, PayloadBinding, PermittedEffect};
 pub use store::grants::Consumption;

@@ -15,7 +15,7 @@ mod status;
 
 pub(crate) use expiry::expire_handles;
 pub use resume::GraphResume;
-pub use status::GraphStatus;
+pub use status::{GraphProgress, GraphStatus};
 
 /// The id of the node that represents the graph of a provider.
 const NODE: &str = "graph";

@@ -21,7 +21,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use graphs::{EngineGraphs, GraphError, GraphHandle, GraphResume, GraphStart, GraphStatus, Graphs};
+pub use graphs::{
+    EngineGraphs, GraphError, GraphHandle, GraphProgress, GraphResume, GraphStart, GraphStatus, Graphs,
+};
 pub(crate) use locked_handle::GraphAttempt;
 pub use locked_handle::LockedHandle;
 pub(crate) use port::AnyProvider;

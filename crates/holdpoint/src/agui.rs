@@ -15,6 +15,7 @@ mod resume_execution;
 mod resume_plan;
 pub(crate) mod routes;
 mod run;
+mod shown_interrupts;
 mod state;
 mod stream;
 mod subagents;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Output, cell, clean};
 use crate::open_interrupt;
 use crate::output::{age_since, quoted};
+use crate::pending::called_by;
 
 pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
     let nodes = run.node_states.0.iter();
@@ -16,8 +17,7 @@ pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
         vec![cell(&child.run_id), cell(&child.workflow_id), cell(&child.node_id), cell(child.status)]
     });
     let below = run.child_interrupts.iter().map(|open| {
-        let path = open.path.iter().map(|step| clean(step.node_id.as_str())).collect::<Vec<_>>();
-        vec![path.join(" > "), cell(open.kind), cell(&open.run_id), cell(&open.node_id)]
+        vec![cell(called_by(&open.path)), cell(open.kind), cell(&open.run_id), cell(&open.node_id)]
     });
     let parts = [
         output.fields(&fields(output, run)),

@@ -16,7 +16,7 @@ pub struct ChildInterrupt {
     pub kind: Kind,
     /// The runs below the child run, down to the run of the interrupt. Empty for an interrupt of the child run itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub below: Vec<RunStep>,
+    pub below: Vec<Descendant>,
 }
 
 impl ChildInterrupt {
@@ -24,11 +24,16 @@ impl ChildInterrupt {
     pub fn run<'a>(&'a self, child: &'a RunId) -> &'a RunId {
         self.below.last().map_or(child, |step| &step.run)
     }
+
+    /// Returns the public id of the interrupt, if `child` is the child run.
+    pub fn name(&self, child: &RunId) -> String {
+        public_id(self.run(child), self.id)
+    }
 }
 
-/// A run that a node of another run started.
+/// A run below another run, with the node that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunStep {
+pub struct Descendant {
     /// The node of the parent run.
     pub node: NodeId,
     /// The started run.
@@ -47,6 +52,19 @@ pub struct ClosedChildInterrupt {
     /// The id of the decision that closed it, if it was answered and the answer had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
+}
+
+impl ClosedChildInterrupt {
+    /// Returns the public id of the interrupt.
+    pub fn name(&self) -> String {
+        public_id(&self.run, self.id)
+    }
+}
+
+/// Returns the public id of an interrupt of a child run. A child run is never a replay, so that its names begin with its
+/// own id.
+fn public_id(run: &RunId, id: InterruptId) -> String {
+    format!("{run}:{id}")
 }
 
 /// The changes of the open interrupts of a child run and of the runs below it.

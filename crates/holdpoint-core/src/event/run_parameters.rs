@@ -98,21 +98,27 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// Returns the parent of a run that a node of `run` starts.
-    pub fn of_child(run: &Run, node: &NodeId) -> Self {
-        let parent = run.started.as_ref().and_then(|started| started.parent.as_ref());
-        let (depth, above) = parent.map_or((1, Vec::new()), |parent| (parent.depth + 1, parent.path()));
-        Self { run: run.id.clone(), workflow: run.workflow.id.clone(), node: node.clone(), depth, above }
+    /// Returns the parent of a run that a node of `run` starts. `above` are the ancestors of `run`, beginning with the
+    /// root.
+    pub fn of_child(run: &Run, node: &NodeId, above: Vec<Ancestor>) -> Self {
+        let (workflow, depth) = (run.workflow.id.clone(), run.depth() + 1);
+        Self { run: run.id.clone(), workflow, node: node.clone(), depth, above }
     }
 
-    /// Returns the ancestors of the run, beginning with the root and ending with the parent.
-    pub fn path(&self) -> Vec<Ancestor> {
-        let (run, workflow, node) = (self.run.clone(), self.workflow.clone(), self.node.clone());
-        self.above.iter().cloned().chain([Ancestor { run, workflow, node }]).collect()
+    /// Returns the parent as a step of a path.
+    pub fn as_ancestor(&self) -> Ancestor {
+        Ancestor { run: self.run.clone(), workflow: self.workflow.clone(), node: self.node.clone() }
+    }
+
+    /// Returns the ancestors of the run, beginning with the root and ending with the parent. Returns None if an earlier
+    /// version stored only the parent.
+    pub fn path(&self) -> Option<Vec<Ancestor>> {
+        let path: Vec<_> = self.above.iter().cloned().chain([self.as_ancestor()]).collect();
+        (path.len() as u64 == u64::from(self.depth)).then_some(path)
     }
 }
 
-/// A run and its node that started the next run.
+/// A run above another run, with the node that started the next run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ancestor {
     /// The run.

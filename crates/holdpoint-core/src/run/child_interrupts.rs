@@ -1,21 +1,28 @@
 //! Open interrupts of child runs: the records of a parent, and the changes that a run reports to its parent.
 
+use std::collections::BTreeSet;
+
 use super::{ChildRunState, Interrupt, Run, Status};
-use crate::event::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, RunStep};
+use crate::event::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, Descendant};
 use crate::{InterruptId, RunId};
 
 impl Run {
     /// Returns the open interrupts of the child runs that the run waits for, and of the runs below them.
     pub fn child_interrupts(&self) -> impl Iterator<Item = (&ChildRunState, &ChildInterrupt)> {
-        let children = self.children.iter().map(AsRef::as_ref).filter(|child| child.is_awaited());
-        let children = children.filter(|_| !self.finished());
-        children.flat_map(|child| child.interrupts.iter().map(move |open| (child, open)))
+        self.awaited_children().flat_map(|child| child.interrupts.iter().map(move |open| (child, open)))
     }
 
-    /// Returns whether a child run that the run waits for is executing, so that it may soon end or open an interrupt.
+    /// Returns whether a child run that the run waits for is executing, so that it may soon end or open an interrupt. A
+    /// child run that itself waits for runs below it counts as waiting, even if one of those is executing.
     pub fn has_executing_child(&self) -> bool {
-        let mut awaited = self.children.iter().filter(|child| child.is_awaited() && !self.finished());
-        awaited.any(|child| matches!(child.status, Status::Pending | Status::Running))
+        self.awaited_children().any(|child| matches!(child.status, Status::Pending | Status::Running))
+    }
+
+    /// Returns the child runs that the run waits for. A fork also lists child runs of its source, which report nothing to
+    /// it.
+    fn awaited_children(&self) -> impl Iterator<Item = &ChildRunState> {
+        let children = self.children.iter().map(AsRef::as_ref).filter(|_| !self.finished());
+        children.filter(|child| child.is_awaited() && child.belongs_to(&self.id))
     }
 
     /// Returns the open interrupts of this run and of the runs below it, as its parent records them.
@@ -30,7 +37,7 @@ impl Run {
             below: Vec::new(),
         });
         let below = self.child_interrupts().map(|(child, open)| {
-            let mut below = vec![child.as_step()];
+            let mut below = vec![child.as_descendant()];
             below.extend(open.below.iter().cloned());
             ChildInterrupt { below, ..open.clone() }
         });
@@ -39,17 +46,16 @@ impl Run {
 
     /// Returns the difference between the open interrupts that the parent knows and those of this run.
     pub fn changes_for_parent(&self, known: &[ChildInterrupt]) -> ChildInterruptChanges {
-        let now = self.interrupts_for_parent();
-        let is_in = |list: &[ChildInterrupt], one: &ChildInterrupt| {
-            list.iter().any(|other| other.id == one.id && other.run(&self.id) == one.run(&self.id))
-        };
-        let closed = known.iter().filter(|one| !is_in(&now, one)).map(|one| {
+        let mut opened = self.interrupts_for_parent();
+        let (is_open, is_known) = (places(&self.id, &opened), places(&self.id, known));
+        let closed = known.iter().filter(|one| !is_open.contains(&(one.run(&self.id), one.id))).map(|one| {
             let run = one.run(&self.id).clone();
             let decision = self.decision_of(&run, one.id).map(str::to_owned);
             ClosedChildInterrupt { run, id: one.id, decision }
         });
         let closed = closed.collect();
-        ChildInterruptChanges { opened: now.into_iter().filter(|one| !is_in(known, one)).collect(), closed }
+        opened.retain(|one| !is_known.contains(&(one.run(&self.id), one.id)));
+        ChildInterruptChanges { opened, closed }
     }
 
     /// Returns the id of the decision that closed an interrupt of this run or of a run below it.
@@ -68,27 +74,33 @@ impl ChildRunState {
         (self.wait || self.call.is_some()) && self.result.is_none()
     }
 
-    /// Returns the start of the child run as a step of a path.
-    pub fn as_step(&self) -> RunStep {
-        RunStep { node: self.node.clone(), run: self.run.clone(), workflow: self.workflow.clone() }
+    /// Returns whether this run started the child run. Otherwise it is a child run of the source of a fork.
+    pub fn belongs_to(&self, run: &RunId) -> bool {
+        self.run.as_str().strip_prefix(run.as_str()).is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// Returns the child run as a step of a path.
+    pub fn as_descendant(&self) -> Descendant {
+        Descendant { node: self.node.clone(), run: self.run.clone(), workflow: self.workflow.clone() }
     }
 
     /// Returns the changes that are not recorded yet.
     pub(crate) fn new_changes(&self, changes: &ChildInterruptChanges) -> ChildInterruptChanges {
-        let is_known =
-            |run: &RunId, id| self.interrupts.iter().any(|open| open.id == id && open.run(&self.run) == run);
-        let opened = changes.opened.iter().filter(|one| !is_known(one.run(&self.run), one.id));
-        let closed = changes.closed.iter().filter(|one| is_known(&one.run, one.id));
+        let known = places(&self.run, &self.interrupts);
+        let opened = changes.opened.iter().filter(|one| !known.contains(&(one.run(&self.run), one.id)));
+        let closed = changes.closed.iter().filter(|one| known.contains(&(&one.run, one.id)));
         ChildInterruptChanges { opened: opened.cloned().collect(), closed: closed.cloned().collect() }
     }
 
     pub(super) fn apply_changes(&mut self, opened: &[ChildInterrupt], closed: &[ClosedChildInterrupt]) {
-        let child = self.run.clone();
-        let is_closed = |open: &ChildInterrupt| {
-            closed.iter().any(|one| one.id == open.id && one.run == *open.run(&child))
-        };
-        self.interrupts.retain(|open| !is_closed(open));
+        let (child, left) = (&self.run, closed.iter().map(|one| (&one.run, one.id)).collect::<BTreeSet<_>>());
+        self.interrupts.retain(|open| !left.contains(&(open.run(child), open.id)));
         self.interrupts.extend_from_slice(opened);
         self.decisions.extend(closed.iter().filter(|one| one.decision.is_some()).cloned());
     }
+}
+
+/// Returns the runs and ids of interrupts of a child run and of the runs below it.
+fn places<'a>(child: &'a RunId, interrupts: &'a [ChildInterrupt]) -> BTreeSet<(&'a RunId, InterruptId)> {
+    interrupts.iter().map(|one| (one.run(child), one.id)).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{ChildRunState, NodeState, NodeStatus, NodeWork, Run, RunEnd, Status};
-use crate::event::Owner;
+use crate::event::{Owner, Parent};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
 use crate::refusal::Refusal;
@@ -152,10 +152,26 @@ impl Run {
         fork.is_some_and(|fork| fork.source == *source)
     }
 
+    /// Returns the parent of the run, if a node of another run started it.
+    pub fn parent(&self) -> Option<&Parent> {
+        self.started.as_ref()?.parent.as_ref()
+    }
+
     /// Returns the number of ancestors of the run.
     pub fn depth(&self) -> u32 {
-        let parent = self.started.as_ref().and_then(|started| started.parent.as_ref());
-        parent.map_or(0, |parent| parent.depth)
+        self.parent().map_or(0, |parent| parent.depth)
+    }
+
+    /// Returns the ids of the ancestors of the run, beginning with its parent. The id of a child run is that of its
+    /// parent with a dot and a number.
+    pub fn ancestor_ids(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(parent_id(self.id.as_str()), |id| parent_id(id)).take(self.depth() as usize)
+    }
+
+    /// Returns the id of the root: the first of its ancestors, or the run itself.
+    pub fn root_id(&self) -> RunId {
+        let root = self.ancestor_ids().last().and_then(|id| RunId::parse(id).ok());
+        root.unwrap_or_else(|| self.id.clone())
     }
 
     /// Returns how often back edges to a node were taken. A new iteration of an enclosing loop resets the number.
@@ -282,4 +298,8 @@ impl Run {
     pub fn inputs_of(&self, node: &Node) -> Result<Map<String, Value>, InputError> {
         resolve_inputs(self, node)
     }
+}
+
+fn parent_id(id: &str) -> Option<&str> {
+    id.rsplit_once('.').map(|(parent, _)| parent)
 }

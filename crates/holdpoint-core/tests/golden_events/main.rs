@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use holdpoint_core::mailbox::DispatchOptions;
 use holdpoint_core::{
-    Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Drain, Event, Fork,
-    ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer, RunError, RunId, RunParameters, RunStep,
+    Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Descendant, Drain, Event,
+    Fork, ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer, RunError, RunId, RunParameters,
     Status, TenantId, Timestamp, WorkflowId,
 };
 use serde_json::{Map, Value, json};
@@ -351,12 +351,13 @@ fn child_events() -> Vec<Event> {
             result: ChildResult::default(),
             closed: vec![ClosedChildInterrupt { run: run("r1.1"), id: InterruptId(1), decision: None }],
         },
+        Event::RunStarted(std::sync::Arc::new(starts::grandchild_start())),
     ]
 }
 
 fn child_interrupts() -> ChildInterruptChanges {
     let open = |below| ChildInterrupt { id: InterruptId(1), node: node("gate"), kind: Kind::Approval, below };
-    let step = RunStep { node: node("call"), run: run("r1.1.1"), workflow: flow() };
+    let step = Descendant { node: node("call"), run: run("r1.1.1"), workflow: flow() };
     let closed =
         ClosedChildInterrupt { run: run("r1.1"), id: InterruptId(2), decision: Some("d".to_owned()) };
     ChildInterruptChanges { opened: vec![open(Vec::new()), open(vec![step])], closed: vec![closed] }

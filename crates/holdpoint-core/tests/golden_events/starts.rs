@@ -1,5 +1,7 @@
 //! Golden lines of the starts and ends of runs.
 
+use holdpoint_core::Ancestor;
+
 use super::*;
 
 pub(super) fn bare_start() -> RunParameters {
@@ -42,6 +44,13 @@ pub(super) fn full_start() -> RunParameters {
 
 fn parent_run() -> Parent {
     Parent { run: run("r0"), workflow: flow(), node: node("a"), depth: 1, above: Vec::new() }
+}
+
+/// Returns the start of a run with two ancestors.
+pub(super) fn grandchild_start() -> RunParameters {
+    let root = Ancestor { run: run("r0"), workflow: flow(), node: node("a") };
+    let parent = Parent { run: run("r0.1"), workflow: flow(), node: node("b"), depth: 2, above: vec![root] };
+    RunParameters { parent: Some(parent), ..bare_start() }
 }
 
 pub(super) fn start_and_end_events() -> Vec<Event> {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildInterruptChanges, ChildResult, Command, Drain, Effect, Event, InterruptId, NodeId, NodeStatus,
-    NodeWork, Obligation, Run, RunError, RunId, Status, Timer, Timestamp, Workflow, decide, react,
+    ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Command, Drain, Effect, Event,
+    InterruptId, Kind, NodeId, NodeStatus, NodeWork, Obligation, Run, RunError, RunId, Status, Timer,
+    Timestamp, Workflow, decide, react,
 };
 use serde_json::{Value, json};
 
@@ -87,12 +88,8 @@ impl World {
                 let ended = matches!(status, Status::Completed | Status::Failed | Status::Cancelled);
                 let known = self.run.children.get(*place).map(|child| child.run.clone());
                 let child = known.unwrap_or_else(|| RunId::parse("unknown").expect("a run id"));
-                vec![Command::Child {
-                    child,
-                    status,
-                    interrupts: ChildInterruptChanges::default(),
-                    result: ended.then(ChildResult::default),
-                }]
+                let interrupts = child_interrupts(&child, status);
+                vec![Command::Child { child, status, interrupts, result: ended.then(ChildResult::default) }]
             }
             Move::CancelWithParent => vec![Command::CancelWithParent],
             Move::Start => vec![start()],
@@ -271,5 +268,17 @@ impl World {
 
     fn skipped(&self, position: usize) -> bool {
         self.run.nodes[position].status == NodeStatus::Skipped
+    }
+}
+
+/// Returns the report of a child run: it opens its interrupt when it waits, and otherwise closes it.
+fn child_interrupts(child: &RunId, status: Status) -> ChildInterruptChanges {
+    let (id, node) = (InterruptId(1), NodeId::parse("gate").expect("a node id"));
+    if status == Status::WaitingApproval {
+        let opened = vec![ChildInterrupt { id, node, kind: Kind::Approval, below: Vec::new() }];
+        ChildInterruptChanges { opened, closed: Vec::new() }
+    } else {
+        let closed = vec![ClosedChildInterrupt { run: child.clone(), id, decision: None }];
+        ChildInterruptChanges { opened: Vec::new(), closed }
     }
 }

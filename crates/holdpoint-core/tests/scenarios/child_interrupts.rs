@@ -1,8 +1,8 @@
 //! Interrupts of child runs: the records of the parent, and the report of a run to its parent.
 
 use holdpoint_core::{
-    Answer, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Command, Event,
-    InterruptId, Kind, NodeId, Parent, RunId, RunStep, StartRequest, Status, WorkflowId,
+    Answer, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Command, Descendant,
+    Event, InterruptId, Kind, NodeId, Parent, RunId, StartRequest, Status, WorkflowId,
 };
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::vocabulary::*;
 
 /// Returns an interrupt of a node, in the child run or in the runs `below` it.
 fn open_at(id: u32, node: &str, below: &[(&str, &str)]) -> ChildInterrupt {
-    let step = |(node, run): &(&str, &str)| RunStep {
+    let step = |(node, run): &(&str, &str)| Descendant {
         node: NodeId::parse(node).expect("a node id"),
         run: child_id(run),
         workflow: WorkflowId::parse("child").expect("a workflow id"),

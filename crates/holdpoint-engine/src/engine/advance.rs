@@ -169,7 +169,7 @@ impl Engine {
             trace: Some(SpanContext::of_visit(tenant, parent, &known.node, known.visit).to_string()),
             trace_state: started.trace_state.clone(),
             engine_version: started.engine_version.map(|_| Self::VERSION),
-            parent: Some(Parent::of_child(parent, &known.node)),
+            parent: Some(Parent::of_child(parent, &known.node, self.ancestors(tenant, parent).await?)),
             forked_by: started.forked_by.clone(),
             grants: parent.grants_for_child(&known.node, known.call.as_deref()),
             requested_by: parent.inherited_requesters(),

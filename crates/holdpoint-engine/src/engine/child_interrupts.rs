@@ -1,15 +1,16 @@
 //! Interrupts of child runs, seen from the run that waits for them.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
-use holdpoint_core::{Interrupt, InterruptId, NodeId, Refusal, Run, RunId, RunRef, TenantId};
+use holdpoint_core::{Ancestor, Interrupt, InterruptId, NodeId, Refusal, Run, RunId, RunRef, TenantId};
+use tokio::time::Instant;
 
-use super::Interrupts;
+use super::{Engine, Interrupts};
 use crate::error::Error;
 
-/// The place of an interrupt: its run and its node.
+/// The run and the node that an answer is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerAddress {
     /// The run of the interrupt.
@@ -41,6 +42,33 @@ impl OpenInterrupt {
     }
 }
 
+/// The wait of a reader for child runs that are executing while another interrupt is open, so that the reader gets the
+/// interrupts of all of them together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SiblingsWait {
+    until: Option<Instant>,
+}
+
+impl SiblingsWait {
+    /// The longest wait. It begins when an interrupt is open and no other work of the run is left.
+    pub const MAX: Duration = Duration::from_secs(2);
+
+    /// Returns the instant until which the reader of a run with an open interrupt waits, or None if it does not wait.
+    pub fn deadline(&mut self, run: &Run) -> Option<Instant> {
+        if !run.has_executing_child() {
+            self.reset();
+            return None;
+        }
+        let until = *self.until.get_or_insert_with(|| Instant::now() + Self::MAX);
+        (Instant::now() < until).then_some(until)
+    }
+
+    /// Lets the next wait last its whole time, after the run has continued.
+    pub fn reset(&mut self) {
+        self.until = None;
+    }
+}
+
 impl Interrupts<'_> {
     /// Returns the open interrupts of a run, oldest first, then those of the child runs that it waits for and of the
     /// runs below them, as this state of the run records them. A child run may have closed one since then.
@@ -50,29 +78,18 @@ impl Interrupts<'_> {
         }
         let own = run.open_interrupts().map(|asked| OpenInterrupt { run: run.clone(), id: asked.id });
         let mut open: Vec<_> = own.collect();
-        let mut runs = BTreeMap::new();
-        for (child, recorded) in run.child_interrupts() {
-            let run = match runs.entry(recorded.run(&child.run).clone()) {
-                Entry::Occupied(known) => Arc::clone(known.get()),
-                Entry::Vacant(unknown) => {
-                    let of = RunRef { tenant: tenant.clone(), run: unknown.key().clone() };
-                    Arc::clone(unknown.insert(self.engine.runs().get(&of).await?))
-                }
-            };
-            open.push(OpenInterrupt { run, id: recorded.id });
-        }
+        let below: Vec<_> =
+            run.child_interrupts().map(|(child, one)| (one.run(&child.run), one.id)).collect();
+        let mut runs: BTreeMap<&RunId, Option<Arc<Run>>> =
+            below.iter().map(|(run, _)| (*run, None)).collect();
+        let of = |run: &&RunId| RunRef { tenant: tenant.clone(), run: RunId::clone(run) };
+        let found = self.engine.runs().get_each(&runs.keys().map(of).collect::<Vec<_>>()).await?;
+        runs.values_mut().zip(found).for_each(|(place, run)| *place = Some(run));
+        open.extend(below.into_iter().filter_map(|(run, id)| {
+            let run = runs.get(run)?.clone()?;
+            Some(OpenInterrupt { run, id })
+        }));
         Ok(open)
-    }
-
-    /// Returns the root of a run: the first of its ancestors, or the run itself.
-    pub async fn root_of(self, tenant: &TenantId, run: &Arc<Run>) -> Result<Arc<Run>, Error> {
-        let mut root = run.clone();
-        while let Some(parent) = root.started.as_ref().and_then(|started| started.parent.as_ref()) {
-            let first = parent.above.first().map_or(&parent.run, |ancestor| &ancestor.run);
-            let of = RunRef { tenant: tenant.clone(), run: first.clone() };
-            root = self.engine.runs().get(&of).await?;
-        }
-        Ok(root)
     }
 
     /// Returns the address of the interrupt of a child run that an answer to a node is for: the named one, or the only
@@ -87,12 +104,16 @@ impl Interrupts<'_> {
         if let Some(name) = named {
             return self.named_of_child(of, node, name).await;
         }
+        let run = self.engine.events().cached_run(of).await?;
+        // Most nodes wait for an interrupt of their own, in a run without child runs: no further read is needed.
+        if run.children.is_empty() && run.open_interrupts().any(|asked| asked.node == *node) {
+            return Ok(None);
+        }
         let run = self.engine.runs().get(of).await?;
         let below: Vec<_> = run.child_interrupts().filter(|(child, _)| child.node == *node).collect();
         let own = run.open_interrupts().filter(|asked| asked.node == *node && !run.finished());
         let own = own.map(|asked| run.interrupt_name(asked.id));
-        let names = below.iter().map(|(child, open)| format!("{}:{}", open.run(&child.run), open.id));
-        let mut names: Vec<_> = own.chain(names).collect();
+        let mut names: Vec<_> = own.chain(below.iter().map(|(child, open)| open.name(&child.run))).collect();
         match (below.as_slice(), names.len()) {
             ([], _) => Ok(None),
             ([(child, open)], 1) => {
@@ -116,15 +137,36 @@ impl Interrupts<'_> {
             Err(Error::NotFound(_)) => return Ok(None),
             found => found?,
         };
-        let parent = run.started.as_ref().and_then(|started| started.parent.as_ref());
-        let leads_here = parent.is_some_and(|parent| {
-            parent.path().iter().any(|ancestor| ancestor.run == of.run && ancestor.node == *node)
-        });
+        // The child run of `of` through which the path leads.
+        let path: Vec<&str> = std::iter::once(run.id.as_str()).chain(run.ancestor_ids()).collect();
+        let child = path.windows(2).find(|pair| pair[1] == of.run.as_str()).map(|pair| pair[0]);
+        let Some(child) = child else { return Ok(None) };
+        let above = self.engine.runs().get(of).await?;
+        let leads_here =
+            above.children.iter().any(|known| known.run.as_str() == child && known.node == *node);
         let asked = run.interrupt_named(name).filter(|_| leads_here);
         Ok(asked.map(|asked| AnswerAddress {
             of: below,
             node: asked.node.clone(),
             interrupt: Some(name.to_owned()),
         }))
+    }
+}
+
+impl Engine {
+    /// Returns the ancestors of a run, beginning with the root. Reads those that earlier versions did not store.
+    pub(super) async fn ancestors(&self, tenant: &TenantId, run: &Run) -> Result<Vec<Ancestor>, Error> {
+        let mut path = Vec::new();
+        let mut next = run.parent().cloned();
+        while let Some(parent) = next {
+            if let Some(mut above) = parent.path() {
+                above.append(&mut path);
+                return Ok(above);
+            }
+            path.insert(0, parent.as_ancestor());
+            let of = RunRef { tenant: tenant.clone(), run: parent.run };
+            next = self.runs().get(&of).await?.parent().cloned();
+        }
+        Ok(path)
     }
 }

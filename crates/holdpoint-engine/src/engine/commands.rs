@@ -134,21 +134,10 @@ impl Engine {
     /// commands enter here.
     pub(super) async fn attempt(&self, attempt: Attempt<'_>) -> Result<CommandOutcome, Error> {
         let Attempt { mut draft, commands, source, exclusive, once } = attempt;
-        for command in commands {
-            draft.decide(command)?;
-            if draft.events.iter().any(|event| event.denial().is_some()) {
-                break;
-            }
-        }
-        let change = DecidedChange { engine: self, of: &draft.of, run: &draft.run, events: &draft.events };
-        self.0.extensions.check(change).await?;
+        let denial = self.decide_all(&mut draft, commands).await?;
         // A change without events is not committed, so that the committer cannot detect an outdated run.
         if draft.events.is_empty() && source == RunSource::Cache && self.is_shared() {
             return Ok(CommandOutcome::Conflict(Precondition::Sequence));
-        }
-        let denial = draft.events.iter().find_map(Event::denial);
-        if denial.is_none() {
-            self.activate(&mut draft).await?;
         }
         let (of, after, entries) = (draft.of.clone(), draft.run.clone(), AuditEntries::of(&draft.events));
         // A refused command was not executed, so that it leaves no receipt.
@@ -160,5 +149,22 @@ impl Engine {
         }
         entries.write(&of);
         Ok(denial.map_or(CommandOutcome::Done(after), CommandOutcome::Denied))
+    }
+
+    /// Decides commands and advances the run if they wake it. Stops at a refusal that the run records, and returns it.
+    async fn decide_all(&self, draft: &mut RunDraft, commands: &[Command]) -> Result<Option<Refusal>, Error> {
+        for command in commands {
+            draft.decide(command)?;
+            if draft.events.iter().any(|event| event.denial().is_some()) {
+                break;
+            }
+        }
+        let change = DecidedChange { engine: self, of: &draft.of, run: &draft.run, events: &draft.events };
+        self.0.extensions.check(change).await?;
+        let denial = draft.events.iter().find_map(Event::denial);
+        if denial.is_none() {
+            self.activate(draft).await?;
+        }
+        Ok(denial)
     }
 }

@@ -1,9 +1,7 @@
 //! Effects of a change on related runs: child runs that it starts or ends, and the parent that waits for it. All of
 //! them are part of one commit.
 
-use holdpoint_core::{
-    ChildInterrupt, ChildResult, ChildRunState, Obligation, Parent, Run, RunEnd, RunRef, Status,
-};
+use holdpoint_core::{ChildInterrupt, ChildResult, ChildRunState, Obligation, Run, RunEnd, RunRef, Status};
 use serde_json::{Map, Value};
 
 use super::Engine;
@@ -37,10 +35,13 @@ pub(super) struct ShownState {
 }
 
 impl ShownState {
+    /// The state of a run of which the parent has recorded nothing.
+    pub(super) const UNKNOWN: Self = Self { status: Status::Running, interrupts: Vec::new() };
+
     pub(super) fn of(run: &Run) -> Self {
-        match parent_of(run) {
+        match run.parent() {
             Some(_) => Self { status: hide_pending(run.status()), interrupts: run.interrupts_for_parent() },
-            None => Self { status: Status::Running, interrupts: Vec::new() },
+            None => Self::UNKNOWN,
         }
     }
 }
@@ -76,10 +77,6 @@ impl PriorState {
 /// Maps `Pending` to `Running`: the parent is not notified when a run begins.
 fn hide_pending(status: Status) -> Status {
     if status == Status::Pending { Status::Running } else { status }
-}
-
-fn parent_of(run: &Run) -> Option<&Parent> {
-    run.started.as_ref().and_then(|started| started.parent.as_ref())
 }
 
 /// Returns whether a run was cancelled with its parent. The parent is not notified then.
@@ -138,7 +135,7 @@ impl Engine {
         run: &Run,
         lookup: ParentLookup,
     ) -> Result<bool, Error> {
-        let Some(parent) = parent_of(run).filter(|_| !run.finished()) else { return Ok(false) };
+        let Some(parent) = run.parent().filter(|_| !run.finished()) else { return Ok(false) };
         let above = RunRef { tenant: of.tenant.clone(), run: parent.run.clone() };
         let above = match lookup {
             ParentLookup::Store => match self.runs().get(&above).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdpoint_core::{
     ChildInterruptChanges, ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run,
-    RunId, RunParameters, RunRef, StartRequest, Status, Timer, Timestamp, react,
+    RunParameters, RunRef, StartRequest, Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -252,8 +252,7 @@ fn add_missing_events(draft: &mut RunDraft, record: &SourceLog) {
 /// instead.
 fn restart_children(draft: &mut RunDraft) -> Result<(), Refusal> {
     let run = draft.run.clone();
-    let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));
-    for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {
+    for child in run.children.iter().filter(|child| child.result.is_none() && child.belongs_to(&run.id)) {
         if let Err(grant) = run.usable_grants_for_child(&child.node, child.call.as_deref()) {
             let result = Some(ChildResult { error: Some(grant.error()), ..ChildResult::default() });
             let (child, status) = (child.run.clone(), Status::Failed);

@@ -106,7 +106,9 @@ impl Engine {
             background: tokio::sync::Mutex::default(),
             closing: watch::Sender::new(false),
         };
-        Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await
+        let engine = Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await?;
+        engine.complete_earlier_interrupts().await?;
+        Ok(engine)
     }
 
     /// Checks that the committer is alive and that the store responds.

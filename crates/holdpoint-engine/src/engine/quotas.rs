@@ -241,8 +241,7 @@ impl Engine {
         let exceeded = match self.admit_run(&of.tenant).await {
             Ok(()) if most == 0 => return Ok(Ok(())),
             Ok(()) => {
-                let run = usage::root_of(&parent.id, parent.depth());
-                let root = RunRef { tenant: of.tenant.clone(), run };
+                let root = RunRef { tenant: of.tenant.clone(), run: parent.root_id() };
                 let others = usage::family(self.db(), &root, &parent.id, most).await?;
                 // Siblings may be part of the same commit.
                 let siblings = parent.children.iter().take_while(|known| known.run != of.run).count() as u64;

@@ -30,8 +30,10 @@ use holdpoint_core::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use super::{Engine, Runs, StartOptions};
+use crate::bus::Subscription;
 use crate::error::Error;
 
 /// The tenant of runs whose tenant is not set.
@@ -151,47 +153,71 @@ impl RunHandle {
         self.engine.runs().get(&self.of).await
     }
 
-    /// Waits until an interrupt is open and returns the first one. Fails with [`Refusal::RunFinished`] if the run ends
-    /// first, and with an error of the store if the engine is closed.
+    /// Waits until an interrupt is open and returns the first one: of the run, or else of the child runs that it waits
+    /// for and of the runs below them. Fails with [`Refusal::RunFinished`] if the run ends first, and with an error of the
+    /// store if the engine is closed.
     pub async fn wait_for_interrupt(&self) -> Result<InterruptHandle, Error> {
-        self.wait_until(|run| match run.open_interrupts().next() {
-            Some(open) => Some(Ok(InterruptHandle { run: self.clone(), interrupt: Box::new(open.clone()) })),
-            None => run.finished().then(|| Err(Refusal::RunFinished(run.status()).into())),
-        })
-        .await
+        let mut changes = RunChanges::of(self);
+        loop {
+            let run = self.state().await?;
+            if run.finished() {
+                return Err(Refusal::RunFinished(run.status()).into());
+            }
+            let open = self.engine.interrupts().of_family(&self.of.tenant, &run).await?;
+            let found = open.iter().filter(|one| one.is_open()).find_map(|one| {
+                let of = RunRef { run: one.run.id.clone(), ..self.of.clone() };
+                let run = Self { engine: self.engine.clone(), of };
+                Some(InterruptHandle { run, interrupt: Box::new(one.interrupt()?.clone()) })
+            });
+            match found {
+                Some(found) => return Ok(found),
+                None => changes.wait().await?,
+            }
+        }
     }
 
     /// Waits until the run ends.
     pub async fn wait(&self) -> Result<FinishedRun, Error> {
-        self.wait_until(|run| run.finished().then(|| Ok(FinishedRun(run.clone())))).await
+        let mut changes = RunChanges::of(self);
+        loop {
+            let run = self.state().await?;
+            if run.finished() {
+                return Ok(FinishedRun(run));
+            }
+            changes.wait().await?;
+        }
     }
 
     /// Cancels the run. Has no effect on a run that has already ended.
     pub async fn cancel(&self, reason: Option<String>, by: impl Into<String>) -> Result<(), Error> {
         self.engine.runs().cancel(&self.of, reason, Principal::named(by)).await.map(|_| ())
     }
+}
 
-    async fn wait_until<T>(
-        &self,
-        reached: impl Fn(&Arc<Run>) -> Option<Result<T, Error>>,
-    ) -> Result<T, Error> {
-        // The subscription exists before the first read, so that no change is missed.
-        let mut changes = self.engine.events().subscribe(&self.of);
-        let mut closing = self.engine.0.closing.subscribe();
-        let mut is_closing = false;
-        loop {
-            if let Some(result) = reached(&self.state().await?) {
-                return result;
-            }
-            // After the close, the state is read once more: the run may have ended before.
-            if is_closing {
-                return Err(crate::store::Error::Closed.into());
-            }
-            tokio::select! {
-                () = changes.changed() => {}
-                _ = closing.wait_for(|closing| *closing) => is_closing = true,
-            }
+/// The changes of a run for a caller that waits. Created before the first read of the run, so that no change is missed.
+struct RunChanges {
+    changes: Subscription,
+    closing: watch::Receiver<bool>,
+    is_closing: bool,
+}
+
+impl RunChanges {
+    fn of(run: &RunHandle) -> Self {
+        let (changes, closing) = (run.engine.events().subscribe(&run.of), run.engine.0.closing.subscribe());
+        Self { changes, closing, is_closing: false }
+    }
+
+    /// Waits for a change or for the close of the engine. After the close, the caller reads the run once more, because it
+    /// may have ended before; the next wait fails.
+    async fn wait(&mut self) -> Result<(), Error> {
+        if self.is_closing {
+            return Err(crate::store::Error::Closed.into());
         }
+        tokio::select! {
+            () = self.changes.changed() => {}
+            _ = self.closing.wait_for(|closing| *closing) => self.is_closing = true,
+        }
+        Ok(())
     }
 }
 

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Error, Param, Row, Statement, facets, params, unreadable};
 
+mod paths;
 mod scans;
 mod side_questions;
 
+pub(crate) use paths::{fill_path, without_path};
 pub(crate) use scans::{AssigneeList, PendingScan, ScanRange, compare_requested};
 pub(crate) use side_questions::{
     HOLD as HOLD_ASKS, OpenSideQuestions, SETTLE as SETTLE_ASKS, due as asks_due, next_due as next_ask_due,
@@ -125,7 +127,7 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
         interrupt.excerpt(),
-        path(run)
+        paths::stored(run)
     ];
     statements.push(Statement::new(INSERT, values));
     statements.extend(facets::insert(of, interrupt, facets_of(&assignees, tags)));
@@ -164,12 +166,6 @@ fn row_key(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
 
 fn tags(run: &Run) -> &[String] {
     run.started.as_deref().map(|started| started.tags.as_slice()).unwrap_or_default()
-}
-
-/// Returns the ancestors of the run as JSON; None for a run without a parent.
-fn path(run: &Run) -> Option<String> {
-    let parent = run.started.as_ref()?.parent.as_ref()?;
-    serde_json::to_string(&parent.path()).ok()
 }
 
 fn facets_of(assignees: &Assignees, tags: &[String]) -> BTreeSet<String> {
@@ -235,7 +231,8 @@ pub struct PendingRow {
     pub tags: Vec<String>,
     /// The number of side questions without an answer.
     pub open_asks: u64,
-    /// The ancestors of the run, beginning with the root.
+    /// The ancestors of the run, beginning with the root. Empty if it has none, or if an earlier version did not store all
+    /// of them; the next start of the engine completes the row.
     pub path: Vec<Ancestor>,
 }
 
@@ -279,7 +276,7 @@ fn read(row: &Row) -> Result<PendingRow, Error> {
         },
         tags: row.optional_text("tags")?.map(json).transpose()?.unwrap_or_default(),
         excerpt: row.optional_text("excerpt")?.map(str::to_owned),
-        path: row.optional_text("path")?.map(json).transpose()?.unwrap_or_default(),
+        path: paths::read(row)?,
     })
 }
 

@@ -81,12 +81,6 @@ pub(crate) async fn log_bytes(db: &Database, of: &RunRef) -> Result<u64, Error> 
     count(db, LOG_BYTES, params![&of.tenant, &of.run]).await
 }
 
-/// Returns the id of the first run of a family: the id of a run at depth n is that id with n numbers.
-pub(crate) fn root_of(run: &RunId, depth: u32) -> RunId {
-    let root = (0..depth).fold(run.as_str(), |id, _| id.rsplit_once('.').map_or(id, |(above, _)| above));
-    RunId::parse(root).unwrap_or_else(|_| run.clone())
-}
-
 async fn count(db: &Database, sql: &'static str, values: Vec<Param>) -> Result<u64, Error> {
     db.query_one(sql, values).await?.map_or(Ok(0), |row| row.count("total"))
 }
@@ -94,14 +88,6 @@ async fn count(db: &Database, sql: &'static str, values: Vec<Param>) -> Result<u
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_root_of_a_family_is_found_in_the_id() {
-        let id = |text: &str| RunId::parse(text).unwrap();
-        assert_eq!(root_of(&id("r"), 0), id("r"));
-        assert_eq!(root_of(&id("r.12.3"), 2), id("r"));
-        assert_eq!(root_of(&id("a.b.12"), 1), id("a.b"), "a caller may choose an id with dots");
-    }
 
     #[test]
     fn only_tenants_whose_usage_changes_are_written() {

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use holdpoint_engine::core::{Answer, Command, InterruptId, NodeId, Principal, Refusal, RunRef, WorkflowId};
+use holdpoint_engine::core::{
+    Answer, Command, ForkMode, InterruptId, NodeId, Principal, Refusal, RunRef, WorkflowId,
+};
 use holdpoint_engine::{
     AnswerAddress, CommitFault, Engine, Error, OpenInterrupt, PendingCursor, RunCommands,
 };
@@ -11,7 +13,7 @@ use serde_json::json;
 use crate::families::{assert_consistent, calls};
 use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::{
-    TestEnv, accept, child_of, gated, graph, line, node, resolve, run_id, start, tenant, with_fault,
+    TestEnv, accept, child_of, fork, gated, graph, line, node, resolve, run_id, start, tenant, with_fault,
 };
 
 on_both! {
@@ -20,6 +22,9 @@ on_both! {
     an_answer_without_a_name_is_refused_if_several_interrupts_are_open,
     an_address_outside_the_family_is_not_found,
     an_answer_at_the_root_obeys_the_rules_of_the_child,
+    an_interrupt_that_expires_below_closes_at_the_root,
+    the_handle_of_a_root_waits_for_interrupts_below_it,
+    a_fork_shows_only_the_interrupts_of_its_own_child_runs,
     answers_for_several_runs_are_one_change,
     one_of_many_answers_to_a_nested_interrupt_wins,
     a_crash_around_any_commit_of_nested_interrupts_loses_and_repeats_nothing,
@@ -90,7 +95,7 @@ async fn the_root_lists_the_interrupts_of_two_levels_and_of_parallel_children(en
         |n: usize, side: &str| vec![format!("{} {side}", of.run), format!("{} call", child_of(&of, n).run)];
     assert_eq!(paths, [path(1, "left"), path(2, "right")]);
     let leaf = env.run(&leaf(&of, 1)).await;
-    assert_eq!(env.engine.interrupts().root_of(&tenant(), &leaf).await.unwrap().id, of.run);
+    assert_eq!(leaf.root_id(), of.run);
 }
 
 async fn answers_at_the_root_reach_the_children_in_any_order(env: TestEnv) {
@@ -162,6 +167,60 @@ async fn an_answer_at_the_root_obeys_the_rules_of_the_child(env: TestEnv) {
     answer_at(&env, found, "bob").await.unwrap();
     env.drain().await;
     assert_eq!(env.status(&of).await, "completed");
+}
+
+async fn an_interrupt_that_expires_below_closes_at_the_root(env: TestEnv) {
+    let gate = json!({"title": "Quick?", "actions": ["accept"], "timeoutMs": 1000});
+    let quick = line("quick", &[("gate", "core.approvalGate", gate)]);
+    for definition in [quick, calls("middle", "quick", json!({})), calls("top", "middle", json!({}))] {
+        env.register(definition).await;
+    }
+    let of = env.start("top").await;
+    env.drain().await;
+    let name = format!("{}:i1", child_of(&child_of(&of, 1), 1).run);
+    assert_eq!(open_names(&env, &of).await, std::slice::from_ref(&name));
+    env.clock.advance(1001);
+    env.drain().await;
+    assert!(open(&env, &of).await.is_empty());
+    assert_eq!(env.status(&of).await, "failed", "as without a parent");
+    let log = env.log(&of).await;
+    assert_eq!(log.iter().filter(|line| line.contains(r#""closed":[{"#)).count(), 1, "{log:#?}");
+    let found = address(&env, &of, "call", Some(&name)).await.unwrap().expect("a closed interrupt");
+    let late = answer_at(&env, found, "alice").await;
+    assert!(matches!(late, Err(Error::Refused(_))), "{late:?}");
+}
+
+async fn the_handle_of_a_root_waits_for_interrupts_below_it(env: TestEnv) {
+    register(&env.engine).await.unwrap();
+    let root = env.engine.runs().start("top").by("tester").await.unwrap();
+    env.drain().await;
+    for side in [1, 2] {
+        let interrupt = root.wait_for_interrupt().await.unwrap();
+        interrupt.accept().by("alice").await.unwrap();
+        env.drain().await;
+        assert_eq!(open(&env, root.of()).await.len(), 2 - side);
+    }
+    assert!(root.wait_for_interrupt().await.is_err(), "the run has ended");
+}
+
+async fn a_fork_shows_only_the_interrupts_of_its_own_child_runs(env: TestEnv) {
+    let of = waiting_family(&env).await;
+    let until = env.run(&of).await.seq;
+    for side in [2, 1] {
+        env.answer(&leaf(&of, side), "gate", accept()).await.unwrap();
+    }
+    env.drain().await;
+    for mode in [ForkMode::Replay, ForkMode::Branch] {
+        for seq in 0..=until {
+            let copy = fork(&env, &of, mode, seq).await;
+            env.drain().await;
+            let names = open_names(&env, &copy).await;
+            assert!(
+                names.iter().all(|name| name.starts_with(copy.run.as_str())),
+                "{mode:?} {seq}: {names:?}"
+            );
+        }
+    }
 }
 
 fn accept_first(of: RunRef) -> RunCommands {

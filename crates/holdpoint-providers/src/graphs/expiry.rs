@@ -34,8 +34,8 @@ enum ExpiryAction {
 impl ExpiryAction {
     /// Returns the action for a handle. An interrupt stays open for the lifetime of a handle, or until its own
     /// deadline if that is later. Only a run that waits at a graph is cancelled; a run that executes other nodes or
-    /// waits for other interrupts continues.
-    /// Interrupts of child runs count for a graph that a caller started.
+    /// waits for other interrupts continues. For a graph that a caller started, all interrupts count, also those of child
+    /// runs.
     fn of(run: &Run, open: &[OpenInterrupt], row: &Handle, now: Timestamp, life_ms: u64) -> Self {
         if run.finished() {
             return Self::Ended;

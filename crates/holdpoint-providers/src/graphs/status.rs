@@ -1,10 +1,9 @@
 //! The status of a graph, computed from its run. The status after an earlier answer is computed from the log.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdpoint_core::{Run, RunEnd, RunError, RunRef, Status, TenantId};
-use holdpoint_engine::{Error, OpenInterrupt};
+use holdpoint_engine::{Error, OpenInterrupt, SiblingsWait};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -12,9 +11,6 @@ use super::Graphs;
 use super::NODE;
 use super::expiry::EXPIRED_BY;
 use crate::{NODE_TYPE, conversion};
-
-/// The time for which a graph with an open interrupt waits for child runs that are executing.
-const SIBLINGS_WAIT: Duration = Duration::from_secs(2);
 
 /// The status of a graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +37,27 @@ pub enum GraphStatus {
         /// True if the graph was cancelled because it was not answered in time.
         expired: bool,
     },
+}
+
+/// The status of a graph for a caller that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphProgress {
+    /// The status.
+    pub status: GraphStatus,
+    /// The instant until which child runs may add interrupts to the status.
+    pub siblings_until: Option<Instant>,
+}
+
+impl GraphProgress {
+    /// Returns the instant until which a caller waits that waits until `until` for a running graph. Returns None if it
+    /// does not wait.
+    pub fn wait_until(&self, until: Instant) -> Option<Instant> {
+        match &self.status {
+            GraphStatus::Running => Some(until),
+            GraphStatus::Waiting { .. } => self.siblings_until.map(|siblings| siblings.min(until)),
+            GraphStatus::Completed(_) | GraphStatus::Failed(_) | GraphStatus::Cancelled { .. } => None,
+        }
+    }
 }
 
 impl GraphStatus {
@@ -145,22 +162,41 @@ impl Graphs<'_> {
     /// a moment for child runs that are executing, so that the caller gets their interrupts together.
     pub async fn wait(self, of: &RunRef, after: Option<&str>, until: Instant) -> Result<GraphStatus, Error> {
         let mut news = self.engine.events().subscribe(of);
-        let siblings_until = until.min(Instant::now() + SIBLINGS_WAIT);
+        let mut siblings = SiblingsWait::default();
         loop {
-            let run = self.engine.runs().get(of).await?;
-            let status = match after {
-                Some(decision) => self.status_after(of, decision).await?,
-                None => self.status_of(&of.tenant, &run).await?,
-            };
-            let wait_until = match &status {
-                GraphStatus::Running => until,
-                GraphStatus::Waiting { .. } if after.is_none() && run.has_executing_child() => siblings_until,
-                _ => return Ok(status),
-            };
-            if tokio::time::timeout_at(wait_until, news.changed()).await.is_err() {
-                return Ok(status);
+            let seen = self.progress(of, after, &mut siblings).await?;
+            let Some(wait_until) = seen.wait_until(until) else { return Ok(seen.status) };
+            if tokio::time::timeout_at(wait_until, news.changed()).await.is_err() && wait_until == until {
+                return Ok(seen.status);
             }
         }
+    }
+
+    /// Returns the current status of a graph, or with the decision id of a resume in `after` the first status after that
+    /// resume. `siblings` is the wait of the caller for child runs that are executing.
+    pub async fn progress(
+        self,
+        of: &RunRef,
+        after: Option<&str>,
+        siblings: &mut SiblingsWait,
+    ) -> Result<GraphProgress, Error> {
+        if let Some(decision) = after {
+            let status = self.status_after(of, decision).await?;
+            return Ok(GraphProgress { status, siblings_until: None });
+        }
+        let run = self.engine.runs().get(of).await?;
+        let status = self.status_of(&of.tenant, &run).await?;
+        let siblings_until = match &status {
+            GraphStatus::Waiting { .. } => siblings.deadline(&run),
+            GraphStatus::Running
+            | GraphStatus::Completed(_)
+            | GraphStatus::Failed(_)
+            | GraphStatus::Cancelled { .. } => {
+                siblings.reset();
+                None
+            }
+        };
+        Ok(GraphProgress { status, siblings_until })
     }
 
     /// Returns the current status of a graph.
@@ -169,7 +205,11 @@ impl Graphs<'_> {
     }
 
     async fn status_of(self, tenant: &TenantId, run: &Arc<Run>) -> Result<GraphStatus, Error> {
-        Ok(GraphStatus::of(run, &self.engine.interrupts().of_family(tenant, run).await?))
+        let open = match run.next_work() {
+            Some(_) => Vec::new(),
+            None => self.engine.interrupts().of_family(tenant, run).await?,
+        };
+        Ok(GraphStatus::of(run, &open))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The waiting state of a run, read from its fold: suspended tool calls and their decisions.
 
+use std::sync::Arc;
+
 use holdpoint_api::decisions::{RunWaitingState, TicketDecision, TicketStatus, ToolTicket, WaitingReason};
 use holdpoint_core::agent::{CallStatus, ToolCall};
 use holdpoint_core::{Interrupt, Resolution, Run, Status};
@@ -10,9 +12,18 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 
 /// Returns the waiting state with the dispatch in which the run began to wait, or None if the run does not wait. The
-/// dispatch is not in the events of the run, and is missing once ended dispatches are deleted.
-pub(super) async fn read(app: &App, caller: &Caller, run: &Run) -> Result<Option<RunWaitingState>, ApiError> {
-    let Some(waiting) = from_run(run) else { return Ok(None) };
+/// dispatch is not in the events of the run, and is missing once ended dispatches are deleted. A run that waits for a
+/// child run has the message of its interrupt; the tickets of a child run are part of its own state.
+pub(super) async fn read(
+    app: &App,
+    caller: &Caller,
+    run: &Arc<Run>,
+) -> Result<Option<RunWaitingState>, ApiError> {
+    let Some(mut waiting) = from_run(run) else { return Ok(None) };
+    if waiting.message.is_none() && run.child_interrupts().next().is_some() {
+        let open = app.engine.interrupts().of_family(caller.tenant(), run).await?;
+        waiting.message = open.iter().find_map(|one| message(one.interrupt()?));
+    }
     let since_dispatch_id = app.engine.threads().waiting_since(caller.tenant(), run).await?;
     Ok(Some(RunWaitingState { since_dispatch_id, ..waiting }))
 }

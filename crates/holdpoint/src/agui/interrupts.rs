@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use super::{custom_interrupts, ids};
 
+/// The reason of an interrupt that is bound to a tool call.
+pub(super) const TOOL_CALL: &str = "tool_call";
+
 /// The right of an approver to change what an interrupt shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edits {
@@ -99,7 +102,7 @@ pub(super) fn describe(run: &Run, asked: &Interrupt) -> agui::Interrupt {
     let reason = reason(&form, asked);
     let tool_call_id = match form {
         InterruptForm::Permission { .. } | InterruptForm::OutcomeUnknown => call(run, asked),
-        InterruptForm::Ticket { .. } if reason == "tool_call" => call(run, asked),
+        InterruptForm::Ticket { .. } if reason == TOOL_CALL => call(run, asked),
         InterruptForm::Ticket { .. }
         | InterruptForm::ClientTool
         | InterruptForm::Approval { .. }
@@ -130,9 +133,9 @@ pub(super) fn response_schema(asked: &Interrupt) -> Option<Value> {
 /// Returns the reason: a word of the protocol, or a word of Holdpoint with a prefix.
 fn reason(form: &InterruptForm<'_>, asked: &Interrupt) -> String {
     let reason = match form {
-        InterruptForm::Permission { .. } | InterruptForm::ClientTool => "tool_call",
+        InterruptForm::Permission { .. } | InterruptForm::ClientTool => TOOL_CALL,
         InterruptForm::OutcomeUnknown => "holdpoint:outcome_unknown",
-        InterruptForm::Ticket { action, .. } => named(action).unwrap_or("tool_call"),
+        InterruptForm::Ticket { action, .. } => named(action).unwrap_or(TOOL_CALL),
         InterruptForm::Approval { .. } => "confirmation",
         InterruptForm::Clarification => "input_required",
         InterruptForm::ExternalEvent => "holdpoint:external_event",
@@ -167,7 +170,7 @@ fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<V
         InterruptForm::Ticket { .. } if reason == "confirmation" => {
             Some(json_schema!({"type": "boolean"}).to_value())
         }
-        InterruptForm::Ticket { .. } if reason == "tool_call" => Some(decision(None, "reason")),
+        InterruptForm::Ticket { .. } if reason == TOOL_CALL => Some(decision(None, "reason")),
         InterruptForm::Ticket { .. } | InterruptForm::ClientTool => None,
         InterruptForm::Approval { edits, .. } => {
             let edited = json_schema!({"description": "Replaces the artifact that was shown."});

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use holdpoint_agents::{EngineAgents, MessageTiming};
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef};
-use holdpoint_engine::{Error, Once, RunCommands};
+use holdpoint_engine::{Error, Once, OpenInterrupt, RunCommands};
 
 use super::history::History;
 use super::ids;
 use super::open_interrupts::open_interrupts;
-use super::resume_plan::{self, AgUiViolation, NamedRun, ResumePlan, ResumeTarget};
+use super::resume_plan::{
+    self, AgUiViolation, InterruptPlace, NamedRun, PARTIAL_RESUME, ResumePlan, ResumeTarget,
+};
 use super::run::{AgUiRequest, LatestRun, accepts_no_input, follow, random_suffix, report_state};
+use super::shown_interrupts::shown_with;
 use super::stream::StreamContent;
 use crate::error::ApiError;
 
@@ -58,13 +61,7 @@ impl AgUiRequest<'_> {
             (of.clone(), named.unwrap_or(run).clone())
         };
         let latest = latest.as_ref().map(newer);
-        let open = match &latest {
-            Some((of, run)) => open_interrupts(&self.app.engine, &of.tenant, run).await?,
-            None => Vec::new(),
-        };
-        let run = latest.as_ref().map(|(_, run)| run.as_ref());
-        let target = ResumeTarget { latest: run, open: &open, named: &named };
-        let plan = match resume_plan::plan(&target, &self.input.resume, self.app.engine.now()) {
+        let plan = match self.plan(&latest, &named).await? {
             Ok(plan) => plan,
             Err(violation) => return Ok(Some(StreamContent::Refused(violation))),
         };
@@ -90,6 +87,31 @@ impl AgUiRequest<'_> {
         }
         let opening = self.missing_history(history.with_new(run, &new));
         Ok(Some(follow(of, Run::clone(run), after.seq, opening)))
+    }
+
+    /// Plans the resume array. It must address the open interrupts that the client was shown.
+    async fn plan(
+        &self,
+        latest: &LatestRun,
+        named: &BTreeMap<RunId, NamedRun>,
+    ) -> Result<Result<ResumePlan, AgUiViolation>, ApiError> {
+        let (engine, entries) = (&self.app.engine, &self.input.resume);
+        let plan = |open: &[OpenInterrupt]| {
+            let latest = latest.as_ref().map(|(_, run)| run.as_ref());
+            resume_plan::plan(&ResumeTarget { latest, open, named }, entries, engine.now())
+        };
+        let Some((of, run)) = latest else { return Ok(plan(&[])) };
+        let mut open = open_interrupts(engine, &of.tenant, run).await?;
+        match plan(&open) {
+            Err(violation) if violation.code == PARTIAL_RESUME => {}
+            planned => return Ok(planned),
+        }
+        let names = entries.iter().filter_map(|entry| ids::parse_interrupt_id(&entry.interrupt_id));
+        let names = names.map(|(run, id)| InterruptPlace { run, id }).collect();
+        let (log, starts) = engine.events().list_with_commits(of).await?;
+        let shown = shown_with(&names, Run::new(run.id.clone(), run.workflow.clone()), &log, &starts);
+        open.retain(|one| shown.contains(&InterruptPlace { run: one.run.id.clone(), id: one.id }));
+        Ok(plan(&open))
     }
 
     async fn cancel(&self, of: &RunRef) -> Result<Arc<Run>, ResumeFailure> {
@@ -151,21 +173,21 @@ impl AgUiRequest<'_> {
     /// Returns the commands of a plan, first those for the run of the thread.
     fn commands(&self, of: &RunRef, run: &Run, plan: &ResumePlan) -> Result<Vec<RunCommands>, ResumeFailure> {
         let mut answers = BTreeMap::from([(of.run.clone(), self.client_tool_results(run)?)]);
-        for ((run, id), planned) in &plan.answers {
+        for (InterruptPlace { run, id }, planned) in &plan.answers {
             let mut answer = self.caller.answer(planned.value.clone(), planned.digest.clone());
             answer.decision = Some(format!("{}{}", planned.decision_prefix, random_suffix()?));
             answers.entry(run.clone()).or_default().insert(*id, answer);
         }
-        for (run, _) in &plan.expired {
-            answers.entry(run.clone()).or_default();
+        for place in &plan.expired {
+            answers.entry(place.run.clone()).or_default();
         }
         let mut changes = Vec::with_capacity(answers.len());
         for (run, answers) in answers {
             // The answers come first. A denial that the run records ends the change; no expiry may be committed with
             // it.
             let resolve = (!answers.is_empty()).then_some(Command::Resolve { answers });
-            let expired = plan.expired.iter().filter(|(other, _)| *other == run);
-            let expire = expired.map(|(_, id)| Command::Expire { interrupt: *id });
+            let expired = plan.expired.iter().filter(|place| place.run == run);
+            let expire = expired.map(|place| Command::Expire { interrupt: place.id });
             let commands: Vec<_> = resolve.into_iter().chain(expire).collect();
             if !commands.is_empty() {
                 changes.push(RunCommands { of: RunRef { run, ..of.clone() }, commands });
@@ -191,7 +213,10 @@ impl AgUiRequest<'_> {
                 Err(Error::NotFound(_)) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let root = engine.interrupts().root_of(&of.tenant, &found).await?;
+            let root = match found.root_id() {
+                root if root == of.run => found.clone(),
+                root => engine.runs().get(&RunRef { run: root, ..of.clone() }).await?,
+            };
             if self.is_ours(&root) {
                 runs.insert(of.run, NamedRun { run: found, root: root.id.clone() });
             }

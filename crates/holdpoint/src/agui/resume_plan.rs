@@ -9,8 +9,11 @@ use holdpoint_engine::OpenInterrupt;
 use serde_json::Value;
 
 use super::answers::{self, CancelEffect};
-use super::open_interrupts::wire_id;
-use super::{ids, interrupts};
+use super::ids;
+use super::open_interrupts::{is_shown, wire_id};
+
+/// The code of a violation: an open interrupt has no entry.
+pub(super) const PARTIAL_RESUME: &str = "PARTIAL_RESUME";
 
 /// A violation of the AG-UI contract by a client. It is sent in the stream, and the request has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +41,13 @@ pub(super) struct ResumePlan {
     has_cancelled_run: bool,
 }
 
-/// The run of an interrupt, and the id of the interrupt in that run.
-pub(super) type InterruptPlace = (RunId, InterruptId);
+/// The place of an interrupt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct InterruptPlace {
+    pub run: RunId,
+    /// The id of the interrupt in its run.
+    pub id: InterruptId,
+}
 
 /// A run that an entry of a resume array names.
 #[derive(Clone, Debug)]
@@ -54,7 +62,7 @@ pub(super) struct NamedRun {
 pub(super) struct ResumeTarget<'a> {
     /// The only run of the thread that can be open.
     pub latest: Option<&'a Run>,
-    /// The open interrupts of this run and of its child runs.
+    /// The open interrupts of this run and of its child runs that an array must address.
     pub open: &'a [OpenInterrupt],
     /// The runs that the entries name.
     pub named: &'a BTreeMap<RunId, NamedRun>,
@@ -94,7 +102,6 @@ pub(super) fn plan(
             && find(runs, entry).is_ok_and(|(_, asked)| answers::cancel(asked) == CancelEffect::Run)
     };
     let mut plan = ResumePlan { has_cancelled_run: entries.iter().any(ends_run), ..ResumePlan::default() };
-    let mut last_named = Timestamp::default();
     for entry in entries {
         let (named, asked) = find(runs, entry)?;
         // AG-UI answers only the latest run of a thread. Other open runs must be answered over another interface.
@@ -102,28 +109,15 @@ pub(super) fn plan(
         if asked.is_open() && !named.run.finished() && !is_of_latest {
             return Err(unknown(entry));
         }
-        last_named = last_named.max(asked.requested_at);
         plan.add(&named.run, asked, entry, now)?;
     }
     let missing: Vec<String> =
-        target.required(last_named).map(wire_id).filter(|id| !named.contains(id.as_str())).collect();
+        target.open.iter().map(wire_id).filter(|id| !named.contains(id.as_str())).collect();
     if !missing.is_empty() && !plan.is_replay() {
         let message = format!("resume must address every open interrupt; missing: {}", missing.join(", "));
-        return Err(AgUiViolation::new("PARTIAL_RESUME", message));
+        return Err(AgUiViolation::new(PARTIAL_RESUME, message));
     }
     Ok(plan)
-}
-
-impl ResumeTarget<'_> {
-    /// Returns the open interrupts that an array must address. A child run can open an interrupt after the end of the
-    /// segment, so that the client does not know it. It is required only if the client names an interrupt that is as
-    /// new; otherwise the next segment shows it.
-    fn required(&self, last_named: Timestamp) -> impl Iterator<Item = &OpenInterrupt> {
-        self.open.iter().filter(move |open| {
-            let is_own = self.latest.is_some_and(|latest| latest.id == open.run.id);
-            is_own || open.interrupt().is_some_and(|asked| asked.requested_at <= last_named)
-        })
-    }
 }
 
 fn find<'a>(
@@ -132,7 +126,7 @@ fn find<'a>(
 ) -> Result<(&'a NamedRun, &'a Interrupt), AgUiViolation> {
     let found = ids::parse_interrupt_id(&entry.interrupt_id).and_then(|(run, id)| {
         let named = runs.get(&run)?;
-        let asked = named.run.interrupt(id).filter(|asked| interrupts::is_for_people(asked))?;
+        let asked = named.run.interrupt(id).filter(|asked| is_shown(&named.root, &named.run, asked))?;
         Some((named, asked))
     });
     found.ok_or_else(|| unknown(entry))
@@ -166,7 +160,7 @@ impl ResumePlan {
                 return Ok(());
             }
             None if is_over && cancelled => {
-                self.expired.push((run.id.clone(), asked.id));
+                self.expired.push(InterruptPlace { run: run.id.clone(), id: asked.id });
                 return Ok(());
             }
             None if is_over => return Err(expired()),
@@ -195,7 +189,7 @@ impl ResumePlan {
             decision_prefix: answers::decision_prefix(entry),
             digest: digest.map(str::to_owned),
         };
-        self.answers.insert((run.id.clone(), asked.id), answer);
+        self.answers.insert(InterruptPlace { run: run.id.clone(), id: asked.id }, answer);
         Ok(())
     }
 }

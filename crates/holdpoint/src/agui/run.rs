@@ -127,8 +127,7 @@ impl AgUiRequest<'_> {
             return self.start(own.map(|(_, run)| run.as_ref()), history, new).await;
         };
         let own = interrupts::open_for_people(run).map(|asked| ids::interrupt_id(&run.id, asked.id));
-        let below = run.child_interrupts();
-        let below = below.map(|(child, open)| ids::interrupt_id(open.run(&child.run), open.id));
+        let below = run.child_interrupts().map(|(child, open)| open.name(&child.run));
         let open_ids: Vec<_> = own.chain(below).collect();
         if !open_ids.is_empty() {
             let message =

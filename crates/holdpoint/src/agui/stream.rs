@@ -2,14 +2,13 @@
 //! always states how the segment ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use holdpoint_api::agui::{Event, Frame, Message};
 use holdpoint_core::{Run, RunEnd, RunRef, TenantId, Timestamp};
-use holdpoint_engine::{Engine, RecordedEvent};
+use holdpoint_engine::{Engine, RecordedEvent, SiblingsWait};
 use tokio::time::Instant;
 
 use super::client_order::ClientOrder;
@@ -27,9 +26,6 @@ use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeu
 
 /// The number of messages that are compared with those of the client at the end of a run.
 const LAST_MESSAGES: usize = 32;
-
-/// The time that a segment with an open interrupt of a child run waits for other child runs that are executing.
-const SIBLINGS_WAIT: Duration = Duration::from_secs(2);
 
 /// The content of the stream of a response.
 #[derive(Debug)]
@@ -115,6 +111,7 @@ struct SegmentStream {
     state_only: bool,
     /// Events that are sent first.
     opening: Vec<Event>,
+    siblings: SiblingsWait,
     /// The instant at which the segment ends although child runs are executing.
     ends_at: Option<Instant>,
 }
@@ -125,7 +122,9 @@ impl SegmentStream {
         opening.insert(0, context.translator.begin());
         let changes = LogWait::new(app.engine.events().subscribe(&of), &app.stopping);
         let since = run.seq;
-        Self { app: app.clone(), context, of, run, changes, since, until, state_only, opening, ends_at: None }
+        let siblings = SiblingsWait::default();
+        let (app, ends_at) = (app.clone(), None);
+        Self { app, context, of, run, changes, since, until, state_only, opening, siblings, ends_at }
     }
 
     fn segment_end(&self) -> Option<SegmentEnd> {
@@ -133,11 +132,14 @@ impl SegmentStream {
     }
 
     fn push_recorded(&mut self, one: &RecordedEvent, queue: &mut FrameQueue) {
-        self.run.apply(&one.event, one.at);
         if self.state_only {
+            self.run.apply(&one.event, one.at);
             return;
         }
-        for event in self.context.translator.translate(&one.event, &self.run) {
+        let mut events = self.context.translator.translate_closed(&one.event, &self.run);
+        self.run.apply(&one.event, one.at);
+        events.extend(self.context.translator.translate(&one.event, &self.run));
+        for event in events {
             self.push_at(event, one.at, queue);
         }
     }
@@ -146,11 +148,18 @@ impl SegmentStream {
     /// interrupts together.
     fn waits_for_siblings(&mut self, end: SegmentEnd) -> bool {
         let is_own = interrupts::open_for_people(&self.run).next().is_some();
-        if end != SegmentEnd::Interrupts || is_own || self.state_only || !self.run.has_executing_child() {
-            return false;
-        }
-        let ends_at = *self.ends_at.get_or_insert_with(|| Instant::now() + SIBLINGS_WAIT);
-        Instant::now() < ends_at
+        self.ends_at = match end {
+            SegmentEnd::Interrupts if !is_own && !self.state_only => self.siblings.deadline(&self.run),
+            SegmentEnd::Interrupts | SegmentEnd::Ended | SegmentEnd::ClientTools => None,
+        };
+        self.ends_at.is_some()
+    }
+
+    /// Continues after a state in which the segment could have ended.
+    async fn continue_run(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
+        self.siblings.reset();
+        self.ends_at = None;
+        self.read_events(queue).await
     }
 
     /// Sends the state, the messages and the end of the segment: all that a client needs to continue.
@@ -163,10 +172,9 @@ impl SegmentStream {
         };
         if open.is_empty() && end == SegmentEnd::Interrupts {
             // All of them were answered a moment ago: the log has further events.
-            self.ends_at = None;
-            return self.read_events(queue).await;
+            return self.continue_run(queue).await;
         }
-        let closing = self.context.translator.close(&self.run);
+        let closing = self.context.translator.close(&self.run, &open);
         let messages = match self.is_client_complete().await? {
             true => None,
             false => Some(self.read_snapshot().await?),
@@ -215,7 +223,7 @@ impl SegmentStream {
 
     /// Ends the stream with an error that does not concern the run; the run continues.
     fn abort(&mut self, code: &str, message: &str, queue: &mut FrameQueue) {
-        let mut last = self.context.translator.close(&self.run);
+        let mut last = self.context.translator.close(&self.run, &[]);
         last.push(self.context.translator.error(code, message));
         self.push_all(last, queue);
         queue.close();
@@ -245,10 +253,7 @@ impl FrameSource for SegmentStream {
         match self.segment_end() {
             Some(end) if !self.waits_for_siblings(end) => self.end(end, queue).await,
             Some(_) => self.read_events(queue).await,
-            None => {
-                self.ends_at = None;
-                self.read_events(queue).await
-            }
+            None => self.continue_run(queue).await,
         }
     }
 
@@ -275,17 +280,12 @@ impl SegmentStream {
             count if count > self.run.seq => self.app.engine.events().follow(&self.of, self.run.seq).await?,
             _ => Vec::new(),
         };
-        if found.is_empty() && self.next_change().await == Wakeup::Stopping {
+        if found.is_empty() && self.changes.next_until(self.ends_at).await == Wakeup::Stopping {
             let message = "the server is shutting down; the run continues after the restart";
             self.abort("shutting_down", message, queue);
         }
         found.iter().for_each(|one| self.push_recorded(one, queue));
         Ok(())
-    }
-
-    async fn next_change(&mut self) -> Wakeup {
-        let Some(ends_at) = self.ends_at else { return self.changes.next().await };
-        tokio::time::timeout_at(ends_at, self.changes.next()).await.unwrap_or(Wakeup::Poll)
     }
 }
 

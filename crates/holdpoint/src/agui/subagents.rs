@@ -2,9 +2,13 @@
 //! end in each segment in which something happens to it.
 
 use holdpoint_api::agui::{Event, SubagentOutcome};
-use holdpoint_core::{ChildInterrupt, ChildRunState, Event as RunEvent, Run, RunId, Status, WorkflowId};
+use holdpoint_core::{
+    ChildInterrupt, ChildInterruptChanges, ChildRunState, Event as RunEvent, Run, RunId, Status, WorkflowId,
+};
+use holdpoint_engine::OpenInterrupt;
 
 use super::ids;
+use super::open_interrupts::{record_of, wire_id};
 
 /// The subagents that are open on the wire, parents before their children.
 #[derive(Debug, Default)]
@@ -19,24 +23,49 @@ struct Subagent {
     child: RunId,
 }
 
+/// The start of a subagent.
+struct SubagentStart<'r> {
+    run: &'r RunId,
+    workflow: &'r WorkflowId,
+    /// The first run on the path from the run of the thread.
+    child: &'r RunId,
+    parent: Option<&'r RunId>,
+    call: Option<String>,
+}
+
 impl Subagents {
+    /// Starts the subagents whose interrupts an event closes. `run` is the run of the thread right before the event.
+    pub(super) fn translate_closed(&mut self, event: &RunEvent, run: &Run, events: &mut Vec<Event>) {
+        let (RunEvent::ChildChanged { child, interrupts: ChildInterruptChanges { closed, .. }, .. }
+        | RunEvent::ChildEnded { child, closed, .. }) = event
+        else {
+            return;
+        };
+        let Some(child) = run.child(child).filter(|child| child.is_awaited()) else { return };
+        let is_closed = |open: &&ChildInterrupt| {
+            closed.iter().any(|one| one.id == open.id && one.run == *open.run(&child.run))
+        };
+        child.interrupts.iter().filter(is_closed).for_each(|open| self.start_path(run, child, open, events));
+    }
+
     /// Translates an event of the run of the thread. `run` is the run right after it.
     pub(super) fn translate(&mut self, event: &RunEvent, run: &Run, events: &mut Vec<Event>) {
         match event {
             RunEvent::NodeDispatched { child, .. } => {
-                let child = run.child(child).filter(|child| child.is_awaited());
-                self.start_child(run, child.map(AsRef::as_ref), events);
+                if let Some(child) = run.child(child).filter(|child| child.is_awaited()) {
+                    self.start_child(run, child, events);
+                }
             }
             RunEvent::ChildChanged { child, interrupts, .. } => {
                 let Some(child) = run.child(child).filter(|child| child.is_awaited()) else { return };
-                self.start_child(run, Some(child), events);
-                interrupts.opened.iter().for_each(|open| self.start_below(child, open, events));
+                self.start_child(run, child, events);
+                interrupts.opened.iter().for_each(|open| self.start_path(run, child, open, events));
             }
             RunEvent::ChildEnded { child, status, result, .. } => {
                 let Some(child) = run.child(child).filter(|child| child.wait || child.call.is_some()) else {
                     return;
                 };
-                self.start_child(run, Some(child), events);
+                self.start_child(run, child, events);
                 let error = result.error.as_ref().map(|error| (error.code.as_str(), error.message.as_str()));
                 self.end_child(&child.run, *status, error, events);
             }
@@ -44,40 +73,41 @@ impl Subagents {
         }
     }
 
-    fn start_child(&mut self, run: &Run, child: Option<&ChildRunState>, events: &mut Vec<Event>) {
-        let Some(child) = child else { return };
-        let parent_tool_call_id = child.call.as_ref().map(|call| ids::wire_id(run, &child.node, call));
-        self.start(&child.run, &child.workflow, &child.run, None, parent_tool_call_id, events);
+    fn start_child(&mut self, run: &Run, child: &ChildRunState, events: &mut Vec<Event>) {
+        let call = child.call.as_ref().map(|call| ids::wire_id(run, &child.node, call));
+        let (workflow, id) = (&child.workflow, &child.run);
+        self.start(SubagentStart { run: id, workflow, child: id, parent: None, call }, events);
     }
 
-    /// Starts the subagents down to the run of an interrupt.
-    fn start_below(&mut self, child: &ChildRunState, open: &ChildInterrupt, events: &mut Vec<Event>) {
+    /// Starts the subagents from a child run down to the run of an interrupt.
+    fn start_path(
+        &mut self,
+        run: &Run,
+        child: &ChildRunState,
+        open: &ChildInterrupt,
+        events: &mut Vec<Event>,
+    ) {
+        self.start_child(run, child, events);
         let mut parent = &child.run;
         for step in &open.below {
-            self.start(&step.run, &step.workflow, &child.run, Some(parent), None, events);
+            let (workflow, child) = (&step.workflow, &child.run);
+            let below = SubagentStart { run: &step.run, workflow, child, parent: Some(parent), call: None };
+            self.start(below, events);
             parent = &step.run;
         }
     }
 
-    fn start(
-        &mut self,
-        run: &RunId,
-        workflow: &WorkflowId,
-        child: &RunId,
-        parent: Option<&RunId>,
-        parent_tool_call_id: Option<String>,
-        events: &mut Vec<Event>,
-    ) {
-        if self.open.iter().any(|open| open.run == *run) {
+    fn start(&mut self, one: SubagentStart<'_>, events: &mut Vec<Event>) {
+        if self.open.iter().any(|open| open.run == *one.run) {
             return;
         }
-        self.open.push(Subagent { run: run.clone(), child: child.clone() });
+        self.open.push(Subagent { run: one.run.clone(), child: one.child.clone() });
         events.push(Event::SubagentStarted {
-            subagent_run_id: run.to_string(),
-            name: workflow.to_string(),
+            subagent_run_id: one.run.to_string(),
+            name: one.workflow.to_string(),
             description: None,
-            parent_subagent_run_id: parent.map(ToString::to_string),
-            parent_tool_call_id,
+            parent_subagent_run_id: one.parent.map(ToString::to_string),
+            parent_tool_call_id: one.call,
             parent_message_id: None,
         });
     }
@@ -112,14 +142,22 @@ impl Subagents {
         }
     }
 
-    /// Ends all open subagents at the end of a segment. Those that wait for an answer are suspended.
-    pub(super) fn close(&mut self, run: &Run, events: &mut Vec<Event>) {
+    /// Ends all open subagents at the end of a segment. Those above an interrupt of `waiting`, which the end of the
+    /// segment shows, are suspended. Starts them first if the segment has no event of them.
+    pub(super) fn close(&mut self, run: &Run, waiting: &[OpenInterrupt], events: &mut Vec<Event>) {
+        let below: Vec<_> = waiting
+            .iter()
+            .filter_map(|one| record_of(run, one).map(|(child, open)| (one, child, open)))
+            .collect();
+        for (_, child, open) in &below {
+            self.start_path(run, child, open, events);
+        }
         for one in std::mem::take(&mut self.open).into_iter().rev() {
-            let below = run.child_interrupts().filter(|(child, open)| {
+            let is_below = |child: &ChildRunState, open: &ChildInterrupt| {
                 child.run == one.run || open.below.iter().any(|step| step.run == one.run)
-            });
-            let interrupt_ids: Vec<_> =
-                below.map(|(child, open)| ids::interrupt_id(open.run(&child.run), open.id)).collect();
+            };
+            let waits = below.iter().filter(|(_, child, open)| is_below(child, open));
+            let interrupt_ids: Vec<_> = waits.map(|(waiting, ..)| wire_id(waiting)).collect();
             let outcome = (!interrupt_ids.is_empty()).then_some(SubagentOutcome::Suspended { interrupt_ids });
             let subagent_run_id = one.run.to_string();
             events.push(Event::SubagentFinished { subagent_run_id, result: None, outcome });

@@ -107,6 +107,15 @@ impl Translator {
         }
     }
 
+    /// Translates what an event closes. `run` is the run right before it.
+    pub(super) fn translate_closed(&mut self, event: &RunEvent, run: &Run) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some(subagents) = &mut self.subagents {
+            subagents.translate_closed(event, run, &mut events);
+        }
+        events
+    }
+
     /// Translates an event. `run` is the run right after it.
     pub(super) fn translate(&mut self, event: &RunEvent, run: &Run) -> Vec<Event> {
         let mut events = Vec::new();
@@ -239,14 +248,15 @@ impl Translator {
         self.needs_correction || !self.texts.is_empty()
     }
 
-    /// Closes all open messages, subagents and steps. The caller sends further events before [`Self::end`].
-    pub(super) fn close(&mut self, run: &Run) -> Vec<Event> {
+    /// Closes all open messages, subagents and steps. `waiting` are the interrupts that the end of the segment shows. The
+    /// caller sends further events before [`Self::end`].
+    pub(super) fn close(&mut self, run: &Run, waiting: &[OpenInterrupt]) -> Vec<Event> {
         let mut events = Vec::new();
         for (id, streamed) in &mut self.texts {
             streamed.end(id, &mut events);
         }
         if let Some(subagents) = &mut self.subagents {
-            subagents.close(run, &mut events);
+            subagents.close(run, waiting, &mut events);
         }
         for node in std::mem::take(&mut self.steps).into_iter().rev() {
             events.push(Event::StepFinished { step_name: node.to_string() });

@@ -4,10 +4,9 @@ use axum::response::Response;
 use bytes::Bytes;
 use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
-use holdpoint_engine::{Engine, RecordedEvent};
+use holdpoint_engine::{Engine, RecordedEvent, SiblingsWait};
 use holdpoint_providers::{EngineGraphs, GraphStatus};
 use serde::Serialize;
-use tokio::time::Instant;
 
 use super::handlers::ChatExecution;
 use super::translate;
@@ -17,7 +16,8 @@ use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeu
 
 pub(super) fn response(app: &App, permit: StreamPermit, execution: ChatExecution) -> Response {
     let changes = LogWait::new(app.engine.events().subscribe(&execution.handle.of), &app.stopping);
-    let stream = ProgressStream { engine: app.engine.clone(), next: execution.from, execution, changes };
+    let (engine, siblings) = (app.engine.clone(), SiblingsWait::default());
+    let stream = ProgressStream { engine, next: execution.from, execution, changes, siblings };
     streams::respond(permit, stream.into_frames(), streams::comment)
 }
 
@@ -26,6 +26,7 @@ struct ProgressStream {
     execution: ChatExecution,
     changes: LogWait,
     next: u64,
+    siblings: SiblingsWait,
 }
 
 impl FrameSource for ProgressStream {
@@ -34,7 +35,8 @@ impl FrameSource for ProgressStream {
     /// Queues frames for new events, and the outcome if the graph does not run any more.
     async fn fill(&mut self, queue: &mut FrameQueue) -> Result<(), ApiError> {
         let (engine, ChatExecution { handle, after, .. }) = (&self.engine, &self.execution);
-        let standing = engine.graphs().wait(&handle.of, after.as_deref(), Instant::now()).await?;
+        let seen = engine.graphs().progress(&handle.of, after.as_deref(), &mut self.siblings).await?;
+        let is_running = seen.status == GraphStatus::Running || seen.siblings_until.is_some();
         let mut frames = Vec::new();
         // Events are read in parts. All of them are sent before the outcome.
         loop {
@@ -43,14 +45,15 @@ impl FrameSource for ProgressStream {
                 self.next = recorded.seq + 1;
                 frames.push(frame("progress", &progress(&handle.state_key, recorded)));
             }
-            if found.is_empty() || standing == GraphStatus::Running {
+            if found.is_empty() || is_running {
                 break;
             }
         }
-        if standing != GraphStatus::Running {
-            frames.push(frame("outcome", &translate::outcome(handle.state_key.clone(), standing)));
+        if !is_running {
+            frames.push(frame("outcome", &translate::outcome(handle.state_key.clone(), seen.status)));
             queue.close();
-        } else if frames.is_empty() && self.changes.next().await == Wakeup::Stopping {
+        } else if frames.is_empty() && self.changes.next_until(seen.siblings_until).await == Wakeup::Stopping
+        {
             queue.close();
         }
         queue.extend(frames);

@@ -362,12 +362,12 @@
  * @property {string} runId The run that opened the interrupt.
  * @property {string} workflowId The workflow of that run.
  * @property {string} nodeId The node that opened the interrupt.
- * @property {RunStep[]} path The runs above that run, beginning with the run that shows the interrupt.
+ * @property {Ancestor[]} path The runs above that run, beginning with the run that shows the interrupt.
  */
 
 /**
- * A run, and its node that started the next run of a path.
- * @typedef {Object} RunStep
+ * A run above another run, with the node that started the next run of a path.
+ * @typedef {Object} Ancestor
  * @property {string} runId The id of the run.
  * @property {string} workflowId The workflow of the run.
  * @property {string} nodeId The node of the run.
@@ -581,7 +581,7 @@
  * @property {string[]} assignees The principals that may answer: names, role:x or group:y.
  * @property {number} [requiredApprovals] The number of required approvals.
  * @property {PendingVotes} [votes] The votes so far.
- * @property {RunStep[]} [path] The runs above the run of the interrupt, beginning with the root. Absent if no run started it.
+ * @property {Ancestor[]} [path] The runs above the run of the interrupt, beginning with the root. Absent if no run started it.
  * @property {number} openAsks The number of side questions without an answer.
  * @property {string[]} [tags] The tags of the run.
  * @property {string} statusUrl The path of the run.

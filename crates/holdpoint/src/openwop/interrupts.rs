@@ -1,5 +1,7 @@
 //! Handler that answers interrupts of nodes.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
@@ -36,22 +38,26 @@ pub(super) async fn answer_node(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(run)?;
     let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
-    let named = body.interrupt_id;
-    let address = match app.engine.interrupts().of_child(&of, &node, named.as_deref()).await {
-        Ok(Some(address)) => address,
-        Ok(None) => AnswerAddress { of, node, interrupt: named },
-        Err(error) => return Err(refused(error)),
-    };
-    let AnswerAddress { of, node, interrupt } = address;
+    let interrupt = body.interrupt_id;
     let mut answer = caller.answer(body.resume_value.0, body.digest);
     if let Some(name) = answer.other_named_principal().filter(|_| answer.acting_as) {
         answer.decider_known = app.engine.keys().has_principal(caller.tenant(), name).await?;
     }
-    let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
-    let respond = move |run: &Run| {
-        ApiResponse::json(StatusCode::OK, &translate::describe_node_answer(run, &node, interrupt.as_deref()))
+    // The address is read only if no response is stored.
+    let known = Arc::new(OnceLock::new());
+    let address = known.clone();
+    let respond = move |run: &Run| match known.get() {
+        Some(AnswerAddress { node, interrupt, .. }) => {
+            let answered = translate::describe_node_answer(run, node, interrupt.as_deref());
+            ApiResponse::json(StatusCode::OK, &answered)
+        }
+        None => ApiResponse::empty(),
     };
     let resolve = async |once: Option<&Once<_>>| {
+        let below = app.engine.interrupts().of_child(&of, &node, interrupt.as_deref()).await;
+        let below = below.map_err(&refused)?.unwrap_or(AnswerAddress { of, node, interrupt });
+        let AnswerAddress { of, node, interrupt } = address.get_or_init(|| below).clone();
+        let command = Command::ResolveNode { node, interrupt, answer };
         app.engine.runs().execute_once(&of, &[command], once).await.map_err(refused)
     };
     key.once(app, caller.sender(), respond, resolve).await

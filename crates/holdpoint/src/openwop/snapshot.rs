@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use holdpoint_api::Members;
 use holdpoint_api::runs::RunError;
 use holdpoint_api::snapshot::{
-    ChildInterrupt, ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot, RunStep,
+    Ancestor, ChildInterrupt, ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot,
 };
 use holdpoint_core::{
     ChildInterrupt as OpenOfChild, ChildRunState, Interrupt, NodeId, NodeStatus, OutageDelay, Refusal, Run,
@@ -121,9 +121,9 @@ fn child_run(child: &ChildRunState) -> ChildRun {
 /// Describes an open interrupt of a child run, or of a run below it.
 pub(super) fn child_interrupt(run: &Run, child: &ChildRunState, open: &OpenOfChild) -> ChildInterrupt {
     let (mut path, mut last) = (Vec::new(), (&run.id, &run.workflow.id));
-    let first = child.as_step();
+    let first = child.as_descendant();
     for step in std::iter::once(&first).chain(&open.below) {
-        path.push(RunStep {
+        path.push(Ancestor {
             run_id: last.0.clone(),
             workflow_id: last.1.clone(),
             node_id: step.node.clone(),
@@ -131,7 +131,7 @@ pub(super) fn child_interrupt(run: &Run, child: &ChildRunState, open: &OpenOfChi
         last = (&step.run, &step.workflow);
     }
     ChildInterrupt {
-        interrupt_id: format!("{}:{}", last.0, open.id),
+        interrupt_id: open.name(&child.run),
         kind: open.kind,
         run_id: last.0.clone(),
         workflow_id: last.1.clone(),

@@ -60,6 +60,8 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
     const UPDATE: StreamModes = STATE.union(StreamModes::UPDATES);
     const MESSAGE: StreamModes = StreamModes::DEBUG.union(StreamModes::MESSAGES);
     match event {
+        Event::ChildChanged { .. } | Event::ChildEnded { .. } if changes_child_interrupts(event) => UPDATE,
+        Event::ChildChanged { .. } | Event::ChildEnded { .. } => DEBUG,
         Event::NodeResumed { .. }
         | Event::AuthorizationDecided { .. }
         | Event::VoteCast { .. }
@@ -81,8 +83,6 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
         | Event::LoopbackLimit { .. }
         | Event::CapBreached { .. }
         | Event::NodeAwaiting { .. }
-        | Event::ChildChanged { .. }
-        | Event::ChildEnded { .. }
         | Event::ReplayDiverged { .. } => DEBUG,
         Event::ToolCalled { .. }
         | Event::ToolSuspended { .. }
@@ -118,18 +118,46 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
 
 /// Returns whether a batch is sent at once with this event: an approver may have to act, or the run has ended.
 pub(crate) fn is_urgent(event: &Event) -> bool {
-    matches!(
+    let is_own = matches!(
         event,
         Event::NodeSuspended { .. }
             | Event::RunCompleted
             | Event::RunFailed { .. }
             | Event::RunCancelled { .. }
-    )
+    );
+    is_own || changes_child_interrupts(event)
+}
+
+/// Returns whether an interrupt of a child run, or of a run below it, was opened or closed.
+fn changes_child_interrupts(event: &Event) -> bool {
+    match event {
+        Event::ChildChanged { interrupts, .. } => !interrupts.is_empty(),
+        Event::ChildEnded { closed, .. } => !closed.is_empty(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_of_child_runs_are_updates_if_they_open_or_close_interrupts() {
+        let changed = |more: &str| {
+            let text = format!(
+                r#"{{"type":"holdpoint.child.changed","child":"r.1","status":"waiting-approval"{more}}}"#
+            );
+            serde_json::from_str::<Event>(&text).unwrap()
+        };
+        let opened = changed(r#","interrupts":{"opened":[{"id":1,"node":"a","kind":"approval"}]}"#);
+        let closed = changed(r#","interrupts":{"closed":[{"run":"r.1","id":1}]}"#);
+        for event in [opened, closed] {
+            assert!(modes_of(&event).overlaps(StreamModes::UPDATES) && is_urgent(&event));
+            assert!(modes_of(&event).overlaps(StreamModes::VALUES), "with a snapshot");
+        }
+        let quiet = changed("");
+        assert!(modes_of(&quiet) == StreamModes::DEBUG && !is_urgent(&quiet));
+    }
 
     #[test]
     fn modes_combine_unless_one_is_unknown_or_values_is_among_them() {

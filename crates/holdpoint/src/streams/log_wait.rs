@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use holdpoint_engine::Subscription;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Time after which a reader checks the store without a notification.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
@@ -29,6 +30,14 @@ pub(crate) enum Wakeup {
 impl LogWait {
     pub(crate) fn new(subscription: Subscription, stopping: &watch::Receiver<bool>) -> Self {
         Self { subscription, stopping: stopping.clone() }
+    }
+
+    /// Waits like [`Self::next`], at most until `until`. Cancel safe.
+    pub(crate) async fn next_until(&mut self, until: Option<Instant>) -> Wakeup {
+        match until {
+            Some(until) => tokio::time::timeout_at(until, self.next()).await.unwrap_or(Wakeup::Poll),
+            None => self.next().await,
+        }
     }
 
     /// Waits for the next change, the poll interval or the shutdown. Cancel safe.

@@ -1,12 +1,10 @@
 //! AG-UI with interrupts of child runs: the agent `nested` of the demo calls an agent and a workflow, which calls another
 //! workflow. Both branches wait for an approval.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use crate::agui::{AguiEvents, FrontEnd, approved, cancelled, resolved};
-use crate::harness::{Server, accept, linear};
+use crate::agui::{AguiEvents, FrontEnd, approved, cancelled, declare, resolved};
+use crate::harness::{Server, accept, client_with_key, linear};
 use crate::test_database::{TestDatabase, on_both};
 
 on_both!(
@@ -44,6 +42,57 @@ fn subagent(events: &AguiEvents, name: &str) -> Value {
         .clone()
 }
 
+/// Returns the sorted ids of the subagents in the events of a kind.
+fn ids_of(events: &AguiEvents, kind: &str) -> Vec<String> {
+    let found = events.find(kind);
+    found.iter().map(|one| one["subagentRunId"].as_str().unwrap().to_owned()).collect()
+}
+
+fn started(events: &AguiEvents) -> Vec<String> {
+    let mut ids = ids_of(events, "SUBAGENT_STARTED");
+    ids.sort();
+    ids
+}
+
+/// Returns the sorted names of the subagents that a stream starts.
+fn names(events: &AguiEvents) -> Vec<String> {
+    let found = events.find("SUBAGENT_STARTED");
+    let mut names: Vec<_> = found.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Asserts that each call that an interrupt is bound to is in the messages of the client.
+fn assert_calls_are_shown(events: &AguiEvents) {
+    let messages = json!(events.messages());
+    for one in events.interrupts() {
+        match one["toolCallId"].as_str() {
+            Some(call) => {
+                assert!(messages.to_string().contains(&format!("\"id\":\"{call}\"")), "{one} {messages}")
+            }
+            None => assert_ne!(one["reason"], "tool_call", "a tool call needs its id: {one}"),
+        }
+    }
+}
+
+/// Registers workflows.
+fn register(server: &Server, workflows: impl IntoIterator<Item = Value>) {
+    for workflow in workflows {
+        let path = format!("/v1/workflows/{}", workflow["id"].as_str().unwrap());
+        assert_eq!(server.client.put(&path, &workflow).status, 201);
+    }
+}
+
+fn calling(id: &str, workflow: &str) -> Value {
+    linear(id, &[("call", "core.subWorkflow", json!({"workflowId": workflow}))])
+}
+
+fn gate(more: Value) -> Value {
+    let mut gate = json!({"title": "Ship it?", "actions": ["accept", "reject"]});
+    gate.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    gate
+}
+
 fn shown_as_suspended(events: &AguiEvents, interrupt: &Value) -> usize {
     let ends = events.find("SUBAGENT_FINISHED");
     let has_id = |one: &&&Value| {
@@ -66,6 +115,8 @@ fn interrupts_of_subagents_end_the_segment_with_their_subagents_suspended() {
     assert_eq!(below["parentSubagentRunId"], workflow["subagentRunId"]);
     assert_eq!(mail["subagentRunId"], agent["subagentRunId"]);
     assert_eq!(release["subagentRunId"], below["subagentRunId"]);
+    assert_eq!(mail["toolCallId"], agent["parentToolCallId"], "the thread has no call of the child run");
+    assert_calls_are_shown(&events);
     assert_eq!(shown_as_suspended(&events, &mail), 1, "{events:?}");
     assert_eq!(
         shown_as_suspended(&events, &release),
@@ -96,6 +147,11 @@ fn one_resume_answers_all_nested_interrupts_and_the_run_completes() {
     let both = json!([resolved(&release, json!(true)), approved(&mail)]);
     let second = front.resume(both.clone());
     second.assert_success();
+    assert_eq!(names(&second), ["agent:approve", "demo-release", "sample-approval"]);
+    let (first, mut ended) = (started(&events), ids_of(&second, "SUBAGENT_FINISHED"));
+    assert_eq!(started(&second), first, "the same subagents continue");
+    ended.sort();
+    assert_eq!(ended, first, "each subagent ends once");
     assert_eq!(second.find("TOOL_CALL_RESULT").len(), 2, "{second:?}");
     let results = json!(second.find("TOOL_CALL_RESULT")).to_string();
     assert!(results.contains("token") && results.contains("sent"), "the mail was sent once: {results}");
@@ -138,13 +194,8 @@ fn nested_interrupts_of_another_thread_or_agent_are_unknown() {
 #[test]
 fn an_approver_rule_of_a_child_run_holds_for_answers_in_the_thread_of_its_root() {
     let server = Server::start_with(&DEMO);
-    let gate = json!({"title": "Ship it?", "actions": ["accept", "reject"], "approversList": ["carol"]});
-    let inner = linear("inner", &[("gate", "core.approvalGate", gate)]);
-    let outer = linear("outer", &[("call", "core.subWorkflow", json!({"workflowId": "inner"}))]);
-    for workflow in [inner, outer] {
-        let path = format!("/v1/workflows/{}", workflow["id"].as_str().unwrap());
-        assert_eq!(server.client.put(&path, &workflow).status, 201);
-    }
+    let inner = linear("inner", &[("gate", "core.approvalGate", gate(json!({"approversList": ["carol"]})))]);
+    register(&server, [inner, calling("outer", "inner")]);
     let front = FrontEnd::new(&server.client, "outer", "t1");
     let shown = front.say("u1", "Ship").interrupts();
     front.resume(json!([resolved(&id(&shown[0]), json!(true))])).assert_refused("FORBIDDEN");
@@ -191,33 +242,115 @@ fn an_answer_elsewhere_leaves_only_the_other_nested_interrupt(database: &TestDat
     assert_eq!(results, 2, "the result of the other call is in the messages: {end:?}");
 }
 
-/// Replaces the values that differ between two executions: the id of the root, digests and timestamps.
-fn normalize(root: &str, text: &str) -> String {
-    let text = replace_after("\"timestamp\":", |c| c.is_ascii_digit(), &text.replace(root, "RUN"));
-    replace_after("sha256:", |c| c.is_ascii_hexdigit(), &text)
-}
-
-/// Replaces the matching characters after each occurrence of a prefix by one letter.
-fn replace_after(prefix: &str, matches: fn(char) -> bool, text: &str) -> String {
-    let mut parts = text.split(prefix);
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |before, part| format!("{before}{prefix}X{}", part.trim_start_matches(matches)))
+#[test]
+fn a_tool_call_of_a_child_run_that_no_call_started_has_a_reason_of_its_own() {
+    let server = Server::start_with(&DEMO);
+    register(&server, [calling("outer", "agent:approve")]);
+    let events = FrontEnd::new(&server.client, "outer", "t1").say("u1", "Send");
+    let interrupts = events.interrupts();
+    assert_eq!(
+        (&interrupts[0]["reason"], interrupts.len()),
+        (&json!("holdpoint:tool_call"), 1),
+        "{events:?}"
+    );
+    assert_calls_are_shown(&events);
+    let front = FrontEnd::new(&server.client, "outer", "t1");
+    front.resume(json!([approved(&events.ids()[0])])).assert_success();
 }
 
 #[test]
-fn the_streams_of_a_nested_interrupt_match_the_recorded_transcript() {
-    let server = Server::start_with(&DEMO);
-    let front = FrontEnd::new(&server.client, "demo-release", "t1");
-    let first = front.say("u1", "Release");
-    let root =
-        first.find("SUBAGENT_STARTED")[0]["subagentRunId"].as_str().unwrap().strip_suffix(".1").unwrap();
-    let second = front.resume(json!([resolved(&first.ids()[0], json!(true))]));
-    let lines: Vec<String> = first.0.iter().chain(&second.0).map(Value::to_string).collect();
-    let text = normalize(root, &(lines.join("\n") + "\n"));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/agui/nested.txt");
-    if std::env::var_os("WRITE_TRANSCRIPTS").is_some() {
-        std::fs::write(&path, &text).unwrap();
+fn a_client_tool_of_a_child_run_is_answered_as_an_interrupt() {
+    let server = Server::start();
+    declare(
+        &server.client,
+        &json!({
+            "agentId": "asker",
+            "model": {"provider": "scripted", "steps": [
+                {"text": "Where?", "calls": [{"id": "c1", "name": "locate", "arguments": {}}]}, {"text": "Done."},
+            ]},
+            "tools": [{"type": "client", "name": "locate", "description": "finds", "parameters": {"type": "object"}}],
+            "permissions": {"rules": [{"tool": "locate", "behavior": "allow"}]},
+        }),
+    );
+    register(&server, [calling("outer", "agent:asker")]);
+    let front = FrontEnd::new(&server.client, "outer", "t1");
+    let events = front.say("u1", "Go");
+    assert_eq!(events.interrupts().len(), 1, "{events:?}");
+    front.say("u2", "Hurry").assert_refused("PENDING_INTERRUPTS");
+    front.resume(json!([resolved(&events.ids()[0], json!({"city": "Berlin"}))])).assert_success();
+}
+
+#[test]
+fn a_vote_at_a_child_run_ends_the_segment_with_its_subagents() {
+    let server = Server::start();
+    let two = gate(json!({"requiredApprovals": 2, "approversList": ["user:admin", "carol"]}));
+    register(
+        &server,
+        [
+            linear("inner", &[("gate", "core.approvalGate", two)]),
+            calling("middle", "inner"),
+            calling("outer", "middle"),
+        ],
+    );
+    let front = FrontEnd::new(&server.client, "outer", "t1");
+    let first = front.say("u1", "Ship");
+    assert_eq!(names(&first), ["inner", "middle"]);
+    let path = "/ag-ui/outer/threads/t1/stream";
+    let joined = AguiEvents::request(&server.client, "GET", path, None);
+    let scopes = ["manifest:read", "runs:create", "runs:read", "approvals:respond"];
+    let carol = client_with_key(&server.client, &json!({"principal": "carol", "scopes": scopes}));
+    let voted = FrontEnd::new(&carol, "outer", "t1").resume(json!([approved(&first.ids()[0])]));
+    for events in [joined, voted] {
+        assert_eq!(events.ids(), first.ids());
+        assert_eq!(started(&events), started(&first), "{events:?}");
+        assert_eq!(shown_as_suspended(&events, &events.interrupts()[0]), 2, "{events:?}");
     }
-    let known = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(known, text, "WRITE_TRANSCRIPTS=1 writes the transcript again");
+}
+
+/// A workflow with branches that run side by side.
+fn side_by_side(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
+    let mut workflow = linear(id, nodes);
+    workflow["edges"] = json!([]);
+    workflow
+}
+
+#[test]
+fn an_interrupt_that_opens_after_the_end_of_a_segment_comes_with_the_next_segment() {
+    let server = Server::start();
+    let inner = linear("inner", &[("gate", "core.approvalGate", gate(json!({})))]);
+    let mut outer = linear(
+        "outer",
+        &[
+            ("pause", "core.delay", json!({"ms": 500})),
+            ("own", "core.approvalGate", gate(json!({}))),
+            ("call", "core.subWorkflow", json!({"workflowId": "inner"})),
+        ],
+    );
+    outer["edges"].as_array_mut().unwrap().truncate(1);
+    register(&server, [inner, outer]);
+    let front = FrontEnd::new(&server.client, "outer", "t1");
+    let first = front.say("u1", "Ship").ids();
+    assert_eq!(first.len(), 1, "the segment ends while the other branch sleeps");
+    let open = || server.client.get("/v1/interrupts").body["interrupts"].as_array().unwrap().len();
+    let run = first[0].split('.').next().unwrap().to_owned();
+    server.client.wait_for_event(&run, |_| open() == 2);
+    let next = front.resume(json!([approved(&first[0])]));
+    assert_eq!((next.ids().len(), next.ids() == first), (1, false), "{next:?}");
+    front.resume(json!([approved(&next.ids()[0])])).assert_success();
+}
+
+#[test]
+fn interrupts_that_were_shown_together_are_answered_together() {
+    let server = Server::start();
+    let inner = linear("inner", &[("gate", "core.approvalGate", gate(json!({})))]);
+    let call = |id| (id, "core.subWorkflow", json!({"workflowId": "inner"}));
+    register(&server, [inner, side_by_side("outer", &[call("left"), call("right")])]);
+    let front = FrontEnd::new(&server.client, "outer", "t1");
+    let ids = front.say("u1", "Ship").ids();
+    assert_eq!(ids.len(), 2);
+    for one in &ids {
+        front.resume(json!([approved(one)])).assert_refused("PARTIAL_RESUME");
+    }
+    let both: Vec<_> = ids.iter().map(|one| approved(one)).collect();
+    front.resume(json!(both)).assert_success();
 }

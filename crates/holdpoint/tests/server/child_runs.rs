@@ -241,3 +241,100 @@ fn a_chat_outcome_shows_nested_interrupts_and_takes_their_answers() {
     let again = answer(json!({"action": "accept"}), "r2");
     assert_eq!(again.body, end.body, "the same resume has no second effect");
 }
+
+#[test]
+fn the_default_event_stream_shows_interrupts_of_child_runs() {
+    let server = Server::start();
+    let client = &server.client;
+    register_nested(client, &json!([]));
+    let (run, _) = start_nested(client);
+    for side in ["left", "right"] {
+        assert_eq!(client.answer(&run, side, &accept()).status, 200);
+    }
+    client.wait_for_end(&run);
+    for (mode, part, count) in [
+        ("updates", "openedInterrupts", 2),
+        ("updates", "closedInterruptIds", 2),
+        ("debug", "openedInterrupts", 2),
+        ("messages", "openedInterrupts", 0),
+    ] {
+        let path = format!("/v1/runs/{run}/events?streamMode={mode}");
+        let stream = client.exchange("GET", &path, None, &[]);
+        assert_eq!(stream.body().matches(part).count(), count, "{mode} {part}");
+    }
+    let values = client.exchange("GET", &format!("/v1/runs/{run}/events/poll?streamMode=values"), None, &[]);
+    assert_eq!(values.body().matches("openedInterrupts").count(), 2, "each has a snapshot");
+}
+
+#[test]
+fn another_tenant_sees_and_answers_no_interrupts_of_child_runs() {
+    let server = Server::start();
+    let client = &server.client;
+    register_nested(client, &json!([]));
+    let (run, shown) = start_nested(client);
+    let name = &shown["childInterrupts"][0]["interruptId"];
+    let scopes = ["manifest:write", "runs:create", "runs:read", "approvals:respond"];
+    let rival = client_with_key(client, &json!({"tenant": "rival", "scopes": scopes}));
+    assert_eq!(rival.get("/v1/interrupts").body["interrupts"], json!([]));
+    assert_eq!(rival.get(&format!("/v1/runs/{run}")).status, 404);
+    let named = json!({"resumeValue": accept(), "interruptId": name});
+    for at in [run.as_str(), shown["childInterrupts"][0]["runId"].as_str().unwrap()] {
+        assert_eq!(rival.answer(at, "left", &accept()).status, 404);
+        assert_eq!(rival.post(&format!("/v1/runs/{at}/interrupts/left"), &named).status, 404);
+    }
+    register_nested(&rival, &json!([]));
+    let (own, _) = start_nested(&rival);
+    rival
+        .post(&format!("/v1/runs/{own}/interrupts/left"), &named)
+        .assert_envelope(404, "interrupt_not_found");
+    assert_eq!(client.get(&format!("/v1/runs/{run}")).body["childInterrupts"], shown["childInterrupts"]);
+}
+
+#[test]
+fn a_repeated_answer_with_an_idempotency_key_gets_its_response_after_the_child_run_has_continued() {
+    let server = Server::start();
+    let client = &server.client;
+    let gate = |id| (id, "core.approvalGate", json!({"title": "Go on?", "actions": ["accept"]}));
+    let mut inner = linear("inner", &[gate("first"), gate("second"), gate("third")]);
+    inner["edges"] = json!([
+        {"id": "a", "sourceNodeId": "first", "targetNodeId": "second"},
+        {"id": "b", "sourceNodeId": "first", "targetNodeId": "third"},
+    ]);
+    assert_eq!(client.put("/v1/workflows/inner", &inner).status, 201);
+    client.put("/v1/workflows/outer", &calling("outer", json!({"workflowId": "inner"})));
+    let (run, _) = start_parent_and_child(client, "outer");
+    let body = json!({"resumeValue": accept()}).to_string();
+    let answer = || {
+        let path = format!("/v1/runs/{run}/interrupts/call");
+        let key = [("idempotency-key", "k1"), ("content-type", "application/json")];
+        let response = client.exchange("POST", &path, Some(body.as_bytes()), &key);
+        (response.status().as_u16(), response.body().clone())
+    };
+    let first = answer();
+    assert_eq!(first.0, 200, "{first:?}");
+    let count =
+        || client.get(&format!("/v1/runs/{run}")).body["childInterrupts"].as_array().map_or(0, Vec::len);
+    client.wait_for_event(&run, |_| count() == 2);
+    assert_eq!(answer(), first);
+    client.answer(&run, "call", &accept()).assert_envelope(409, "interrupt_ambiguous");
+}
+
+#[test]
+fn a_chat_outcome_has_the_interrupts_of_child_runs_of_different_speed() {
+    let server = Server::start();
+    let client = &server.client;
+    let gate = || ("gate", "core.approvalGate", json!({"title": "Go on?", "actions": ["accept"]}));
+    client.put("/v1/workflows/fast", &linear("fast", &[gate()]));
+    client.put("/v1/workflows/slow", &linear("slow", &[("pause", "core.delay", json!({"ms": 400})), gate()]));
+    let call = |id, workflow: &str| (id, "core.subWorkflow", json!({"workflowId": workflow}));
+    let mut outer = linear("outer", &[call("left", "fast"), call("right", "slow")]);
+    outer["edges"] = json!([]);
+    assert_eq!(client.put("/v1/workflows/outer", &outer).status, 201);
+    let start = |key: &str| json!({"graph": "native:outer", "stateKey": key, "input": {}}).to_string();
+    for (key, accepted) in [("s1", "application/json"), ("s2", "text/event-stream")] {
+        let headers = [("accept", accepted), ("content-type", "application/json")];
+        let shown = client.exchange("POST", "/api/v1/ai/chat", Some(start(key).as_bytes()), &headers);
+        let found = shown.body().matches(r#""key":"#).count();
+        assert_eq!(found, 2, "{accepted}: {}", shown.body());
+    }
+}

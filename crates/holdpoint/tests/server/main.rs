@@ -26,6 +26,7 @@ mod agui_long_threads;
 mod agui_steering;
 mod agui_subagents;
 mod agui_threads;
+mod agui_transcripts;
 mod agui_workflows;
 mod answer_variables;
 mod answers_on_the_command_line;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{Command, Event, Refusal, Run, RunRef};
+use holdpoint_core::{Command, Refusal, Run, RunRef};
 
 use super::super::audit::AuditEntries;
 use super::super::commit::{CommitOutcome, CommitPlan};
 use super::super::{ATTEMPTS_MAX, Engine, Interrupts, Once};
 use crate::draft::RunDraft;
 use crate::error::Error;
-use crate::extension::DecidedChange;
 
 /// Commands for one run.
 #[derive(Clone, Debug)]
@@ -61,18 +60,9 @@ impl Engine {
         let (now, mut drafts) = (self.now(), Vec::with_capacity(changes.len()));
         for RunCommands { of, commands } in changes {
             let mut draft = RunDraft::new(of.clone(), self.runs().get_stored(of).await?, now);
-            for command in commands {
-                draft.decide(command)?;
-                if draft.events.iter().any(|event| event.denial().is_some()) {
-                    break;
-                }
-            }
-            let change = DecidedChange { engine: self, of, run: &draft.run, events: &draft.events };
-            self.0.extensions.check(change).await?;
-            if let Some(denial) = draft.events.iter().find_map(Event::denial) {
+            if let Some(denial) = self.decide_all(&mut draft, commands).await? {
                 return Ok((vec![draft], Some(denial)));
             }
-            self.activate(&mut draft).await?;
             drafts.push(draft);
         }
         Ok((drafts, None))

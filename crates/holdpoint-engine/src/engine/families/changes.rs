@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use holdpoint_core::{Command, Obligation, Refusal, Run, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{ShownState, cascading_children, child_result, ended_with_parent, parent_of};
+use super::{ShownState, cascading_children, child_result, ended_with_parent};
 use crate::committer::{Change, MailboxAction, Precondition};
 use crate::draft::RunDraft;
 use crate::engine::Engine;
@@ -113,7 +113,7 @@ impl<'e> FamilyChanges<'e> {
             return Ok(());
         }
         // A fork lists child runs of its source, which are not its own.
-        let own = |run: &Run| parent_of(run).is_some_and(|above| above.run == *parent);
+        let own = |run: &Run| run.parent().is_some_and(|above| above.run == *parent);
         if !self.load(&child).await? || !own(&self.members[&child].draft.run) {
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl<'e> FamilyChanges<'e> {
         let Some(member) = self.members.get_mut(id) else { return Ok(()) };
         let run = member.draft.run.clone();
         let shown = ShownState::of(&run);
-        let Some(parent) = parent_of(&run).filter(|_| shown != member.reported && !ended_with_parent(&run))
+        let Some(parent) = run.parent().filter(|_| shown != member.reported && !ended_with_parent(&run))
         else {
             return Ok(());
         };
@@ -185,7 +185,7 @@ impl<'e> FamilyChanges<'e> {
     pub(crate) fn into_changes(mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.members.len());
         for run in &self.causes {
-            changes.extend(self.members.remove(run).map(|cause| Change::from(cause.draft.with_new_work())));
+            changes.extend(self.members.remove(run).map(|cause| Change::from(cause.draft.with_dispatch())));
         }
         if let Some(first) = changes.first_mut() {
             first.runs_to_activate = self.runs_to_activate;
@@ -205,18 +205,20 @@ impl From<RunDraft> for FamilyMember {
 }
 
 impl RunDraft {
-    /// Queues a dispatch for a run that was activated in this change, if related runs gave it new work.
-    fn with_new_work(mut self) -> Self {
-        let activated = matches!(self.mail, MailboxAction::Activated | MailboxAction::Performed(_));
-        if activated && self.run.next_work().is_some() {
-            self.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
-        }
-        self
-    }
-
-    /// Queues a dispatch for a related run that has work and no live dispatch.
+    /// Queues a dispatch if the run has work and no live dispatch: it was activated in this change and related runs gave
+    /// it new work, or only related runs woke it.
     fn with_dispatch(mut self) -> Self {
-        if self.before.has_no_dispatch() && self.run.next_work().is_some() {
+        let is_free = match self.mail {
+            MailboxAction::Activated | MailboxAction::Performed(_) => true,
+            MailboxAction::None => self.before.has_no_dispatch(),
+            MailboxAction::Enqueue(_)
+            | MailboxAction::HandOff(_)
+            | MailboxAction::ClaimAction { .. }
+            | MailboxAction::Reclaim(_)
+            | MailboxAction::Cancel(_)
+            | MailboxAction::Reconcile(_) => false,
+        };
+        if is_free && self.run.next_work().is_some() {
             self.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
         }
         self

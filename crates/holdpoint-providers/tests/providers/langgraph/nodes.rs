@@ -1,15 +1,17 @@
 //! Takeover of graphs by another process, on both databases: the graph continues, and no start or answer is sent twice.
 
-use holdpoint_providers::GraphStatus;
-use serde_json::json;
+use holdpoint_engine::core::Owner;
+use holdpoint_providers::{EngineGraphs, GraphStart, GraphStatus};
+use serde_json::{Value, json};
 
 use crate::langgraph::fake::FakeServer;
 use crate::langgraph::fake_state::{FakeState, Step, ask, hang};
-use crate::langgraph::graph_env::{GraphEnv, expect_completed, expect_waiting};
+use crate::langgraph::graph_env::{GraphEnv, expect_completed, expect_waiting, tenant};
 use crate::test_database::{TestDatabase, on_both};
 
 on_both!(
     a_graph_can_be_revised_and_then_approved,
+    a_graph_two_levels_below_a_workflow_is_answered_at_the_root,
     another_process_waits_for_a_start_in_progress,
     a_start_that_finished_while_no_process_ran_is_not_repeated,
     another_process_waits_for_an_answer_in_progress,
@@ -54,6 +56,38 @@ async fn a_graph_can_be_revised_and_then_approved(database: TestDatabase) {
     let handles = database.read("SELECT * FROM execution_state_handles").await;
     let handles = format!("{handles:?}");
     assert!(fake.inspect(|state| !state.all_ids().iter().any(|name| handles.contains(name))), "{handles}");
+}
+
+/// Registers a workflow with one node.
+async fn register(env: &GraphEnv, id: &str, type_id: &str, config: Value) {
+    let position = json!({"x": 0, "y": 0});
+    let node = json!({"id": "step", "typeId": type_id, "name": "step", "position": position, "config": config, "inputs": {}});
+    let definition = json!({
+        "id": id, "name": id, "version": "1", "nodes": [node], "edges": [], "triggers": [], "variables": [],
+        "metadata": {}, "settings": {},
+    });
+    env.engine.workflows().register(&tenant(), definition).await.unwrap();
+}
+
+async fn a_graph_two_levels_below_a_workflow_is_answered_at_the_root(database: TestDatabase) {
+    let fake = FakeServer::with_steps([ask(1), ask(2), Step::Finish(json!({"sent": true}))]).await;
+    let env = GraphEnv::open(&database, fake.settings()).await;
+    register(&env, "inner", "core.provider", json!({"graph": "langgraph:g"})).await;
+    register(&env, "middle", "core.subWorkflow", json!({"workflowId": "inner"})).await;
+    register(&env, "top", "core.subWorkflow", json!({"workflowId": "middle"})).await;
+    let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
+    let (graph, state_key) = ("native:top".to_owned(), Some("k".to_owned()));
+    let start = GraphStart { owner, graph, state_key, input: json!({}) };
+    env.engine.graphs().start(start).await.unwrap();
+    assert_eq!(expect_waiting(env.wait_until_stopped("k").await).1, json!({"round": 1}));
+    assert_eq!(expect_waiting(env.resume("k", "r1", json!("revise")).await).1, json!({"round": 2}));
+    assert_eq!(expect_waiting(env.resume("k", "r1", json!("revise")).await).1, json!({"round": 2}));
+    let root = env.engine.runs().get(&env.run_of("k").await).await.unwrap();
+    let below: Vec<_> = root.child_interrupts().map(|(_, open)| open.below.len()).collect();
+    assert_eq!(below, [1], "only the second question is open");
+    env.resume("k", "r2", json!("approve")).await;
+    assert!(matches!(env.wait_until_stopped("k").await, GraphStatus::Completed(_)));
+    fake.inspect(|state| assert_eq!(state.answers, [json!("revise"), json!("approve")]));
 }
 
 async fn another_process_waits_for_a_start_in_progress(database: TestDatabase) {

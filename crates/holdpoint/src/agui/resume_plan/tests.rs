@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::agui::interrupts;
 use crate::agui::test_runs::{entries, event, permission, run_with_interrupts};
 
 const NOW: Timestamp = Timestamp(2000);
@@ -91,7 +92,7 @@ fn a_decision_of_ag_ui_is_recognized_by_its_prefix() {
 fn an_array_can_complete_answers_that_came_over_another_protocol() {
     let run = answered(two(), 1, json!({"action": "accept"}), None);
     let plan = plan_now(&run, json!([yes("r:i1"), yes("r:i2")])).unwrap();
-    assert_eq!(plan.answers.keys().map(|(_, id)| id.0).collect::<Vec<_>>(), [2]);
+    assert_eq!(plan.answers.keys().map(|place| place.id.0).collect::<Vec<_>>(), [2]);
     assert!(plan_now(&run, json!([yes("r:i1")])).unwrap().is_replay(), "a repeated answer has no effect");
 }
 
@@ -103,7 +104,7 @@ fn an_expired_interrupt_can_only_be_cancelled() {
     assert_eq!(plan_at(&run, json!([yes("r:i1")]), Timestamp(1500)).unwrap_err(), "INTERRUPT_EXPIRED");
     assert!(plan_at(&run, json!([yes("r:i1")]), Timestamp(1499)).is_ok());
     let plan = plan_now(&run, json!([cancel("r:i1")])).unwrap();
-    assert_eq!(plan.expired, [(run.id.clone(), InterruptId(1))]);
+    assert_eq!(plan.expired, [InterruptPlace { run: run.id.clone(), id: InterruptId(1) }]);
     let mut closed = run;
     closed.apply(&event(json!({"type": "interrupt.timed_out", "id": 1})), NOW);
     assert_eq!(plan_now(&closed, json!([yes("r:i1")])).unwrap_err(), "INTERRUPT_EXPIRED");

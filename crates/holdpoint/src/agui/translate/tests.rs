@@ -17,10 +17,10 @@ fn translate_all(run: &mut Run, modern: bool, events: &[Value]) -> Vec<Value> {
         run.apply(&one, Timestamp(1000));
         all.extend(translator.translate(&one, run));
     }
-    all.extend(translator.close(run));
     let open: Vec<_> = interrupts::open_for_people(run)
         .map(|asked| OpenInterrupt { run: Arc::new(run.clone()), id: asked.id })
         .collect();
+    all.extend(translator.close(run, &open));
     all.push(translator.end(run, SegmentEnd::of(run).expect("the segment has ended"), &open));
     let all: Vec<Value> = all.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
     verify(&all);

@@ -116,6 +116,6 @@ fn child_changed(
     opened_interrupts: Vec<ChildInterrupt>,
     closed: &[ClosedChildInterrupt],
 ) -> ChildChanged {
-    let closed_interrupt_ids = closed.iter().map(|one| format!("{}:{}", one.run, one.id)).collect();
+    let closed_interrupt_ids = closed.iter().map(ClosedChildInterrupt::name).collect();
     ChildChanged { child_run_id: child.clone(), status, opened_interrupts, closed_interrupt_ids }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use holdpoint_api::ids::encode_segment;
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt, PendingLinks, PendingVotes};
-use holdpoint_api::snapshot::RunStep;
-use holdpoint_core::{Ancestor, Kind, Timestamp};
+use holdpoint_api::snapshot::Ancestor;
+use holdpoint_core::{Ancestor as StoredAncestor, Kind, Timestamp};
 use holdpoint_engine::{Assignee, PendingCursor, PendingFilter, PendingOrder, PendingRow, Votes};
 
 use crate::auth::Caller;
@@ -103,8 +103,8 @@ pub(super) fn row<'a>(links: &Links, row: &'a PendingRow, now: Timestamp) -> Pen
     }
 }
 
-fn ancestor(ancestor: &Ancestor) -> RunStep {
-    RunStep {
+fn ancestor(ancestor: &StoredAncestor) -> Ancestor {
+    Ancestor {
         run_id: ancestor.run.clone(),
         workflow_id: ancestor.workflow.clone(),
         node_id: ancestor.node.clone(),

@@ -75,6 +75,7 @@ function meta(item, { texts, filter }) {
         !isHold(item.workflowId) && h("button", {
             type: "button", class: "part", title: `${texts.workflow}: ${shortText(item.workflowId, 200)}`, on: { click: () => filter({ workflowId: item.workflowId }) },
         }, shortText(item.workflowId, 40)),
+        item.path?.length > 0 && h("span", { class: "part-text" }, texts.calledBy(item.path.map(({ nodeId }) => shortText(nodeId, 40)).join(" › "))),
         // Several items can have the same title.
         h("span", { class: "short-id" }, h("span", { class: "visually-hidden" }, `${texts.run} `), endOfId(item.runId)),
         item.assignees.length > 0 && h("span", { class: "part-text" }, texts.assigned(names(item.assignees, texts))),

@@ -22,6 +22,7 @@ export const list = {
     search: "Search",
     searchPlaceholder: "Search titles, contents, tags…",
     workflow: "Workflow",
+    calledBy: (path) => `called by ${path}`,
     tag: "Tag",
     moreFilters: "More filters",
     filtersSet: (amount) => `More filters (${amount} set)`,

@@ -24,6 +24,7 @@ export const run = {
     children: "Child runs",
     childInterrupts: "Open interrupts of child runs",
     childInterrupt: (workflow, node) => `${workflow}: ${node}`,
+    moreChildInterrupts: (count) => `and ${number.format(count)} more`,
     calledBy: (path) => `called by ${path}`,
     tags: "Tags",
     pausedBy: "Paused by",

@@ -139,6 +139,9 @@ function failure({ error }) {
     );
 }
 
+/** The longest list of child runs or of their interrupts. */
+const SHOWN_MAX = 100;
+
 /** Describes the open interrupts of the runs below a run, with links to their pages; null if there are none. */
 export function childInterrupts(run, href) {
     const open = run.childInterrupts ?? [];
@@ -159,7 +162,8 @@ export function childInterrupts(run, href) {
         "section",
         { class: "card", "aria-labelledby": "below-heading" },
         h("h2", { id: "below-heading" }, texts.childInterrupts),
-        h("ul", {}, open.slice(0, 100).map(item)),
+        h("ul", {}, open.slice(0, SHOWN_MAX).map(item)),
+        open.length > SHOWN_MAX && h("p", { class: "muted" }, texts.moreChildInterrupts(open.length - SHOWN_MAX)),
     );
 }
 
@@ -169,7 +173,7 @@ export function children(run, link) {
         return null;
     }
     const items = runs
-        .slice(0, 100)
+        .slice(0, SHOWN_MAX)
         .map((child) =>
             h(
                 "li",
