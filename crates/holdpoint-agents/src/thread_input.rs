@@ -124,7 +124,7 @@ impl Agents<'_> {
     ) -> Result<Arc<Run>, Error> {
         let node = agent_of(&*self.engine.runs().get(of).await?).ok_or(Error::NotFound("agent"))?;
         commands.push(Command::SendMessages { node, messages });
-        self.engine.runs().execute_with(of, &commands, options).await
+        self.engine.runs().execute_once(of, &commands, options).await
     }
 
     /// Returns the command that gives messages to the agent of a run. `None` if the run has no agent that takes

@@ -65,26 +65,17 @@ pub(super) enum CommandOutcome {
 impl Runs<'_> {
     /// Executes a command and commits the change, or the refusal if the run records it.
     pub async fn execute(self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
-        self.execute_once(of, std::slice::from_ref(command), None).await
+        self.execute_once(of, std::slice::from_ref(command), ExecuteOptions::default()).await
     }
 
     /// Executes commands in one change, all or none, and writes a receipt. Stops at a refusal that the run records.
-    pub async fn execute_once(
+    pub async fn execute_once<'o>(
         self,
         of: &RunRef,
         commands: &[Command],
-        once: Option<&Once<Run>>,
+        options: impl Into<ExecuteOptions<'o>>,
     ) -> Result<Arc<Run>, Error> {
-        self.execute_with(of, commands, once.into()).await
-    }
-
-    /// Executes commands in one change, all or none, with options. Stops at a refusal that the run records.
-    pub async fn execute_with(
-        self,
-        of: &RunRef,
-        commands: &[Command],
-        options: ExecuteOptions<'_>,
-    ) -> Result<Arc<Run>, Error> {
+        let options = options.into();
         options.dispatch.check(self.engine.now())?;
         let once = options.once;
         // The committer rejects a change that was decided on an outdated run.

@@ -164,7 +164,7 @@ async fn a_thread_refuses_a_second_live_dispatch_with_a_key(database: TestDataba
     }
     let pause = Command::Pause { reason: None, drain: holdpoint_engine::core::Drain::Immediate, by: alice() };
     let options = || ExecuteOptions { dispatch: with_key("daily"), ..ExecuteOptions::default() };
-    let refused = env.engine.runs().execute_with(&first, &[pause], options()).await;
+    let refused = env.engine.runs().execute_once(&first, &[pause], options()).await;
     assert!(matches!(refused, Err(Error::Mailbox(MailboxError::DuplicateKey { .. }))), "{refused:?}");
     begin(&env.engine, "work", request("t1", "weekly")).await.unwrap();
     begin(&env.engine, "work", request("t2", "daily")).await.unwrap();

@@ -7,9 +7,10 @@ use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_engine::{ExecuteOptions, Once};
 
+use super::translate::InputOptions;
 use super::{translate, waiting};
 use crate::app::App;
-use crate::auth::{CanCreateRuns, CanReadRuns};
+use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, JsonBody};
 use crate::dispatch_options::{self, DispatchScope};
 use crate::error::ApiError;
@@ -21,17 +22,21 @@ pub(crate) async fn start(
     InPath(agent): InPath<String>,
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<StartAgent>>,
 ) -> Result<ApiResponse, ApiError> {
-    body.thread_id.as_deref().map_or(Ok(()), translate::check_thread)?;
-    let messages = translate::messages(&caller, body.message, body.messages)?;
-    let scope = if body.thread_id.is_some() { DispatchScope::Thread } else { DispatchScope::NewRun };
-    let dispatch = dispatch_options::read(&caller, body.dispatch, scope, app.engine.now())?;
-    let input =
-        translate::agent_input(&caller, agent, body.thread_id, messages, body.tags, body.metadata, dispatch);
+    let input = read_input(&app, &caller, agent, body)?;
     let begin = async |once: Option<&Once<_>>| {
         let input = AgentInput { once: once.cloned(), ..input };
         app.engine.agents().start(input).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, begin).await
+}
+
+fn read_input(app: &App, caller: &Caller, agent: String, body: StartAgent) -> Result<AgentInput, ApiError> {
+    body.thread_id.as_deref().map_or(Ok(()), translate::check_thread)?;
+    let messages = translate::messages(caller, body.message, body.messages)?;
+    let scope = if body.thread_id.is_some() { DispatchScope::Thread } else { DispatchScope::NewRun };
+    let dispatch = dispatch_options::read(caller, body.dispatch, scope, app.engine.now())?;
+    let options = InputOptions { tags: body.tags, metadata: body.metadata, dispatch };
+    Ok(translate::agent_input(caller, agent, body.thread_id, messages, options))
 }
 
 pub(crate) async fn tell(

@@ -11,6 +11,7 @@ use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
 use holdpoint_engine::{InputMode, Once, RunSummary, WaitingRun};
 
+use super::translate::InputOptions;
 use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
@@ -27,17 +28,23 @@ pub(crate) async fn say(
     KeyedBody(key, JsonBody(body)): KeyedBody<JsonBody<SayInThread>>,
 ) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
-    let messages = translate::messages(&caller, body.message, body.messages)?;
-    let (mode, tags, metadata) = (parse_mode(&caller, body.mode)?, body.tags, body.metadata);
-    let dispatch = dispatch_options::read(&caller, body.dispatch, DispatchScope::Thread, app.engine.now())?;
+    let (mode, named) = (parse_mode(&caller, body.mode)?, body.agent_id.clone());
+    let input = read_input(&app, &caller, &thread, body)?;
     let send = async |once: Option<&Once<_>>| {
-        let agent = choose_agent(&app, &caller, &thread, body.agent_id, mode).await?;
-        let input =
-            translate::agent_input(&caller, agent, Some(thread.clone()), messages, tags, metadata, dispatch);
-        let input = AgentInput { once: once.cloned(), ..input };
+        let agent = choose_agent(&app, &caller, &thread, named, mode).await?;
+        let input = AgentInput { agent, once: once.cloned(), ..input };
         app.engine.agents().send_input(input, mode).await.map_err(translate::explain_failure)
     };
     key.once(&app, caller.sender(), translate::respond_accepted, send).await
+}
+
+/// Returns the input of a message for the agent that the request names.
+fn read_input(app: &App, caller: &Caller, thread: &str, body: SayInThread) -> Result<AgentInput, ApiError> {
+    let messages = translate::messages(caller, body.message, body.messages)?;
+    let dispatch = dispatch_options::read(caller, body.dispatch, DispatchScope::Thread, app.engine.now())?;
+    let agent = body.agent_id.unwrap_or_default();
+    let options = InputOptions { tags: body.tags, metadata: body.metadata, dispatch };
+    Ok(translate::agent_input(caller, agent, Some(thread.to_owned()), messages, options))
 }
 
 /// Returns the mode of a message. Rejects the mode that cancels the open run if the caller lacks the scope for it, even

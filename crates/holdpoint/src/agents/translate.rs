@@ -45,18 +45,23 @@ pub(super) fn check_name(field: &str, text: &str, most: usize) -> Result<(), Api
     Err(ApiError::invalid(field, format!("must be 1 to {most} characters, none of them a control character")))
 }
 
+/// The optional members of a request that sends messages and can start a run.
+pub(super) struct InputOptions {
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Object>,
+    pub dispatch: DispatchOptions,
+}
+
 /// Returns the input for an agent, sent by the caller.
 pub(super) fn agent_input(
     caller: &Caller,
     agent: String,
     thread: Option<String>,
     messages: Vec<Message>,
-    tags: Option<Vec<String>>,
-    metadata: Option<Object>,
-    dispatch: DispatchOptions,
+    options: InputOptions,
 ) -> AgentInput {
-    let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
-    let start = StartRequest { tags, metadata, dispatch, ..caller.start(Transport::Rest) };
+    let (tags, metadata) = (options.tags.unwrap_or_default(), options.metadata.unwrap_or_default().0);
+    let start = StartRequest { tags, metadata, dispatch: options.dispatch, ..caller.start(Transport::Rest) };
     AgentInput { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)), once: None }
 }
 
