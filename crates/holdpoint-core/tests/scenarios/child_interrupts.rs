@@ -2,7 +2,8 @@
 
 use holdpoint_core::{
     Answer, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Command, Descendant,
-    Event, InterruptId, Kind, NodeId, Parent, RunId, StartRequest, Status, WorkflowId,
+    Event, InterruptId, Kind, NodeId, Parent, Run, RunId, StartRequest, Status, Timestamp, WorkflowId,
+    decide,
 };
 use serde_json::json;
 
@@ -164,4 +165,22 @@ fn a_decision_two_levels_below_reaches_the_root() {
     let middle = middle.given([report(Status::Running, [], [decided.clone()])]);
     let changes = middle.run().changes_for_parent(&known);
     assert_eq!((changes.opened, changes.closed), (Vec::new(), vec![decided]));
+}
+
+#[test]
+fn the_root_of_a_family_is_found_in_the_id_of_a_run() {
+    let root_of = |id: &str, depth: u32| {
+        let mut run = Run::new(child_id(id), waiting_child().run().workflow.clone());
+        let parent =
+            Parent { run: child_id("x"), workflow: flow(), node: node_id("a"), depth, above: Vec::new() };
+        let parent = Some(parent).filter(|_| depth > 0);
+        let start = StartRequest { parent, ..start_request(json!({})) };
+        for event in decide(&run, &Command::Start(Box::new(start)), Timestamp(0)).expect("a start") {
+            run.apply(&event, Timestamp(0));
+        }
+        run.root_id()
+    };
+    assert_eq!(root_of("r", 0), child_id("r"));
+    assert_eq!(root_of("r.12.3", 2), child_id("r"));
+    assert_eq!(root_of("a.b.12", 1), child_id("a.b"), "a caller may choose an id with dots");
 }

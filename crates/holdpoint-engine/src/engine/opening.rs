@@ -31,6 +31,7 @@ impl Engine {
         let options = options.into();
         let starts_worker = options.starts_worker;
         let engine = Self::open_without_worker(options).await?;
+        engine.complete_earlier_interrupts().await?;
         if starts_worker {
             let worker = tokio::spawn(engine.worker().run(engine.0.closing.subscribe()));
             *engine.0.background.lock().await = Some(worker);
@@ -106,9 +107,7 @@ impl Engine {
             background: tokio::sync::Mutex::default(),
             closing: watch::Sender::new(false),
         };
-        let engine = Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await?;
-        engine.complete_earlier_interrupts().await?;
-        Ok(engine)
+        Self(Arc::new(shared)).verify_seal_key(seal_key.as_ref()).await
     }
 
     /// Checks that the committer is alive and that the store responds.

@@ -210,7 +210,7 @@ impl RunDraft {
     fn with_dispatch(mut self) -> Self {
         let is_free = match self.mail {
             MailboxAction::Activated | MailboxAction::Performed(_) => true,
-            MailboxAction::None => self.before.has_no_dispatch(),
+            MailboxAction::None => self.before.has_no_dispatch() && !self.events.is_empty(),
             MailboxAction::Enqueue(_)
             | MailboxAction::HandOff(_)
             | MailboxAction::ClaimAction { .. }

@@ -1,10 +1,11 @@
 //! Tests of the validation of resume arrays.
 
+use holdpoint_core::agent::{CLIENT_TOOL, ToolCallResumeMode};
 use serde_json::json;
 
 use super::*;
 use crate::agui::interrupts;
-use crate::agui::test_runs::{entries, event, permission, run_with_interrupts};
+use crate::agui::test_runs::{entries, event, permission, run_with_interrupts, ticket};
 
 const NOW: Timestamp = Timestamp(2000);
 
@@ -142,4 +143,19 @@ fn a_repeated_array_that_cancelled_its_run_is_a_replay() {
     run.apply(&event(json!({"type": "run.cancelled", "by": "ann"})), NOW);
     assert!(plan_now(&run, given).unwrap().is_replay());
     assert_eq!(plan_now(&run, json!([yes("r:i1")])).unwrap_err(), "ALREADY_ANSWERED");
+}
+
+#[test]
+fn only_a_client_tool_of_a_child_run_is_answered_as_an_interrupt() {
+    let request = ticket(CLIENT_TOOL, ToolCallResumeMode::default(), None);
+    let child = Arc::new(run_with_interrupts(&[request]));
+    let open = [OpenInterrupt { run: child.clone(), id: InterruptId(1) }];
+    let root = Run::new(RunId::parse("root").unwrap(), child.workflow.clone());
+    for (latest, planned) in [(&root, Ok(1)), (&*child, Err("UNKNOWN_INTERRUPT_ID"))] {
+        let one = NamedRun { run: child.clone(), root: latest.id.clone() };
+        let named = BTreeMap::from([(child.id.clone(), one)]);
+        let target = ResumeTarget { latest: Some(latest), open: &open, named: &named };
+        let plan = plan(&target, &entries(json!([yes("r:i1")])), NOW);
+        assert_eq!(plan.map(|plan| plan.answers.len()).map_err(|violation| violation.code), planned);
+    }
 }
