@@ -49,9 +49,9 @@ pub use event::{
     Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters, TIMED_OUT,
 };
 pub use holdpoint_ids::{
-    BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RequestSource, RunId,
-    RunRef, RunRequestOrigin, StrictValue, TenantId, Timestamp, Transport, Via, ViaType, WorkflowId,
-    canonical, digest, hex, limits, parse_strict,
+    BadId, EventReception, EventTransport, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName,
+    RequestSource, RunId, RunRef, RunRequestOrigin, StrictValue, TenantId, Timestamp, Transport, Via,
+    ViaType, WorkflowId, canonical, digest, hex, limits, parse_strict,
 };
 pub use interrupt::{
     ASSIGNEE_MEMBERS, AUTH_REQUIRED, AgentDecision, Answer, Assignees, AudienceRule, BadRequest,

@@ -28,7 +28,7 @@ pub use canonical::{canonical, digest, hex};
 pub use error_code::ErrorCode;
 pub use ids::{BadId, InterruptId, IsoText, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
-pub use request_source::{RequestSource, RunRequestOrigin, Transport};
+pub use request_source::{EventTransport, RequestSource, RunRequestOrigin, Transport};
 pub use segment::encode_segment;
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{Cap, Drain, NodeId, Owner, RunId, RunRequestOrigin, Transport, WorkflowId};
+use holdpoint_ids::{Cap, Drain, EventTransport, NodeId, Owner, RunId, RunRequestOrigin, WorkflowId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,8 +25,9 @@ pub struct RunStarted<'a> {
     pub owner: Cow<'a, Owner>,
     /// The tags of the run.
     pub tags: Option<Cow<'a, [String]>>,
-    /// The protocol of the request that started the run; `rest` in runs of versions that did not record it.
-    pub transport: Transport,
+    /// The protocol of the request that started the run; `rest` in runs of versions that did not record it. The
+    /// snapshot of the run has the exact protocol.
+    pub transport: EventTransport,
     /// The id of the workflow.
     pub workflow_id: WorkflowId,
 }

@@ -9,7 +9,7 @@ use holdpoint_api::payloads::{
     PauseRequested, ReplayDiverged, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
     SleepEnded, SleepStarted,
 };
-use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, RunParameters, Transport};
+use holdpoint_core::{Drain, Event, EventTransport, InterruptId, NodeId, Run, RunError, RunParameters};
 use holdpoint_engine::RecordedEvent;
 use serde_json::{Map, Value};
 
@@ -222,7 +222,7 @@ fn run_started(started: &RunParameters) -> RunStarted<'_> {
         origin: started.source.map(|source| source.origin),
         owner: Cow::Borrowed(&started.owner),
         tags: (!started.tags.is_empty()).then_some(Cow::Borrowed(&started.tags)),
-        transport: started.source.map_or(Transport::Rest, |source| source.transport),
+        transport: started.source.map_or(EventTransport::Rest, |source| source.transport.in_event()),
         workflow_id: started.workflow.clone(),
     }
 }
