@@ -1,1 +1,0 @@
--- Reserved. The migration with this number replaces this file.
