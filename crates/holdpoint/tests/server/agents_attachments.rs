@@ -6,8 +6,11 @@ use crate::agui::FrontEnd;
 use crate::harness::Server;
 use crate::receiver::{Receiver, Reply};
 
+/// The beginning of a PNG image.
+const PNG: &str = "iVBORw0KGgoA";
+
 fn message(id: &str, media_type: &str) -> Value {
-    let source = json!({"type": "data", "value": "AAAA", "mimeType": media_type});
+    let source = json!({"type": "data", "value": PNG, "mimeType": media_type});
     json!({"messages": [{"id": id, "role": "user", "content": [{"type": "image", "source": source}]}]})
 }
 
@@ -18,8 +21,8 @@ fn images_of_front_ends_reach_every_model_api_in_its_own_format() {
     let folder = tempfile::tempdir().unwrap();
     let agents = folder.path().join("agents");
     std::fs::create_dir_all(&agents).unwrap();
-    let url = "data:image/png;base64,AAAA";
-    let base64 = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
+    let url = format!("data:image/png;base64,{PNG}");
+    let base64 = json!({"type": "base64", "media_type": "image/png", "data": PNG});
     let table = [
         ("openai", "messages", json!([{"type": "image_url", "image_url": {"url": url}}])),
         ("openai-responses", "input", json!([{"type": "input_image", "image_url": url}])),
