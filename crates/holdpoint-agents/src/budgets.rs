@@ -17,12 +17,12 @@ pub(super) async fn check(context: &EffectContext, setup: &Setup) -> Result<(), 
         Err(error) => return Err(Stop::Broken(error.to_string())),
     }
     let thread = context.run().started.as_ref().and_then(|started| started.thread.as_deref());
-    let (Some(most), Some(thread)) = (setup.definition.thread_tokens_max, thread) else { return Ok(()) };
+    let (Some(limit), Some(thread)) = (setup.definition.thread_tokens_max, thread) else { return Ok(()) };
     let used = limits.thread_tokens(&tenant, thread).await;
     let used = used.map_err(|error| Stop::Broken(error.to_string()))?;
-    if used < most {
+    if used < limit {
         return Ok(());
     }
-    let message = format!("limits.threadTokens: the thread has used {used} tokens; the limit is {most}");
+    let message = format!("limits.threadTokens: the thread has used {used} tokens; the limit is {limit}");
     Err(Stop::failed("agent_token_limit", message))
 }

@@ -115,15 +115,26 @@ impl Connections {
             resolve(field, model, &self.models, &MODEL_MEMBERS, user).map(|resolved| resolved.value)
         };
         let mut first = resolve("model", model)?;
+        let is_inherited = model.get(FALLBACKS).is_none();
         let fallbacks = take_fallbacks(&mut first);
         let mut models = vec![first];
         for (at, fallback) in fallbacks_of(fallbacks.as_ref())?.iter().enumerate() {
+            // The tenant can use a shared connection although the connection has fallbacks of other tenants.
+            if is_inherited && self.is_foreign_model(fallback, user) {
+                continue;
+            }
             let mut model = resolve(&fallback_field(at), fallback)?;
             // A connection that is a fallback is used without its own fallbacks.
             take_fallbacks(&mut model);
             models.push(model);
         }
         Ok(models)
+    }
+
+    /// Returns true if a model names a connection that the definition may not use.
+    fn is_foreign_model(&self, model: &Value, user: ConnectionUser<'_>) -> bool {
+        let name = model.get("use").and_then(Value::as_str);
+        name.and_then(|name| self.models.get(name)).is_some_and(|connection| !connection.admits(user))
     }
 
     /// Returns the tool at this index of a definition with the settings of the connection that it names, and the origin
@@ -310,16 +321,23 @@ mod tests {
     }
 
     #[test]
-    fn a_fallback_must_be_a_connection_that_the_tenant_may_use() {
-        let foreign = models(&json!({"use": "main"}), "evil").unwrap_err();
+    fn a_fallback_of_a_connection_that_the_tenant_may_not_use_is_skipped() {
+        let own = models(&json!({"use": "main"}), "evil").unwrap();
+        assert_eq!(own, [json!({"provider": "scripted", "steps": []})]);
+        let both = models(&json!({"use": "main"}), "default").unwrap();
+        assert_eq!(both[1], json!({"provider": "scripted", "steps": [1]}), "without further fallbacks");
+    }
+
+    #[test]
+    fn a_fallback_of_a_definition_must_be_a_connection_that_the_tenant_may_use() {
+        let named = json!({"use": "main", "fallbacks": [{"use": "backup"}]});
+        let foreign = models(&named, "evil").unwrap_err();
         assert!(foreign.starts_with("model.fallbacks[0].use: \"backup\" is not a connection"), "{foreign}");
         let own = json!({"use": "main", "fallbacks": [{"use": "main", "baseUrl": "https://evil.example"}]});
         let changed = models(&own, "evil").unwrap_err();
         assert!(changed.starts_with("model.fallbacks[0].baseUrl: cannot be combined with use"), "{changed}");
         let alone = models(&json!({"use": "main", "fallbacks": []}), "evil").unwrap();
         assert_eq!(alone, [json!({"provider": "scripted", "steps": []})]);
-        let both = models(&json!({"use": "main"}), "default").unwrap();
-        assert_eq!(both[1], json!({"provider": "scripted", "steps": [1]}), "without further fallbacks");
         let many = models(&json!({"use": "main", "fallbacks": vec![json!({"use": "main"}); 9]}), "default");
         assert!(many.unwrap_err().contains("at most 8 models"));
     }

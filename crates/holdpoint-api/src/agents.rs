@@ -63,7 +63,8 @@ pub struct AgentDefinition {
     #[serde(default)]
     #[schemars(with = "String", extend("enum" = ["parallel", "sequential"]))]
     pub tool_execution: Option<String>,
-    /// Limits of a run: steps, tokens, timeMs, and history: the messages of earlier runs of the thread that the model gets.
+    /// Limits of a run: steps, tokens and timeMs; history: the messages of earlier runs of the thread that the model gets;
+    /// and threadTokens: the tokens of all replies of the thread.
     #[serde(default)]
     #[schemars(with = "Object")]
     pub limits: Option<Object>,
@@ -71,6 +72,11 @@ pub struct AgentDefinition {
     #[serde(default)]
     #[schemars(with = "Object")]
     pub state: Option<Object>,
+    /// The source of the confidence of replies, for models that report none: self_rated lets the model rate its reply,
+    /// logprobs uses the probabilities of its tokens (only with the provider openai).
+    #[serde(default)]
+    #[schemars(with = "String", extend("enum" = ["self_rated", "logprobs"]))]
+    pub confidence: Option<String>,
     /// Replies of the model with a confidence below this value wait for a decision.
     #[schemars(range(min = 0, max = 1))]
     pub escalation_threshold: Option<f64>,

@@ -202,7 +202,6 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
         statements.extend(store::awaited::write_open(of, after));
     }
     statements.extend(store::messages::write(of, change)?);
-    statements.extend(store::tokens::write(of, change));
     statements.extend(store::handles::write(of, change));
     statements.extend(store::timers::write(of, &change.obligations));
     statements.extend(change.cause.iter().map(|cause| cause.key.mark_used(&cause.outcome)));

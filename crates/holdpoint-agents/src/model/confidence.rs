@@ -85,7 +85,7 @@ impl RatedModel {
             && reply.calls.is_empty()
         {
             // The model expects a result of the tool before it replies.
-            prompt.messages.extend(exchange(rated).map(Arc::new));
+            prompt.messages.extend(rating_messages(rated).map(Arc::new));
             let first = reply.usage;
             reply = self.model.reply(&prompt, listener).await?;
             reply.usage = sum(first, reply.usage);
@@ -129,7 +129,7 @@ fn take_rating(reply: &mut ModelReply) -> Option<f64> {
 }
 
 /// Returns the rating and its result as messages.
-fn exchange(rating: f64) -> [Message; 2] {
+fn rating_messages(rating: f64) -> [Message; 2] {
     const CALL: &str = "confidence";
     let arguments = json!({ "confidence": rating });
     let call = CallRequest { id: CALL.to_owned(), name: RATING_TOOL.to_owned(), arguments };

@@ -19,6 +19,7 @@ mod chat_completions;
 mod conversation;
 mod events;
 mod failure;
+mod media_data;
 mod openai_responses;
 mod options;
 mod retry;
@@ -172,9 +173,9 @@ impl EndpointModel {
         hidden: &HiddenSecrets,
         listener: DeltaHandler<'_>,
     ) -> Result<ModelReply, AttemptFailure> {
-        let most = self.settings.reply_bytes_max;
-        let event_bytes_max = most.saturating_mul(EVENT_FACTOR).saturating_add(EVENT_BYTES_EXTRA);
-        let mut assembly = ReplyAssembly::new(most);
+        let limit = self.settings.reply_bytes_max;
+        let event_bytes_max = limit.saturating_mul(EVENT_FACTOR).saturating_add(EVENT_BYTES_EXTRA);
+        let mut assembly = ReplyAssembly::new(limit);
         let mut events = EventParser::new(event_bytes_max);
         let mut document: Option<Vec<u8>> = None;
         let mut begun = false;
@@ -187,13 +188,13 @@ impl EndpointModel {
             if let Some(document) = &mut document {
                 document.extend_from_slice(&piece);
                 if document.len() > event_bytes_max {
-                    return Err(AttemptFailure::too_large(most));
+                    return Err(AttemptFailure::too_large(limit));
                 }
                 continue;
             }
             let was_complete = assembly.is_complete();
             let taken =
-                events.push(&piece).map_err(|_| AttemptFailure::too_large(most)).and_then(|complete| {
+                events.push(&piece).map_err(|_| AttemptFailure::too_large(limit)).and_then(|complete| {
                     complete.iter().try_for_each(|data| self.add_event(&mut assembly, data, hidden, listener))
                 });
             match taken {

@@ -27,7 +27,7 @@ impl FallbackModel {
             listener(delta);
         };
         let first = match self.first.reply(prompt, &mut forward).await {
-            Err(error) if is_away(&error) => error,
+            Err(error) if is_unavailable(&error) => error,
             ended => return ended,
         };
         for (model, number) in self.fallbacks.iter().zip(1..) {
@@ -57,7 +57,7 @@ impl FallbackModel {
 }
 
 /// Returns true if the model cannot be reached, is overloaded or does not reply in time.
-fn is_away(error: &ModelError) -> bool {
+fn is_unavailable(error: &ModelError) -> bool {
     match error {
         ModelError::Unavailable { .. } | ModelError::TimedOut(_) => true,
         ModelError::ContextOverflow(_)

@@ -62,8 +62,8 @@ pub(super) async fn write<T: Tx>(
     for addition in usage::additions(std::mem::take(&mut batch.usage), context.shard) {
         batch.add(usage::ADD, addition.into());
     }
-    for addition in tokens::additions(std::mem::take(&mut batch.tokens), context.shard) {
-        batch.add(tokens::ADD, addition.into());
+    for Statement { sql, params } in std::mem::take(&mut batch.tokens).into_statements(context.shard) {
+        batch.add(sql, params);
     }
     before_commit()?;
     tx.commit(&batch.writes).await?;
@@ -224,7 +224,7 @@ impl BatchWrite {
         let delta = self.usage.entry(change.of.tenant.clone()).or_default();
         delta.open_runs += i64::from(!change.after.finished()) - i64::from(was_open);
         delta.event_bytes = delta.event_bytes.saturating_add_unsigned(size as u64);
-        tokens::count_used(&mut self.tokens, change);
+        self.tokens.count(change);
     }
 
     /// Returns the dispatch of a change after the change, or None if the change does not update it.

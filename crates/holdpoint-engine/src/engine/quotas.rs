@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use holdpoint_core::{Run, RunError, RunRef, TenantId, Timestamp};
 
 use super::{Engine, Limits};
+use crate::committer::CommitReply;
 use crate::error::Error;
 use crate::store::tokens::{self, TokenDay};
 use crate::store::usage;
@@ -194,9 +195,9 @@ impl<'e> Limits<'e> {
 
     /// Checks that a model may be called for a tenant. Concurrent calls can exceed the quota by their tokens.
     pub async fn check_tokens(self, tenant: &TenantId) -> Result<(), Error> {
-        let most = self.engine.0.quotas.tokens_per_day;
-        if most > 0 {
-            check(&TOKENS_PER_DAY, most, self.tokens_of_today(tenant).await?.saturating_add(1))?;
+        let limit = self.engine.0.quotas.tokens_per_day;
+        if limit > 0 {
+            check(&TOKENS_PER_DAY, limit, self.tokens_of_today(tenant).await?.saturating_add(1))?;
         }
         Ok(())
     }
@@ -214,6 +215,14 @@ impl<'e> Limits<'e> {
 }
 
 impl Engine {
+    /// Deletes up to `limit` token counts of days that no quota needs.
+    pub(crate) async fn purge_tokens(&self, limit: usize) -> Result<usize, Error> {
+        match self.write(vec![tokens::purge(self.now(), limit as u64)]).await? {
+            CommitReply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
+            _ => Ok(0),
+        }
+    }
+
     /// Admits one more run of a tenant, or returns the quota that is used up.
     pub(super) async fn admit_run(&self, tenant: &TenantId) -> Result<(), Error> {
         let (quotas, admissions) = (&self.0.quotas, &self.0.admissions);

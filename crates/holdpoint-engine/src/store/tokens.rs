@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_core::{Event, RunRef, TenantId, Timestamp};
+use holdpoint_core::{Event, TenantId, Timestamp};
 
 use super::{Database, Error, Param, Statement, params};
 use crate::committer::Change;
 
 /// Adds to the row of a writer.
-pub(crate) const ADD: &str =
-    "INSERT INTO tenant_tokens (tenant_id, day, shard, tokens) VALUES ($1, $2, $3, $4)
+const ADD: &str = "INSERT INTO tenant_tokens (tenant_id, day, shard, tokens) VALUES ($1, $2, $3, $4)
     ON CONFLICT (tenant_id, day, shard) DO UPDATE SET tokens = tenant_tokens.tokens + excluded.tokens";
 const ADD_TO_THREAD: &str = "INSERT INTO thread_tokens (tenant_id, thread_id, tokens) VALUES ($1, $2, $3)
     ON CONFLICT (tenant_id, thread_id) DO UPDATE SET tokens = thread_tokens.tokens + excluded.tokens";
+const PURGE: &str = "DELETE FROM tenant_tokens WHERE (tenant_id, day, shard) IN (
+    SELECT tenant_id, day, shard FROM tenant_tokens WHERE day < $1 LIMIT $2)";
 const OF_DAY: &str = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT) AS total FROM tenant_tokens
     WHERE tenant_id = $1 AND day = $2";
 const OF_THREAD: &str =
     "SELECT t.tokens AS total FROM thread_tokens t WHERE t.tenant_id = $1 AND t.thread_id = $2";
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// The most tokens that one reply adds, so that a wrong count of a server cannot overflow a sum.
+/// The limit of the tokens that one reply adds, so that a wrong count of a server cannot overflow a sum.
 const REPLY_TOKENS_MAX: u64 = 1 << 32;
 
 /// A tenant and a UTC day, as the number of days since 1970. Rows are locked in this order.
@@ -29,8 +30,20 @@ pub(crate) struct TokenDay {
     pub day: i64,
 }
 
-/// Tokens to add to the rows of a writer.
-pub(crate) type TokenDeltas = BTreeMap<TokenDay, u64>;
+/// A thread of a tenant. Rows are locked in this order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TokenThread {
+    tenant: TenantId,
+    thread: String,
+}
+
+/// The tokens that the changes of a batch add. Each row is written once, because PostgreSQL rejects a statement that
+/// changes a row twice.
+#[derive(Debug, Default)]
+pub(crate) struct TokenDeltas {
+    days: BTreeMap<TokenDay, u64>,
+    threads: BTreeMap<TokenThread, u64>,
+}
 
 impl TokenDay {
     pub(crate) fn of(tenant: &TenantId, at: Timestamp) -> Self {
@@ -38,11 +51,29 @@ impl TokenDay {
     }
 }
 
-/// Adds the tokens of a change.
-pub(crate) fn count_used(deltas: &mut TokenDeltas, change: &Change) {
-    let tokens = used(change);
-    if tokens > 0 {
-        *deltas.entry(TokenDay::of(&change.of.tenant, change.at)).or_default() += tokens;
+impl TokenDeltas {
+    /// Adds the tokens of a change to its day and its thread.
+    pub(crate) fn count(&mut self, change: &Change) {
+        let tokens = used(change);
+        if tokens == 0 {
+            return;
+        }
+        let tenant = &change.of.tenant;
+        *self.days.entry(TokenDay::of(tenant, change.at)).or_default() += tokens;
+        if let Some(thread) = change.after.started.as_ref().and_then(|started| started.thread.clone()) {
+            *self.threads.entry(TokenThread { tenant: tenant.clone(), thread }).or_default() += tokens;
+        }
+    }
+
+    /// Returns the statements that add the tokens, those of days to the rows of this shard.
+    pub(crate) fn into_statements(self, shard: i64) -> impl Iterator<Item = Statement> {
+        let days = self.days.into_iter().map(move |(TokenDay { tenant, day }, tokens)| {
+            Statement::new(ADD, params![&tenant, day, shard, tokens])
+        });
+        let threads = self.threads.into_iter().map(|(TokenThread { tenant, thread }, tokens)| {
+            Statement::new(ADD_TO_THREAD, params![&tenant, thread, tokens])
+        });
+        days.chain(threads)
     }
 }
 
@@ -55,16 +86,9 @@ fn used(change: &Change) -> u64 {
     tokens.sum()
 }
 
-/// Returns the statement that adds the tokens of a change to its thread.
-pub(crate) fn write(of: &RunRef, change: &Change) -> Option<Statement> {
-    let tokens = Some(used(change)).filter(|tokens| *tokens > 0)?;
-    let thread = change.after.started.as_ref()?.thread.as_deref()?;
-    Some(Statement::new(ADD_TO_THREAD, params![&of.tenant, thread, tokens]))
-}
-
-/// Returns the values of [`ADD`] for each tenant and day.
-pub(crate) fn additions(deltas: TokenDeltas, shard: i64) -> impl Iterator<Item = Vec<Param>> {
-    deltas.into_iter().map(move |(key, tokens)| params![&key.tenant, key.day, shard, tokens])
+/// Returns the statement that deletes up to `limit` rows of the days before yesterday.
+pub(crate) fn purge(now: Timestamp, limit: u64) -> Statement {
+    Statement::new(PURGE, params![now.0.div_euclid(DAY_MS) - 1, limit])
 }
 
 /// Returns the tokens of a tenant on one day.

@@ -127,8 +127,8 @@ pub(super) async fn reject_dispatch(engine: &Engine, row: &RunDispatch) -> Resul
     Ok(())
 }
 
-/// Deletes dispatches, receipts, external events, sessions and deliveries whose retention has ended, and unused
-/// secrets.
+/// Deletes dispatches, receipts, external events, sessions and deliveries whose retention has ended, unused secrets,
+/// and token counts of past days.
 pub(super) async fn purge(engine: &Engine) {
     while has_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while has_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
@@ -136,6 +136,7 @@ pub(super) async fn purge(engine: &Engine) {
     while has_more(engine.purge_secrets().await, "secrets") {}
     while has_more(engine.purge_sessions(PURGE_BATCH).await, "sessions") {}
     while has_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}
+    while has_more(engine.purge_tokens(PURGE_BATCH).await, "token counts") {}
 }
 
 /// Does the periodic work of the extensions. Runs as a separate task, because it can be slow.

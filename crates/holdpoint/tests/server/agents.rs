@@ -73,6 +73,28 @@ fn an_invalid_agent_definition_is_rejected_with_the_field_name() {
 }
 
 #[test]
+fn the_confidence_of_an_agent_can_be_declared() {
+    let server = Server::start();
+    let client = &server.client;
+    let mut definition = mailer();
+    definition["agentId"] = json!("mailer");
+    definition["model"] = json!({"provider": "scripted", "steps": [{"text": "It is five."}]});
+    definition["confidence"] = json!("self_rated");
+    definition["limits"] = json!({"threadTokens": 1000});
+    let declared = client.put("/v1/agents/mailer", &definition);
+    assert_eq!(declared.status, 201, "{declared:?}");
+    assert_eq!(client.get("/v1/agents/mailer").body["definition"], definition);
+    let started = client.post("/v1/agents/mailer/runs", &json!({"message": "Well?"}));
+    let run = started.body["runId"].as_str().unwrap();
+    client.wait_for_event(run, |event| event["type"] == "interrupt.requested");
+    let shown = client.snapshot(run);
+    assert_eq!(shown["interrupt"]["kind"], "low-confidence", "a reply without a rating: {shown}");
+    definition["confidence"] = json!("guessed");
+    let invalid = client.put("/v1/agents/mailer", &definition);
+    invalid.assert_envelope(400, "validation_error");
+}
+
+#[test]
 fn agent_and_thread_names_are_reserved() {
     let server = Server::start();
     let client = &server.client;

@@ -10,6 +10,7 @@ mod certificates;
 mod access;
 mod addressing;
 mod agents;
+mod agents_attachments;
 mod agents_documented;
 mod agents_killed;
 mod agents_mcp;

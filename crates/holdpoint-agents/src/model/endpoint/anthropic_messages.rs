@@ -7,7 +7,7 @@ use super::failure::{AttemptFailure, HiddenSecrets};
 mod request;
 mod wire;
 
-pub(super) use request::{RESERVED, body};
+pub(super) use request::{MEDIA_TYPES, RESERVED, body};
 
 use wire::{Block, BlockDelta, MessageEvent, MessageHead, TokenCounts};
 

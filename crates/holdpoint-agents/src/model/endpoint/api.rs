@@ -64,7 +64,8 @@ impl EndpointApi {
     pub(super) fn media_types(self) -> &'static [&'static str] {
         match self {
             Self::ChatCompletions => &chat_completions::MEDIA_TYPES,
-            Self::Responses | Self::Messages => &openai_responses::MEDIA_TYPES,
+            Self::Responses => &openai_responses::MEDIA_TYPES,
+            Self::Messages => &anthropic_messages::MEDIA_TYPES,
         }
     }
 
@@ -131,16 +132,16 @@ impl EndpointApi {
         hidden: &HiddenSecrets,
         listener: DeltaHandler<'_>,
     ) -> Result<(), AttemptFailure> {
-        const WHAT: &str = "the response";
+        const SUBJECT: &str = "the response";
         match self {
             Self::ChatCompletions => {
-                chat_completions::add_document(reply, parse(bytes, WHAT)?, hidden, listener)?;
+                chat_completions::add_document(reply, parse(bytes, SUBJECT)?, hidden, listener)?;
             }
             Self::Responses => {
-                openai_responses::add_document(reply, &parse(bytes, WHAT)?, hidden, listener)?;
+                openai_responses::add_document(reply, &parse(bytes, SUBJECT)?, hidden, listener)?;
             }
             Self::Messages => {
-                anthropic_messages::add_document(reply, parse(bytes, WHAT)?, hidden, listener)?;
+                anthropic_messages::add_document(reply, parse(bytes, SUBJECT)?, hidden, listener)?;
             }
         }
         reply.set_done();
@@ -148,9 +149,9 @@ impl EndpointApi {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, AttemptFailure> {
+fn parse<T: DeserializeOwned>(bytes: &[u8], subject: &str) -> Result<T, AttemptFailure> {
     serde_json::from_slice(bytes).map_err(|error| {
-        AttemptFailure::bad_reply(format!("{what} is not valid JSON: {}", describe_json_error(&error)))
+        AttemptFailure::bad_reply(format!("{subject} is not valid JSON: {}", describe_json_error(&error)))
     })
 }
 

@@ -11,6 +11,7 @@ use super::super::BadModel;
 use super::super::members::ModelMembers;
 use super::api::EndpointApi;
 use super::conversation::plain;
+use super::media_data;
 
 /// The default limit of one attachment in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
@@ -151,16 +152,14 @@ impl AttachmentRules {
                 Err("an address is only accepted for an image".to_owned())
             }
             MediaSource::Url(_) => Ok(kind),
-            MediaSource::Data(_) if media_type.is_none() => Err("the media type is missing".to_owned()),
-            MediaSource::Data(data) if data.is_empty() || !is_base64(data) => {
-                Err("the data is not valid base64".to_owned())
-            }
-            MediaSource::Data(data) => match decoded_bytes(data) {
-                bytes if bytes > self.bytes_max => {
-                    Err(format!("the attachment has {bytes} bytes; the limit is {}", self.bytes_max))
+            MediaSource::Data(data) => {
+                let media_type = media_type.ok_or("the media type is missing")?;
+                let bytes = media_data::check(media_type, data)?;
+                if bytes > self.bytes_max {
+                    return Err(format!("the attachment has {bytes} bytes; the limit is {}", self.bytes_max));
                 }
-                _ => Ok(kind),
-            },
+                Ok(kind)
+            }
         }
     }
 }
@@ -257,16 +256,6 @@ fn kind_of(media_type: &str) -> MediaKind {
         Some(("audio", _)) => MediaKind::Audio,
         _ => MediaKind::Document,
     }
-}
-
-fn is_base64(data: &str) -> bool {
-    let content = data.trim_end_matches('=');
-    data.len() - content.len() <= 2
-        && content.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
-}
-
-fn decoded_bytes(data: &str) -> u64 {
-    (data.trim_end_matches('=').len() as u64).saturating_mul(3) / 4
 }
 
 fn shorten(text: &str) -> String {

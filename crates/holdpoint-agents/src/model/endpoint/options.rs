@@ -11,11 +11,14 @@ pub(super) fn is_reserved(api: EndpointApi, name: &str) -> bool {
     api.reserved().contains(&snake(name).as_str())
 }
 
-/// Returns the options of a request. Options of the prompt override those of the settings.
+/// Returns the options of a request. Options of the prompt override those of the settings. An option that is null is not
+/// sent.
 pub(super) fn merge(settings: &EndpointSettings, prompt: &ModelPrompt) -> Map<String, Value> {
     let all = settings.options.iter().chain(&prompt.options);
     let permitted = all.filter(|(name, _)| !is_reserved(settings.api, name));
-    permitted.map(|(name, value)| (snake(name), value.clone())).collect()
+    let mut merged: Map<_, _> = permitted.map(|(name, value)| (snake(name), value.clone())).collect();
+    merged.retain(|_, value| !value.is_null());
+    merged
 }
 
 /// Converts a name to snake case: `maxTokens` is `max_tokens` on the wire.

@@ -112,8 +112,8 @@ impl EndpointSettings {
         for (name, range, setting) in counts {
             *setting = members.count(name, range)?.unwrap_or(*setting);
         }
-        if let Some(most) = members.count("maxReplyBytes", 1..=64 * 1024 * 1024)? {
-            settings.reply_bytes_max = usize::try_from(most).unwrap_or(settings.reply_bytes_max);
+        if let Some(limit) = members.count("maxReplyBytes", 1..=64 * 1024 * 1024)? {
+            settings.reply_bytes_max = usize::try_from(limit).unwrap_or(settings.reply_bytes_max);
         }
         members.reject_unknown()?;
         Ok(settings)

@@ -1,13 +1,15 @@
 //! Budgets of tokens: of a thread and of a tenant. They are checked before a model is called.
 
+use std::sync::atomic::Ordering;
+
 use holdpoint_agents::{AgentRuntime, EngineAgents};
-use holdpoint_engine::core::{Event, ForkMode, RunRef};
+use holdpoint_engine::core::{Event, ForkMode, RunRef, StartRequest, WorkflowId};
 use holdpoint_engine::{CommitFault, ForkRequest, Options, Overlay, Quotas};
 use serde_json::{Value, json};
 
 use super::{AgentEnv, Calls, call, input};
 use crate::test_database::{TestDatabase, on_both};
-use crate::test_env::{TestEnv, tenant, with_fault};
+use crate::test_env::{TestEnv, accept, start, tenant, with_fault};
 
 on_both! {
     a_thread_over_its_budget_calls_no_model,
@@ -15,6 +17,8 @@ on_both! {
     a_quota_of_one_tenant_does_not_affect_another,
     replies_without_a_token_count_and_copies_use_no_budget,
     a_crash_around_each_commit_counts_each_recorded_reply_once,
+    replies_of_one_thread_can_be_in_one_batch,
+    token_counts_are_purged_after_the_next_day,
 }
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -132,4 +136,50 @@ async fn a_crash_around_each_commit_counts_each_recorded_reply_once(database: Te
         let counted = agents.env.engine.limits().thread_tokens(&tenant(), &thread).await.unwrap();
         assert_eq!((agents.agent(&of).await.usage.total(), counted), (20, 20), "{fault:?}");
     }
+}
+
+/// PostgreSQL rejects a statement that writes a row twice. The committer would then commit each job alone.
+async fn replies_of_one_thread_can_be_in_one_batch(database: TestDatabase) {
+    const RUNS: u64 = 16;
+    let agents = env_with(database, 0).await;
+    let usage = json!({ "inputTokens": 7, "outputTokens": 3 });
+    let mut unsure = definition(json!({}));
+    unsure["model"]["steps"] = json!([
+        { "calls": [call("c1", "look", json!({}))], "usage": usage, "confidence": 0.1 },
+        { "text": "Done.", "usage": usage },
+    ]);
+    agents.declare(unsure).await;
+    let workflow = WorkflowId::parse("agent:clerk").unwrap();
+    let mut open = Vec::new();
+    for _ in 0..RUNS {
+        let request = StartRequest { thread: Some("t1".to_owned()), ..start(json!({ "message": "please" })) };
+        let run = agents.env.engine.runs().create(&workflow, request).await.unwrap();
+        agents.env.drain().await;
+        open.push(RunRef { tenant: tenant(), run: run.id.clone() });
+    }
+    let commits = || agents.env.engine.counters().commits.load(Ordering::SeqCst);
+    let before = commits();
+    let answers = open.iter().map(|of| agents.env.answer(of, "agent", accept()));
+    for answered in futures_util::future::join_all(answers).await {
+        answered.unwrap();
+    }
+    let used = commits() - before;
+    assert!(used < RUNS, "{used} commits");
+    agents.env.drain().await;
+    let counted = agents.env.engine.limits().thread_tokens(&tenant(), "t1").await.unwrap();
+    assert_eq!(counted, RUNS * 20);
+}
+
+async fn token_counts_are_purged_after_the_next_day(database: TestDatabase) {
+    let agents = env_with(database, 0).await;
+    agents.declare(definition(json!({}))).await;
+    agents.send(Some("t1"), "one").await;
+    for expected in ["1", "1", "0"] {
+        agents.env.engine.worker().tidy().await;
+        let rows = agents.env.database.read("SELECT COUNT(DISTINCT day) AS n FROM tenant_tokens").await;
+        assert_eq!(rows[0][0].1.as_deref(), Some(expected));
+        agents.env.clock.advance(DAY_MS);
+    }
+    let counted = agents.env.engine.limits().thread_tokens(&tenant(), "t1").await.unwrap();
+    assert_eq!(counted, 20, "the count of a thread stays");
 }

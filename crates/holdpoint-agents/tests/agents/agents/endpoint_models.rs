@@ -12,7 +12,7 @@ use crate::test_env::{TestEnv, accept, tenant};
 
 on_both! {
     a_definition_cannot_name_the_address_or_the_key_of_a_fallback,
-    a_fallback_of_the_definition_replies_while_the_model_is_away,
+    a_fallback_of_the_definition_replies_while_the_model_is_unavailable,
     a_reply_that_the_model_rates_low_waits_for_an_approver,
     a_reply_without_a_rating_waits_for_an_approver,
     an_attachment_that_is_not_accepted_fails_its_run_and_not_the_thread,
@@ -66,15 +66,15 @@ async fn a_definition_cannot_name_the_address_or_the_key_of_a_fallback(database:
     assert!(endpoint.requests().is_empty());
 }
 
-async fn a_fallback_of_the_definition_replies_while_the_model_is_away(database: TestDatabase) {
-    let away = FakeEndpoint::with([Turn::json(503, &json!({ "error": "Away" }))]).await;
+async fn a_fallback_of_the_definition_replies_while_the_model_is_unavailable(database: TestDatabase) {
+    let unavailable = FakeEndpoint::with([Turn::json(503, &json!({ "error": "Unavailable" }))]).await;
     let backup = FakeEndpoint::with([text_reply("From the backup.")]).await;
-    let agents = env_with(database, &away, &backup).await;
+    let agents = env_with(database, &unavailable, &backup).await;
     let model = json!({ "use": "main", "fallbacks": [{ "use": "backup", "model": "large" }] });
     agents.declare(definition(model, json!({}))).await;
     let of = agents.send(None, "please").await;
     assert_eq!(last_reply(&agents, &of).await, ("completed", "From the backup.".to_owned()));
-    assert_eq!((away.requests().len(), &backup.body(0)["model"]), (1, &json!("large")));
+    assert_eq!((unavailable.requests().len(), &backup.body(0)["model"]), (1, &json!("large")));
 }
 
 fn rated(text: &str, confidence: f64) -> Turn {
@@ -133,7 +133,7 @@ async fn an_attachment_that_is_not_accepted_fails_its_run_and_not_the_thread(dat
         agents.env.drain().await;
         RunRef { tenant: tenant(), run: run.id.clone() }
     };
-    let part = |kind: &str| json!({ "type": "image", "source": { "type": "data", "value": "AAAA", "mimeType": kind } });
+    let part = |kind: &str| json!({ "type": "image", "source": { "type": "data", "value": "iVBORw0KGgoA", "mimeType": kind } });
     let refused = send("u1", json!([{ "type": "text", "text": "See" }, part("image/tiff")])).await;
     assert_eq!(agents.env.status(&refused).await, "failed");
     let log = agents.env.log(&refused).await;
@@ -147,5 +147,5 @@ async fn an_attachment_that_is_not_accepted_fails_its_run_and_not_the_thread(dat
     assert_eq!(last_reply(&agents, &accepted).await, ("completed", "I see.".to_owned()));
     let messages = endpoint.body(0)["messages"].clone();
     assert!(messages[0]["content"].as_str().unwrap().contains("An attachment was left out"), "{messages}");
-    assert_eq!(messages[1]["content"][0]["image_url"]["url"], "data:image/png;base64,AAAA");
+    assert_eq!(messages[1]["content"][0]["image_url"]["url"], "data:image/png;base64,iVBORw0KGgoA");
 }

@@ -123,12 +123,12 @@ async fn a_conversation_is_sent_as_alternating_messages_with_results_of_the_user
             {"role": "user", "content": [text("Write.")]},
             {"role": "assistant", "content": [
                 text("I write."),
-                {"type": "tool_use", "id": "c1", "name": "mail", "input": {"to": "a"}},
-                {"type": "tool_use", "id": "c_2", "name": "mail", "input": {"to": "b"}},
+                {"type": "tool_use", "id": "call_1", "name": "mail", "input": {"to": "a"}},
+                {"type": "tool_use", "id": "call_2", "name": "mail", "input": {"to": "b"}},
             ]},
             {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "c1", "content": "{\"sent\":true}"},
-                {"type": "tool_result", "tool_use_id": "c_2", "content": "There is no result of this call."},
+                {"type": "tool_result", "tool_use_id": "call_1", "content": "{\"sent\":true}"},
+                {"type": "tool_result", "tool_use_id": "call_2", "content": "There is no result of this call."},
                 text("Well?"),
             ]},
         ],
@@ -141,6 +141,46 @@ async fn a_conversation_is_sent_as_alternating_messages_with_results_of_the_user
         {"role": "user", "content": [text("(no text)")]},
     ]);
     assert_eq!(request_body(begins, Vec::new()).await["messages"], expected);
+}
+
+#[tokio::test]
+async fn calls_of_two_runs_with_the_same_id_have_different_ids_in_a_request() {
+    let run = |n: u32, ids: [&str; 2]| {
+        let calls = ids.map(|id| call(id, json!({"run": n}))).to_vec();
+        let results = ids.map(|id| result(&format!("r{n}{id}"), id, json!(format!("{n} {id}"))));
+        let mut messages = vec![
+            Message::new(format!("u{n}"), Role::User, "Write."),
+            Message { calls, ..Message::new(format!("a{n}"), Role::Assistant, "") },
+        ];
+        messages.extend(results);
+        messages
+    };
+    let messages = [run(1, ["c.1", "c_1"]), run(2, ["c_1", "c.1"])].concat();
+    let body = request_body(messages, Vec::new()).await;
+    let blocks: Vec<&Value> = body["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|one| one["content"].as_array().unwrap())
+        .collect();
+    let ids: Vec<_> = blocks.iter().filter_map(|block| block["id"].as_str()).collect();
+    assert_eq!(ids, ["call_1", "call_2", "call_3", "call_4"]);
+    let results = blocks.iter().filter(|block| block["type"] == "tool_result");
+    let results: Vec<_> = results
+        .map(|block| (block["tool_use_id"].as_str().unwrap(), block["content"].as_str().unwrap()))
+        .collect();
+    assert_eq!(results, [("call_1", "1 c.1"), ("call_2", "1 c_1"), ("call_3", "2 c_1"), ("call_4", "2 c.1")]);
+}
+
+#[tokio::test]
+async fn options_that_are_null_are_not_sent() {
+    let endpoint = FakeEndpoint::with([hello()]).await;
+    let mut settings = endpoint.settings_of(EndpointApi::Messages);
+    settings.options.insert("maxTokens".to_owned(), Value::Null);
+    settings.options.insert("topK".to_owned(), Value::Null);
+    ask(&EndpointModel::new(settings, local()).unwrap(), &prompt("hello")).await.0.unwrap();
+    let body = endpoint.body(0);
+    assert_eq!((&body["max_tokens"], body.get("top_k")), (&json!(4096), None));
 }
 
 #[tokio::test]

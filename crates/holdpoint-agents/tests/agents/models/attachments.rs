@@ -11,6 +11,11 @@ use serde_json::{Value, json};
 
 use crate::models::fake_endpoint::{FakeEndpoint, Turn, ask, local, prompt};
 
+/// The beginnings of files of three media types.
+const PNG: &str = "iVBORw0KGgoA";
+const PDF: &str = "JVBERi0x";
+const WAV: &str = "UklGRgAAAABXQVZF";
+
 const APIS: [EndpointApi; 3] = [EndpointApi::ChatCompletions, EndpointApi::Responses, EndpointApi::Messages];
 
 fn data(kind: &str, media_type: &str, value: &str) -> Value {
@@ -58,6 +63,9 @@ fn a_message_cannot_name_files_addresses_or_unknown_parts_by_default() {
         (data("image", "image/png;x", "AAAA"), "is not accepted"),
         (data("image", "image/png", ""), "not valid base64"),
         (data("image", "image/png", "AA AA"), "not valid base64"),
+        (data("image", "image/png", "AAAAA"), "not valid base64"),
+        (data("image", "image/png", PDF), "the data is not of the media type image/png"),
+        (data("document", "application/pdf", PNG), "the data is not of the media type application/pdf"),
         (data("image", "image/png", "AAAA\",\"x"), "not valid base64"),
         (json!({"type": "image", "source": {"type": "data", "value": "AAAA"}}), "the media type is missing"),
         (json!({"type": "image_url", "image_url": {"url": "data:,"}}), "not in base64"),
@@ -80,18 +88,19 @@ fn a_message_cannot_name_files_addresses_or_unknown_parts_by_default() {
 
 #[test]
 fn the_size_of_an_attachment_is_limited() {
-    let model = model(EndpointApi::Messages, |settings| settings.attachments.bytes_max = 6);
-    assert_eq!(model.check_content(&json!([data("image", "image/png", "AAAAAAAA")])), Ok(()));
-    let error = model.check_content(&json!([data("image", "image/png", "AAAAAAAAAAA=")])).unwrap_err();
-    assert_eq!(error, "content[0]: the attachment has 8 bytes; the limit is 6");
+    let model = model(EndpointApi::Messages, |settings| settings.attachments.bytes_max = 9);
+    assert_eq!(model.check_content(&json!([data("image", "image/png", PNG)])), Ok(()));
+    let large = format!("{PNG}AAAA");
+    let error = model.check_content(&json!([data("image", "image/png", &large)])).unwrap_err();
+    assert_eq!(error, "content[0]: the attachment has 12 bytes; the limit is 9");
 }
 
 #[tokio::test]
 async fn attachments_are_sent_in_the_format_of_each_api() {
-    let mut pdf =
-        json!({"type": "binary", "mimeType": "application/pdf", "data": "BBBB", "filename": "a.pdf"});
-    let content = json!([{"type": "text", "text": "See"}, data("image", "image/png", "AAAA"), pdf]);
-    let (png_url, pdf_url) = ("data:image/png;base64,AAAA", "data:application/pdf;base64,BBBB");
+    let mut pdf = json!({"type": "binary", "mimeType": "application/pdf", "data": PDF, "filename": "a.pdf"});
+    let content = json!([{"type": "text", "text": "See"}, data("image", "image/png", PNG), pdf]);
+    let png_url = format!("data:image/png;base64,{PNG}");
+    let pdf_url = format!("data:application/pdf;base64,{PDF}");
     let expected = [
         json!([
             {"type": "text", "text": "See"},
@@ -105,8 +114,8 @@ async fn attachments_are_sent_in_the_format_of_each_api() {
         ]),
         json!([
             {"type": "text", "text": "See"},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
-            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "BBBB"}},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}},
         ]),
     ];
     for (api, expected) in APIS.into_iter().zip(expected) {
@@ -115,10 +124,10 @@ async fn attachments_are_sent_in_the_format_of_each_api() {
     pdf["filename"] = json!("a\nb.pdf");
     let unnamed = sent(EndpointApi::Responses, vec![json!([pdf])]).await;
     assert_eq!(unnamed[0]["filename"], "document.pdf");
-    let audio = json!([data("audio", "audio/wav", "AAAA"), data("audio", "audio/mpeg", "BBBB")]);
+    let audio = json!([data("audio", "audio/wav", WAV), data("audio", "audio/mpeg", "SUQz")]);
     let expected = json!([
-        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
-        {"type": "input_audio", "input_audio": {"data": "BBBB", "format": "mp3"}},
+        {"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}},
+        {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}},
     ]);
     assert_eq!(sent(EndpointApi::ChatCompletions, vec![audio]).await, expected);
     let texts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
@@ -157,7 +166,7 @@ async fn a_text_replaces_an_attachment_that_is_not_sent() {
     let expected = "See\n(An attachment was left out: a part of the type \"file\" is not accepted.)";
     assert_eq!(sent(EndpointApi::ChatCompletions, vec![content]).await, expected);
     // The newest attachments are sent up to 16 MiB in all.
-    let large = json!([data("image", "image/png", &"A".repeat(1024 * 1024))]);
+    let large = json!([data("image", "image/png", &format!("{PNG}{}", "A".repeat(1024 * 1024)))]);
     let contents = sent(EndpointApi::ChatCompletions, vec![large; 17]).await;
     assert_eq!(
         contents,
@@ -171,11 +180,11 @@ fn the_rules_of_a_definition_can_only_restrict_types() {
         let model = json!({"provider": "anthropic", "model": "m", "baseUrl": "https://a.example/v1", "attachments": attachments});
         from_definition(&model, Some(Path::new("/")), &local())
     };
-    let png = parse(json!({"types": ["image/png"], "maxBytes": 3, "urls": false})).unwrap();
-    assert_eq!(png.check_content(&json!([data("image", "image/png", "AAAA")])), Ok(()));
+    let png = parse(json!({"types": ["image/png"], "maxBytes": 9, "urls": false})).unwrap();
+    assert_eq!(png.check_content(&json!([data("image", "image/png", PNG)])), Ok(()));
     assert!(png.check_content(&json!([data("image", "image/gif", "AAAA")])).is_err());
     let none = parse(json!({"types": []})).unwrap();
-    let error = none.check_content(&json!([data("image", "image/png", "AAAA")])).unwrap_err();
+    let error = none.check_content(&json!([data("image", "image/png", PNG)])).unwrap_err();
     assert!(error.contains("accepted: none"), "{error}");
     for (attachments, field) in [
         (json!({"types": ["audio/wav"]}), "attachments.types"),

@@ -47,7 +47,7 @@ async fn self_rated(turns: Vec<Turn>) -> (Result<ModelReply, ModelError>, FakeEn
 }
 
 #[tokio::test]
-async fn a_reply_without_a_valid_rating_has_no_confidence_at_all() {
+async fn a_reply_without_a_valid_rating_has_the_confidence_0() {
     let text = || piece(json!({"content": "It is five."}));
     for (pieces, confidence) in [
         (vec![text()], 0.0),

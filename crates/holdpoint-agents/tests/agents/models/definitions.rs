@@ -105,6 +105,11 @@ fn options_cannot_add_tools_or_state_of_the_provider() {
         ("openai-responses", "store"),
         ("openai-responses", "instructions"),
         ("openai-responses", "tools"),
+        ("openai", "webSearchOptions"),
+        ("openai", "functions"),
+        ("openai", "functionCall"),
+        ("openai", "store"),
+        ("openai", "tools"),
     ] {
         let model = json!({"provider": provider, "model": "m", "baseUrl": "https://example.com/v1", "options": {option: []}});
         let flaw = from_definition(&model, None, &local()).err().unwrap();

@@ -73,7 +73,7 @@ async fn a_fallback_is_called_after_the_retries_of_the_model() {
 }
 
 #[tokio::test]
-async fn parts_of_a_reply_are_void_before_a_fallback_replies() {
+async fn parts_of_a_reply_are_discarded_before_a_fallback_replies() {
     let broken =
         || Turn::stream([piece(json!({"content": "It is f"})), "data: {\"error\": \"x\"}\n\n".to_owned()]);
     let (reply, deltas, _) = reply_of(vec![broken(), broken(), text_reply("It is five.")]).await;
@@ -104,8 +104,9 @@ fn an_attachment_must_be_accepted_by_every_model() {
         let settings = holdpoint_agents::model::EndpointSettings::new(api, "m", "http://127.0.0.1:1/v1");
         Arc::new(EndpointModel::new(settings, local()).unwrap()) as Arc<dyn Model>
     };
-    let part =
-        |media_type: &str| -> Value { json!([{"type": "binary", "mimeType": media_type, "data": "AAAA"}]) };
+    let part = |media_type: &str| -> Value {
+        json!([{"type": "binary", "mimeType": media_type, "data": "iVBORw0KGgoA"}])
+    };
     let both = with_fallbacks(model(EndpointApi::ChatCompletions), vec![model(EndpointApi::Messages)]);
     assert_eq!(both.check_content(&part("image/png")), Ok(()));
     assert!(both.check_content(&part("audio/wav")).is_err());

@@ -28,7 +28,7 @@ async fn a_conversation_is_sent_as_chat_completions_messages() {
         call_id: Some(of.to_owned()),
         ..Message::new(id, Role::Tool, content)
     };
-    let parts = json!([{"type": "text", "text": "and"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]);
+    let parts = json!([{"type": "text", "text": "and"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgoA"}}]);
     let messages = [
         Message::new("s1", Role::System, "Be kind."),
         Message::new("u1", Role::User, "Write."),

@@ -1,6 +1,8 @@
 //! Builds the body of a messages request from a prompt. Roles alternate, so that consecutive entries of one role become
 //! one message. Results of tools belong to the user.
 
+use std::collections::HashMap;
+
 use holdpoint_core::agent::CallRequest;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +15,9 @@ use super::super::settings::EndpointSettings;
 /// Members of a request that options must not set.
 pub(in super::super) const RESERVED: [&str; 7] =
     ["container", "mcp_servers", "messages", "model", "stream", "system", "tools"];
+/// The media types that the API accepts.
+pub(in super::super) const MEDIA_TYPES: [&str; 5] =
+    ["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"];
 /// The limit of a reply in tokens, which the API requires, if the definition sets none.
 const TOKENS_MAX: u32 = 4096;
 /// The text of a user message without content. The API rejects empty texts.
@@ -22,16 +27,17 @@ pub(in super::super) fn body(settings: &EndpointSettings, prompt: &ModelPrompt) 
     let mut body = options::merge(settings, prompt);
     body.entry("max_tokens").or_insert_with(|| TOKENS_MAX.into());
     body.insert("model".to_owned(), settings.model.clone().into());
-    let (mut system, mut messages) = (Vec::new(), Messages::default());
+    let (mut system, mut messages, mut ids) = (Vec::new(), Messages::default(), CallIds::default());
     for entry in entries(settings, prompt) {
         match entry {
             Entry::System(text) => system.push(text),
             Entry::User(parts) => messages.add("user", parts.iter().filter_map(block)),
             Entry::Reply { text, calls } => {
-                messages.add("assistant", text_block(&text).into_iter().chain(calls.iter().map(call)));
+                let calls = calls.iter().map(|call| call_block(call, ids.add(&call.id)));
+                messages.add("assistant", text_block(&text).into_iter().chain(calls));
             }
             Entry::Result { call, text } => {
-                let block = json!({"type": "tool_result", "tool_use_id": identifier(call), "content": text});
+                let block = json!({"type": "tool_result", "tool_use_id": ids.find(call), "content": text});
                 messages.add("user", [block].into_iter());
             }
         }
@@ -52,6 +58,36 @@ pub(in super::super) fn body(settings: &EndpointSettings, prompt: &ModelPrompt) 
         body.insert("stream".to_owned(), true.into());
     }
     body
+}
+
+/// The ids of the calls of a request. Calls are numbered: the API requires unique ids of few characters, while the ids
+/// of a conversation have any characters and are only unique in a run and node.
+#[derive(Default)]
+struct CallIds<'a> {
+    count: usize,
+    /// The number of the last call with each id of the conversation.
+    last: HashMap<&'a str, usize>,
+}
+
+impl<'a> CallIds<'a> {
+    /// Returns the id of a new call.
+    fn add(&mut self, id: &'a str) -> String {
+        self.count += 1;
+        self.last.insert(id, self.count);
+        call_id(self.count)
+    }
+
+    /// Returns the id of the call that a result belongs to.
+    fn find(&mut self, id: &'a str) -> String {
+        match self.last.get(id) {
+            Some(number) => call_id(*number),
+            None => self.add(id),
+        }
+    }
+}
+
+fn call_id(number: usize) -> String {
+    format!("call_{number}")
 }
 
 /// The messages of a request.
@@ -94,9 +130,9 @@ fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
-fn call(call: &CallRequest) -> Value {
+fn call_block(call: &CallRequest, id: String) -> Value {
     let input = if call.arguments.is_object() { call.arguments.clone() } else { json!({}) };
-    json!({"type": "tool_use", "id": identifier(&call.id), "name": call.name, "input": input})
+    json!({"type": "tool_use", "id": id, "name": call.name, "input": input})
 }
 
 fn block(part: &ContentPart<'_>) -> Option<Value> {
@@ -112,12 +148,6 @@ fn block(part: &ContentPart<'_>) -> Option<Value> {
     };
     let kind = if attachment.kind == MediaKind::Document { "document" } else { "image" };
     Some(json!({"type": kind, "source": source}))
-}
-
-/// Returns the id of a call with the characters that the API accepts. Ids of other models may have more.
-fn identifier(id: &str) -> String {
-    let accepted = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    id.chars().map(accepted).collect()
 }
 
 /// Returns the schema of a tool. The API requires the type of an object.

@@ -10,8 +10,18 @@ use super::super::options;
 use super::super::settings::EndpointSettings;
 
 /// Members of a request that options must not set.
-pub(in super::super) const RESERVED: [&str; 6] =
-    ["messages", "model", "n", "stream", "stream_options", "tools"];
+pub(in super::super) const RESERVED: [&str; 10] = [
+    "function_call",
+    "functions",
+    "messages",
+    "model",
+    "n",
+    "store",
+    "stream",
+    "stream_options",
+    "tools",
+    "web_search_options",
+];
 
 /// The media types that the API accepts.
 pub(in super::super) const MEDIA_TYPES: [&str; 8] = [
