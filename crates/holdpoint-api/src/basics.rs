@@ -35,9 +35,8 @@ impl Serialize for Instant {
 impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'_, str>::deserialize(deserializer)?;
-        let at: jiff::Timestamp =
-            text.parse().map_err(|_| D::Error::custom("expected an instant such as 2026-05-01T10:00:00Z"))?;
-        Ok(Self(Timestamp(at.as_millisecond())))
+        let at = Timestamp::parse_rfc3339(&text);
+        at.map(Self).ok_or_else(|| D::Error::custom("expected an instant such as 2026-05-01T10:00:00Z"))
     }
 }
 

@@ -14,22 +14,26 @@ use crate::Instant;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DispatchOptions {
-    /// The priority; 0 is claimed first. The default is 128. A value below 128 requires the scope runs:prioritize. It
-    /// applies to all dispatches of the run and of its child runs.
+    /// The priority; 0 is claimed first. The default is 128. A value below 128 requires the scope runs:prioritize. That of
+    /// a start also applies to the later dispatches of the run and to its child runs, except that a later message without
+    /// a priority has at most the normal one. That of an input applies only to the dispatch that the input creates.
     #[schemars(range(min = 0, max = 255))]
     pub priority: Option<u64>,
-    /// The time in milliseconds after which the dispatch can be claimed. Not together with availableAt.
+    /// The time in milliseconds after which the dispatch can be claimed. Only for the start of a run, and not together with
+    /// availableAt.
     #[schemars(range(min = 0, max = limits::DISPATCH_DELAY_MS_MAX))]
     pub delay_ms: Option<u64>,
-    /// The instant from which the dispatch can be claimed, at most a year in the future. An instant in the past has no
-    /// effect.
+    /// The instant from which the dispatch can be claimed, at most a year in the future. Only for the start of a run. An
+    /// instant in the past has no effect.
     pub available_at: Option<Instant>,
     /// The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed. Only
-    /// for requests of a thread.
+    /// for requests of a thread. A request that creates no queued dispatch does not reserve the key: input to a run that
+    /// executes, or work that the server performs within the request.
     #[schemars(length(min = 1, max = limits::DISPATCH_KEY_CHARS_MAX))]
     pub dedupe_key: Option<String>,
-    /// The number of failed attempts after which the dispatch is a dead letter. The default is 5. It applies to all
-    /// dispatches of the run and of its child runs.
+    /// The number of failed attempts after which the dispatch is a dead letter. The default is 5. That of a start also
+    /// applies to the later dispatches of the run and to its child runs; that of an input applies only to the dispatch
+    /// that the input creates.
     #[schemars(range(min = 1, max = limits::DISPATCH_ATTEMPTS_MAX))]
     pub max_attempts: Option<u64>,
 }

@@ -30,7 +30,8 @@ pub struct RunSnapshot<'a> {
     pub status: Status,
     /// The tenant and principal to which the run belongs.
     pub owner: Option<Cow<'a, Owner>>,
-    /// The origin of the request that started the run. Missing in runs of versions that did not record it.
+    /// The origin of the request that started the run; in a fork, of the request that started its original. Missing in
+    /// runs of versions that did not record it.
     pub origin: Option<RunRequestOrigin>,
     /// The protocol of that request. Missing like the origin.
     pub transport: Option<Transport>,

@@ -11,11 +11,11 @@ pub(crate) struct DispatchArgs {
     /// Priority from 0 to 255, the smallest first; below 128 needs the scope runs:prioritize [default: 128]
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
-    /// Delay before the first execution, such as 90s, 15m or 12h
+    /// Delay of the start of a run, such as 90s, 15m or 12h
     #[arg(long, value_name = "TIME", value_parser = values::seconds, conflicts_with = "at")]
     delay: Option<u64>,
-    /// Instant of the first execution, such as 2026-05-01T10:00:00Z
-    #[arg(long, value_name = "INSTANT", value_parser = values::future_instant)]
+    /// Instant of the start of a run, such as 2026-05-01T10:00:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = values::zoned_instant)]
     at: Option<jiff::Timestamp>,
     /// Failed attempts after which the dispatch is a dead letter, 1 to 100 [default: 5]
     #[arg(long, value_name = "N")]
@@ -27,7 +27,8 @@ pub(crate) struct DispatchArgs {
 pub(crate) struct ThreadDispatchArgs {
     #[command(flatten)]
     dispatch: DispatchArgs,
-    /// Refuse the message while a dispatch of the thread with this key is queued or claimed
+    /// Refuse the message while a dispatch of the thread with this key is queued or claimed; a message that creates no
+    /// queued dispatch does not reserve the key
     #[arg(long, value_name = "KEY")]
     dedupe_key: Option<String>,
 }

@@ -151,7 +151,10 @@ const SCOPE_TEXTS: [(&str, &str); 13] = [
     ("runs:create", "start and fork runs, and create holds"),
     ("runs:read", "read runs, their events and pending interrupts"),
     ("runs:cancel", "cancel, pause and resume runs"),
-    ("runs:prioritize", "start runs and send messages that are served before those of all tenants"),
+    (
+        "runs:prioritize",
+        "start runs and send messages with a priority above the normal one, ahead of all tenants",
+    ),
     ("artifacts:read", "read artifacts"),
     ("approvals:respond", "answer interrupts and create links that answer"),
     ("approvals:act-as", "answer in the name of other principals"),

@@ -112,7 +112,7 @@ pub fn instant(text: &str) -> Result<String, String> {
 }
 
 /// Parses an instant with its zone.
-pub fn future_instant(text: &str) -> Result<Timestamp, String> {
+pub fn zoned_instant(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| "must be an instant such as 2026-05-01T10:00:00Z".to_owned())
 }
 

@@ -204,6 +204,7 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
     statements.extend(store::messages::write(of, change)?);
     statements.extend(store::handles::write(of, change));
     statements.extend(store::timers::write(of, &change.obligations));
+    statements.extend(store::dispatches::cancel_delayed(change));
     statements.extend(change.cause.iter().map(|cause| cause.key.mark_used(&cause.outcome)));
     Ok(bytes)
 }

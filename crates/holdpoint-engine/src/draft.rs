@@ -45,13 +45,21 @@ impl RunDraft {
         self.before.wakes(self)
     }
 
-    /// Returns the options of a dispatch of this change: those of the caller, or those with which the run started.
+    /// Returns the options of a dispatch of this change: those of the caller, or those with which the run started. After
+    /// messages, the priority of the start is not used if it is urgent: their sender may not have the right to it.
     pub(crate) fn dispatch_options(&self) -> DispatchOptions {
         match self.run.started.as_deref() {
             Some(started) if self.from.is_none() => started.dispatch.clone(),
+            Some(started) if self.adds_messages() => {
+                self.options.clone().or(&started.dispatch.clone().not_urgent())
+            }
             Some(started) => self.options.clone().or(&started.dispatch),
             None => self.options.clone(),
         }
+    }
+
+    fn adds_messages(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::MessageAdded { .. }))
     }
 
     pub(crate) fn decide(&mut self, command: &Command) -> Result<(), Refusal> {

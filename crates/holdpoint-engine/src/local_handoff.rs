@@ -97,11 +97,16 @@ impl LocalHandoff {
         *self.lock() = None;
     }
 
-    /// Reserves a slot for a new dispatch. Returns `None` if no worker runs or no slot is free.
-    pub(crate) fn reserve(&self, row: RunDispatch, lease_until: Timestamp) -> Option<PendingClaim> {
+    /// Reserves a slot for a new dispatch, and then builds its row. Returns `None` if no worker runs or no slot is free.
+    pub(crate) fn reserve(
+        &self,
+        queued: impl FnOnce() -> RunDispatch,
+        lease_until: Timestamp,
+    ) -> Option<PendingClaim> {
         let open = self.lock();
         let WorkerEndpoint { consumer, pool, to_worker } = open.as_ref()?;
         let slot = pool.acquire()?;
+        let row = queued();
         let run = RunId::parse(&row.run_id).ok()?;
         let claim = Arc::new(Claim {
             run: RunRef { tenant: row.tenant, run },

@@ -97,6 +97,13 @@ impl Timestamp {
         Self(self.0.saturating_add_unsigned(ms))
     }
 
+    /// Parses an instant in RFC 3339. Rounds a part of a millisecond up, so that no deadline is early.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        let (ms, rest) = (at.as_nanosecond().div_euclid(1_000_000), at.as_nanosecond().rem_euclid(1_000_000));
+        Some(Self(i64::try_from(ms).ok()?.saturating_add(i64::from(rest > 0))))
+    }
+
     /// Returns ISO 8601 in UTC with milliseconds. A year has four digits: instants beyond them are written as the first
     /// or the last instant with four digits.
     pub fn to_iso(self) -> IsoText {

@@ -12,7 +12,7 @@ const PRIORITIZE: &str = "runs:prioritize";
 
 /// The thread of a request: it decides whether a deduplication key has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DispatchScope {
+pub(crate) enum DispatchTarget {
     /// A thread that other requests can name.
     Thread,
     /// A new thread of the run alone.
@@ -20,15 +20,15 @@ pub(crate) enum DispatchScope {
 }
 
 /// Returns the options of a request, if the caller may use them.
-pub(crate) fn read(
+pub(crate) fn check_options(
     caller: &Caller,
     requested: Option<Requested>,
-    scope: DispatchScope,
+    target: DispatchTarget,
     now: Timestamp,
 ) -> Result<DispatchOptions, ApiError> {
     let Some(requested) = requested else { return Ok(DispatchOptions::default()) };
     let invalid = |field: &str, message: &str| Err(ApiError::invalid(&format!("dispatch.{field}"), message));
-    if requested.dedupe_key.is_some() && scope == DispatchScope::NewRun {
+    if requested.dedupe_key.is_some() && target == DispatchTarget::NewRun {
         let message = "has no effect, because this run is alone in its thread; use scopeId with X-Dedup: enforce, or an Idempotency-Key";
         return invalid("dedupeKey", message);
     }

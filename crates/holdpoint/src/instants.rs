@@ -7,6 +7,8 @@ use crate::error::ApiError;
 /// Parses an instant in ISO 8601, if there is one.
 pub(crate) fn parse_instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
     let Some(text) = text else { return Ok(None) };
-    let parsed = text.parse::<jiff::Timestamp>().map(|at| Timestamp(at.as_millisecond()));
-    parsed.map(Some).map_err(|_| ApiError::invalid(field, "must be an instant such as 2026-05-01T10:00:00Z"))
+    let parsed = Timestamp::parse_rfc3339(text);
+    parsed
+        .map(Some)
+        .ok_or_else(|| ApiError::invalid(field, "must be an instant such as 2026-05-01T10:00:00Z"))
 }

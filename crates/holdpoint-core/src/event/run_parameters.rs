@@ -76,7 +76,7 @@ pub struct RunParameters {
     /// source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<RequestSource>,
-    /// The options of the first dispatch. Priority and attempts apply to all dispatches of the run.
+    /// The options of the first dispatch. Later dispatches inherit priority and attempts.
     #[serde(default, skip_serializing_if = "DispatchOptions::is_default")]
     pub dispatch: DispatchOptions,
 }

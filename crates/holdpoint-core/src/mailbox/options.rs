@@ -10,7 +10,7 @@ use crate::{Timestamp, limits};
 pub const RESERVED_KEY_PREFIX: &str = "requeue:";
 
 /// The options of the dispatch that a start or an input creates. Later activations of the run have the priority and the
-/// number of attempts of its start.
+/// number of attempts of its start, and after messages at most the normal priority.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DispatchOptions {
     /// The priority; 0 is claimed first.
@@ -61,6 +61,16 @@ impl DispatchOptions {
         Ok(())
     }
 
+    /// Checks the options of a change of a run that has started. Only a start can be delayed: a run that waits for the
+    /// delay of an input would not react to answers and further inputs.
+    pub fn check_started(&self, now: Timestamp) -> Result<(), Refusal> {
+        if self.is_delayed(now) {
+            let message = "delayMs and availableAt delay only the start of a run, and this run has started; send the request without them";
+            return Err(Refusal::invalid("dispatch", message));
+        }
+        self.check(now)
+    }
+
     /// Returns true if the dispatch cannot be claimed yet.
     pub fn is_delayed(&self, now: Timestamp) -> bool {
         self.available_at.is_some_and(|at| at > now)
@@ -74,6 +84,12 @@ impl DispatchOptions {
     /// Returns the options that later activations and child runs of a run with these options have.
     pub fn inherited(&self) -> Self {
         Self { priority: self.priority, max_attempts: self.max_attempts, ..Self::default() }
+    }
+
+    /// Returns these options with at most the normal priority.
+    #[must_use]
+    pub fn not_urgent(self) -> Self {
+        Self { priority: self.priority.map(|priority| priority.max(PRIORITY_DEFAULT)), ..self }
     }
 
     /// Returns these options, and for priority and attempts that are not set those of the start of the run.

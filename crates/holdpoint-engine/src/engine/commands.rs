@@ -33,7 +33,7 @@ pub struct ExecuteOptions<'a> {
     /// The request whose receipt is written with the change.
     pub once: Option<&'a Once<Run>>,
     /// The options of the dispatch that the change creates. They have no effect if the run has a live dispatch, except
-    /// for the deduplication key, which is refused if a live dispatch has it.
+    /// for the deduplication key, which is refused if a live dispatch has it. A delay is refused: only a start has one.
     pub dispatch: DispatchOptions,
 }
 
@@ -76,7 +76,7 @@ impl Runs<'_> {
         options: impl Into<ExecuteOptions<'o>>,
     ) -> Result<Arc<Run>, Error> {
         let options = options.into();
-        options.dispatch.check(self.engine.now())?;
+        options.dispatch.check_started(self.engine.now())?;
         let once = options.once;
         // The committer rejects a change that was decided on an outdated run.
         let (mut run, mut source) = (self.engine.events().cached_run(of).await?, RunSource::Cache);

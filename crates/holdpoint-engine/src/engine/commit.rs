@@ -98,8 +98,10 @@ impl Engine {
     fn claim_locally(&self, change: &mut Change) {
         if let MailboxAction::Enqueue(id) = &change.mail
             && !change.dispatch.is_delayed(change.at)
-            && let Some(claim) =
-                self.0.local_handoff.reserve(change.queued_dispatch(id), change.at.plus_ms(self.0.lease_ms))
+            && let Some(claim) = self
+                .0
+                .local_handoff
+                .reserve(|| change.queued_dispatch(id), change.at.plus_ms(self.0.lease_ms))
         {
             change.mail = MailboxAction::HandOff(Arc::new(claim));
         }

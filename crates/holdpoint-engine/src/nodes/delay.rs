@@ -84,9 +84,8 @@ impl End {
 
 /// Parses an instant in RFC 3339, or returns the rule that it breaks.
 fn parse_instant(value: &Value) -> Result<Timestamp, &'static str> {
-    let parsed = value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    let at = parsed.ok_or("must be an instant such as 2026-05-01T10:00:00Z")?;
-    Ok(Timestamp(at.as_millisecond()))
+    let parsed = value.as_str().and_then(Timestamp::parse_rfc3339);
+    parsed.ok_or("must be an instant such as 2026-05-01T10:00:00Z")
 }
 
 fn invalid(message: impl Into<String>) -> Stop {

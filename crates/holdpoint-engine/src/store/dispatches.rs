@@ -5,6 +5,7 @@ use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
 use holdpoint_core::{Run, TenantId, Timestamp};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
+use crate::committer::{Change, MailboxAction};
 
 mod queries;
 mod reads;
@@ -106,6 +107,29 @@ impl Reconciliation {
         let ended = row.status.is_terminal() && row.status != RunDispatchStatus::Acked;
         if ended { Self::Pending } else { Self::NotNeeded }
     }
+}
+
+/// Returns the statement that cancels the delayed dispatch of a run whose start was delayed, if the change ends the run
+/// before that instant. Returns `None` for all other changes.
+pub(crate) fn cancel_delayed(change: &Change) -> Option<Statement> {
+    let started = change.after.started.as_ref().filter(|_| change.after.finished())?;
+    if !started.dispatch.is_delayed(change.at) {
+        return None;
+    }
+    let other = match &change.mail {
+        MailboxAction::Cancel(id) => id.as_str(),
+        MailboxAction::None
+        | MailboxAction::Activated
+        | MailboxAction::Enqueue(_)
+        | MailboxAction::HandOff(_)
+        | MailboxAction::Performed(_)
+        | MailboxAction::ClaimAction { .. }
+        | MailboxAction::Reclaim(_)
+        | MailboxAction::Reconcile(_) => "",
+    };
+    let (thread, run) = (change.after.thread(), change.of.run.as_str());
+    let values = params![change.at, &change.of.tenant, thread, run, other];
+    Some(Statement::new(CANCEL_DELAYED, values))
 }
 
 /// Returns the statement that updates the dispatch `from` to `to`.

@@ -74,7 +74,11 @@ impl Node for WorkingNode {
         if let Err(stop) = &worked {
             // The node releases what it holds: it is not aborted.
             tokio::task::yield_now().await;
-            let reason = if *stop == Stop::Cancelled { Stop::Cancelled } else { Stop::Lost };
+            let reason = match stop {
+                Stop::Cancelled => Stop::Cancelled,
+                Stop::Lost => Stop::Lost,
+                other => Stop::failed("unexpected", format!("{other:?}")),
+            };
             self.stops.send(reason).unwrap();
         }
         worked

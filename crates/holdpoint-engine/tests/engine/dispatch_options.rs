@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use holdpoint_engine::core::mailbox::{DispatchOptions, MailboxError, RunDispatch, RunDispatchStatus};
-use holdpoint_engine::core::{Command, Refusal, RunRef, StartRequest, WorkflowId};
-use holdpoint_engine::{EffectContext, Engine, Error, ExecuteOptions, Node, Outputs, Stop};
+use holdpoint_engine::core::{Command, Refusal, Run, RunRef, StartRequest, WorkflowId};
+use holdpoint_engine::{EffectContext, Engine, Error, ExecuteOptions, Node, Outputs, StartOptions, Stop};
 use serde_json::json;
 
 use crate::test_database::{TestDatabase, on_both};
@@ -14,6 +14,11 @@ on_both! {
     a_delayed_start_is_executed_at_its_instant,
     a_delayed_run_with_effects_is_not_handed_to_a_worker_before_its_instant,
     a_delayed_run_can_be_cancelled_before_its_instant,
+    the_end_of_a_delayed_run_frees_its_key_and_its_thread,
+    the_end_of_a_delayed_run_keeps_the_dispatches_of_other_runs,
+    a_resumed_run_leaves_no_delayed_dispatch_at_its_end,
+    a_change_of_a_started_run_cannot_be_delayed,
+    repeated_requests_get_the_receipt_and_not_the_error_of_the_key,
     the_priority_decides_which_run_a_worker_claims_first,
     later_dispatches_and_child_runs_have_the_priority_of_the_start,
     a_thread_refuses_a_second_live_dispatch_with_a_key,
@@ -114,6 +119,95 @@ async fn a_delayed_run_can_be_cancelled_before_its_instant(env: TestEnv) {
     env.clock.advance(5000);
     env.drain().await;
     assert_eq!((env.status(&of).await, env.pending().await.len()), ("cancelled", 0));
+}
+
+/// Returns the dispatches of a thread that are not acknowledged.
+async fn unperformed(env: &TestEnv, thread: &str) -> Vec<RunDispatchStatus> {
+    let rows = dispatches(env, thread).await.into_iter();
+    rows.map(|row| row.status).filter(|status| *status != RunDispatchStatus::Acked).collect()
+}
+
+async fn the_end_of_a_delayed_run_frees_its_key_and_its_thread(env: TestEnv) {
+    env.register(gated("gated")).await;
+    let mut hasty = gated("hasty");
+    hasty["settings"] = json!({"timeout": 1000});
+    env.register(hasty).await;
+    let keyed = DispatchOptions { dedupe_key: Some("daily".to_owned()), ..delayed_by(5000) };
+    let request =
+        || StartRequest { thread: Some("t1".to_owned()), dispatch: keyed.clone(), ..start(json!({})) };
+    let cancelled = begin(&env.engine, "gated", request()).await.unwrap();
+    env.engine.runs().cancel(&cancelled, None, alice()).await.unwrap();
+    assert_eq!(unperformed(&env, "t1").await, [RunDispatchStatus::Cancelled]);
+    let expired = begin(&env.engine, "hasty", request()).await.unwrap();
+    env.clock.advance(1000);
+    env.drain().await;
+    assert_eq!(env.status(&expired).await, "failed");
+    assert_eq!(unperformed(&env, "t1").await, [RunDispatchStatus::Cancelled; 2]);
+    let operator = begin(&env.engine, "gated", request()).await.unwrap();
+    let queued = dispatches(&env, "t1").await.into_iter().find(|row| row.run_id == operator.run.as_str());
+    let id = queued.unwrap().dispatch_id;
+    let removed = env.engine.dispatches().cancel(&tenant(), &id, alice(), None).await.unwrap();
+    assert_eq!(removed.unwrap().status, RunDispatchStatus::Cancelled);
+    assert_eq!(env.status(&operator).await, "cancelled");
+    begin(&env.engine, "gated", request()).await.unwrap();
+}
+
+async fn the_end_of_a_delayed_run_keeps_the_dispatches_of_other_runs(env: TestEnv) {
+    env.register(gated("gated")).await;
+    let request =
+        || StartRequest { thread: Some("t1".to_owned()), dispatch: delayed_by(5000), ..start(json!({})) };
+    let first = begin(&env.engine, "gated", request()).await.unwrap();
+    let second = begin(&env.engine, "gated", request()).await.unwrap();
+    env.engine.runs().cancel(&first, None, alice()).await.unwrap();
+    env.clock.advance(5000);
+    assert_eq!(env.drain().await, 1);
+    assert_eq!(env.status(&second).await, "waiting-approval");
+}
+
+async fn a_resumed_run_leaves_no_delayed_dispatch_at_its_end(database: TestDatabase) {
+    let (env, _) = recording(database).await;
+    let of = start_as(&env, "work", delayed_by(5000)).await;
+    let pause = Command::Pause { reason: None, drain: holdpoint_engine::core::Drain::Immediate, by: alice() };
+    env.engine.runs().execute(&of, &pause).await.unwrap();
+    env.engine.runs().execute(&of, &Command::Resume { by: alice() }).await.unwrap();
+    env.drain().await;
+    assert_eq!(env.status(&of).await, "completed", "a resume ends the delay");
+    assert_eq!(unperformed(&env, of.run.as_str()).await, [RunDispatchStatus::Cancelled]);
+}
+
+async fn a_change_of_a_started_run_cannot_be_delayed(env: TestEnv) {
+    env.register(gated("gated")).await;
+    let of = start_as(&env, "gated", DispatchOptions::default()).await;
+    let pause =
+        [Command::Pause { reason: None, drain: holdpoint_engine::core::Drain::Immediate, by: alice() }];
+    let options = |ms| ExecuteOptions { dispatch: delayed_by(ms), ..ExecuteOptions::default() };
+    match env.engine.runs().execute_once(&of, &pause, options(1)).await {
+        Err(Error::Refused(Refusal::InvalidRequest { field, .. })) => assert_eq!(field, "dispatch"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(env.status(&of).await, "waiting-approval");
+    env.engine.runs().execute_once(&of, &pause, options(0)).await.unwrap();
+}
+
+async fn repeated_requests_get_the_receipt_and_not_the_error_of_the_key(database: TestDatabase) {
+    let (env, _) = recording(database).await;
+    let dispatch = DispatchOptions { dedupe_key: Some("daily".to_owned()), ..delayed_by(5000) };
+    let workflow = WorkflowId::parse("work").unwrap();
+    let send = async || {
+        let request =
+            StartRequest { thread: Some("t1".to_owned()), dispatch: dispatch.clone(), ..start(json!({})) };
+        let once = Some(crate::receipts::once("k", |run: &Run| run.id.to_string()));
+        let options = StartOptions { once, ..StartOptions::default() };
+        env.engine.runs().create_with(&workflow, request, options).await
+    };
+    let first = send().await.unwrap();
+    for _ in 0..2 {
+        match send().await {
+            Err(Error::Duplicate(receipt)) => assert_eq!(receipt.response, first.id.as_str()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(dispatches(&env, "t1").await.len(), 1);
 }
 
 async fn the_priority_decides_which_run_a_worker_claims_first(database: TestDatabase) {

@@ -218,7 +218,7 @@ fn expiry(at: Option<&str>, seconds: Option<u64>, now: Timestamp) -> Result<Opti
             Err(ApiError::invalid("expiresInSeconds", format!("must be 1 to {LIFE_SECONDS_MAX}")))
         }
         (Some(text), None) => {
-            let parsed = text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_millisecond()));
+            let parsed = Timestamp::parse_rfc3339(text);
             let ahead = parsed.filter(|at| *at > now && *at <= now.plus_ms(LIFE_SECONDS_MAX * 1000));
             let message = "must be an instant in the next 100 years, such as 2030-01-31T12:00:00Z";
             ahead.map(Some).ok_or_else(|| ApiError::invalid("expiresAt", message))

@@ -12,7 +12,7 @@ use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, JsonBody};
-use crate::dispatch_options::{self, DispatchScope};
+use crate::dispatch_options::{self, DispatchTarget};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 
@@ -33,8 +33,8 @@ pub(crate) async fn start(
 fn read_input(app: &App, caller: &Caller, agent: String, body: StartAgent) -> Result<AgentInput, ApiError> {
     body.thread_id.as_deref().map_or(Ok(()), translate::check_thread)?;
     let messages = translate::messages(caller, body.message, body.messages)?;
-    let scope = if body.thread_id.is_some() { DispatchScope::Thread } else { DispatchScope::NewRun };
-    let dispatch = dispatch_options::read(caller, body.dispatch, scope, app.engine.now())?;
+    let target = if body.thread_id.is_some() { DispatchTarget::Thread } else { DispatchTarget::NewRun };
+    let dispatch = dispatch_options::check_options(caller, body.dispatch, target, app.engine.now())?;
     let options = InputOptions { tags: body.tags, metadata: body.metadata, dispatch };
     Ok(translate::agent_input(caller, agent, body.thread_id, messages, options))
 }
@@ -47,7 +47,8 @@ pub(crate) async fn tell(
 ) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let dispatch = dispatch_options::read(&caller, body.dispatch, DispatchScope::Thread, app.engine.now())?;
+    let dispatch =
+        dispatch_options::check_options(&caller, body.dispatch, DispatchTarget::Thread, app.engine.now())?;
     let send = async |once: Option<&Once<_>>| {
         let run = app.engine.runs().get(&of).await?;
         let sent = app.engine.agents().send_messages(&of, messages, ExecuteOptions { once, dispatch }).await;

@@ -16,7 +16,7 @@ use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{InPath, JsonBody, OptionalBody, PageParams, Params};
-use crate::dispatch_options::{self, DispatchScope};
+use crate::dispatch_options::{self, DispatchTarget};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody, WorkResponse};
 use crate::thread_cursor;
@@ -41,7 +41,8 @@ pub(crate) async fn say(
 /// Returns the input of a message for the agent that the request names.
 fn read_input(app: &App, caller: &Caller, thread: &str, body: SayInThread) -> Result<AgentInput, ApiError> {
     let messages = translate::messages(caller, body.message, body.messages)?;
-    let dispatch = dispatch_options::read(caller, body.dispatch, DispatchScope::Thread, app.engine.now())?;
+    let dispatch =
+        dispatch_options::check_options(caller, body.dispatch, DispatchTarget::Thread, app.engine.now())?;
     let agent = body.agent_id.unwrap_or_default();
     let options = InputOptions { tags: body.tags, metadata: body.metadata, dispatch };
     Ok(translate::agent_input(caller, agent, Some(thread.to_owned()), messages, options))

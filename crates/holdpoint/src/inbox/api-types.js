@@ -269,7 +269,7 @@
  * @property {string} workflowVersion The version of the workflow definition.
  * @property {RunStatus} status The status of the run.
  * @property {RunOwner} [owner] The tenant and principal to which the run belongs.
- * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run. Missing in runs of versions that did not record it.
+ * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run; in a fork, of the request that started its original. Missing in runs of versions that did not record it.
  * @property {Transport} [transport] The protocol of that request. Missing like the origin.
  * @property {string[]} [tags] The tags of the run.
  * @property {Object<string, any>} [metadata] The metadata of the run.
@@ -1722,8 +1722,13 @@
  * @property {"user" | "a2a" | "internal"} [origin] The origin of the request that started the run. Missing in runs of versions that did not record it.
  * @property {RunOwner} owner The tenant and principal to which the run belongs.
  * @property {string[]} [tags] The tags of the run.
- * @property {Transport} transport The protocol of the request that started the run; `rest` in runs of versions that did not record it.
+ * @property {EventTransport} transport The protocol of the request that started the run; `rest` in runs of versions that did not record it. The snapshot of the run has the exact protocol.
  * @property {string} workflowId The id of the workflow.
+ */
+
+/**
+ * The value of `transport` in the event `run.started`. OpenWOP defines it.
+ * @typedef {"rest" | "ui"} EventTransport
  */
 
 /**
@@ -2396,11 +2401,11 @@
 /**
  * Options of the dispatch that a start or an input creates.
  * @typedef {Object} DispatchOptions
- * @property {number | null} [priority] The priority; 0 is claimed first. The default is 128. A value below 128 requires the scope runs:prioritize. It applies to all dispatches of the run and of its child runs.
- * @property {number | null} [delayMs] The time in milliseconds after which the dispatch can be claimed. Not together with availableAt.
- * @property {Instant | null} [availableAt] The instant from which the dispatch can be claimed, at most a year in the future. An instant in the past has no effect.
- * @property {string | null} [dedupeKey] The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed. Only for requests of a thread.
- * @property {number | null} [maxAttempts] The number of failed attempts after which the dispatch is a dead letter. The default is 5. It applies to all dispatches of the run and of its child runs.
+ * @property {number | null} [priority] The priority; 0 is claimed first. The default is 128. A value below 128 requires the scope runs:prioritize. That of a start also applies to the later dispatches of the run and to its child runs, except that a later message without a priority has at most the normal one. That of an input applies only to the dispatch that the input creates.
+ * @property {number | null} [delayMs] The time in milliseconds after which the dispatch can be claimed. Only for the start of a run, and not together with availableAt.
+ * @property {Instant | null} [availableAt] The instant from which the dispatch can be claimed, at most a year in the future. Only for the start of a run. An instant in the past has no effect.
+ * @property {string | null} [dedupeKey] The deduplication key. The thread rejects another dispatch with this key while this one is queued or claimed. Only for requests of a thread. A request that creates no queued dispatch does not reserve the key: input to a run that executes, or work that the server performs within the request.
+ * @property {number | null} [maxAttempts] The number of failed attempts after which the dispatch is a dead letter. The default is 5. That of a start also applies to the later dispatches of the run and to its child runs; that of an input applies only to the dispatch that the input creates.
  */
 
 /**

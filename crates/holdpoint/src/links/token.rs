@@ -154,7 +154,7 @@ fn parse(text: &str) -> Option<ParsedToken> {
     let (payload, signature) =
         (URL_SAFE_NO_PAD.decode(payload).ok()?, URL_SAFE_NO_PAD.decode(signature).ok()?);
     let signed: SignedPayload = serde_json::from_slice(&payload).ok()?;
-    let expires_at = Timestamp(signed.expires_at.parse::<jiff::Timestamp>().ok()?.as_millisecond());
+    let expires_at = Timestamp::parse_rfc3339(&signed.expires_at)?;
     let claims = Claims {
         of: RunRef { tenant: signed.tenant_id, run: signed.run_id },
         node: signed.node_id,

@@ -16,7 +16,7 @@ use super::{links, snapshot, translate};
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, JsonBody, PageParams, Params};
-use crate::dispatch_options::{self, DispatchScope};
+use crate::dispatch_options::{self, DispatchTarget};
 use crate::error::ApiError;
 use crate::idempotency::{ApiResponse, KeyedBody};
 use crate::instants::parse_instant;
@@ -79,8 +79,12 @@ fn draft_start(
     body: CreateRun,
 ) -> Result<(StartRequest, Option<String>), ApiError> {
     let given = check_callback_secret(&body)?;
-    let dispatch =
-        dispatch_options::read(caller, body.dispatch.clone(), DispatchScope::NewRun, app.engine.now())?;
+    let dispatch = dispatch_options::check_options(
+        caller,
+        body.dispatch.clone(),
+        DispatchTarget::NewRun,
+        app.engine.now(),
+    )?;
     let mut start = StartRequest { dispatch, ..translate::start(caller, body)? };
     (start.trace, start.trace_state) = (options.sent.traceparent, options.sent.tracestate);
     if start.callback_url.is_none() {

@@ -1,14 +1,15 @@
 //! Cancellation, interruption of threads and input modes: cases 86 to 88 of the mailbox contract.
 
-use holdpoint_agents::EngineAgents;
+use holdpoint_agents::{AgentInput, EngineAgents};
 use holdpoint_engine::core::agent::CallStatus;
-use holdpoint_engine::core::{Principal, Refusal};
+use holdpoint_engine::core::mailbox::{DispatchOptions, MailboxError, RunDispatch, RunDispatchStatus};
+use holdpoint_engine::core::{Principal, Refusal, RunRef, StartRequest, Timestamp};
 use holdpoint_engine::{Error, InputMode, WaitingRun};
 use serde_json::{Value, json};
 
 use super::{AgentEnv, agent, call, input, reject, resume, send_script, with_tools};
 use crate::test_database::on_both;
-use crate::test_env::{alice, tenant};
+use crate::test_env::{NOON, alice, tenant};
 
 on_both! {
     a_cancelled_run_rejects_decisions,
@@ -16,6 +17,9 @@ on_both! {
     a_call_is_made_only_if_its_decision_wins_against_a_cancellation,
     interrupting_a_thread_cancels_its_run_unless_waiting_runs_are_kept,
     input_continues_the_open_run_or_starts_one,
+    input_with_the_key_of_a_live_dispatch_cancels_nothing,
+    messages_to_a_delayed_run_wait_for_its_instant,
+    messages_to_an_urgent_run_have_the_normal_priority,
     principals_that_instructed_the_agent_cannot_approve_its_calls,
 }
 
@@ -109,6 +113,75 @@ async fn input_continues_the_open_run_or_starts_one(agents: AgentEnv) {
     let runs = engine.threads().runs(&tenant(), "t", None, 10).await.unwrap();
     let states: Vec<_> = runs.iter().map(|run| run.status.as_str()).collect();
     assert_eq!(states, ["waiting-approval", "cancelled"]);
+}
+
+/// Returns input whose start has these dispatch options.
+fn input_with(text: &str, dispatch: DispatchOptions) -> AgentInput {
+    let input = input(Some("t"), text);
+    let start = StartRequest { dispatch, ..StartRequest::new(input.owner.clone()) };
+    AgentInput { start: Some(Box::new(start)), ..input }
+}
+
+async fn queue_of(agents: &AgentEnv) -> Vec<RunDispatch> {
+    let mailbox = agents.env.engine.mailbox(&tenant());
+    mailbox.list_dispatches("t", Some(&[RunDispatchStatus::Queued]), 10, 0).await.unwrap()
+}
+
+/// An agent whose replies need a worker.
+fn slow_agent() -> Value {
+    agent(&json!([{ "text": "Done.", "delayMs": 1 }]))
+}
+
+async fn input_with_the_key_of_a_live_dispatch_cancels_nothing(agents: AgentEnv) {
+    agents.declare(slow_agent()).await;
+    let say = async |text: &str, mode| {
+        let keyed = DispatchOptions { dedupe_key: Some("daily".to_owned()), ..DispatchOptions::default() };
+        agents.env.engine.agents().send_input(input_with(text, keyed), mode).await
+    };
+    let first = say("one", InputMode::Queue).await.unwrap();
+    let refused = say("two", InputMode::InterruptThenQueue).await;
+    assert!(matches!(refused, Err(Error::Mailbox(MailboxError::DuplicateKey { .. }))), "{refused:?}");
+    let of = RunRef { tenant: tenant(), run: first.id.clone() };
+    assert_ne!(agents.env.status(&of).await, "cancelled");
+    agents.env.drain().await;
+    assert_ne!(say("three", InputMode::InterruptThenQueue).await.unwrap().id, first.id);
+}
+
+async fn messages_to_a_delayed_run_wait_for_its_instant(agents: AgentEnv) {
+    agents.declare(slow_agent()).await;
+    let at = Some(Timestamp(NOON + 5000));
+    let delayed = || DispatchOptions { available_at: at, ..DispatchOptions::default() };
+    let say = async |text: &str, dispatch| {
+        agents.env.engine.agents().send_input(input_with(text, dispatch), InputMode::Queue).await
+    };
+    let first = say("one", delayed()).await.unwrap();
+    assert_eq!(say("two", DispatchOptions::default()).await.unwrap().id, first.id);
+    let refused = say("three", delayed()).await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::InvalidRequest { .. }))), "{refused:?}");
+    assert_eq!((agents.env.drain().await, queue_of(&agents).await.len()), (0, 1));
+    agents.env.clock.advance(5000);
+    agents.env.drain().await;
+    let of = RunRef { tenant: tenant(), run: first.id.clone() };
+    assert_eq!(agents.env.status(&of).await, "completed");
+}
+
+async fn messages_to_an_urgent_run_have_the_normal_priority(agents: AgentEnv) {
+    let steps = json!([{ "calls": [call("c1", "send", json!({}))] }, { "text": "Done.", "delayMs": 1 }]);
+    agents.declare(agent(&steps)).await;
+    let priority = |priority| DispatchOptions { priority, ..DispatchOptions::default() };
+    for (of_start, of_message, expected) in
+        [(Some(7), None, 128), (Some(7), Some(9), 9), (Some(200), None, 200)]
+    {
+        let started = input_with("one", priority(of_start));
+        let mode = InputMode::InterruptThenQueue;
+        agents.env.engine.agents().send_input(started, mode).await.unwrap();
+        agents.env.drain().await;
+        let message = input_with("two", priority(of_message));
+        agents.env.engine.agents().send_input(message, InputMode::Queue).await.unwrap();
+        let queued: Vec<_> = queue_of(&agents).await.iter().map(|row| row.priority).collect();
+        assert_eq!(queued, [expected], "{of_start:?} {of_message:?}");
+        agents.env.drain().await;
+    }
 }
 
 async fn principals_that_instructed_the_agent_cannot_approve_its_calls(agents: AgentEnv) {

@@ -72,6 +72,11 @@ pub(crate) const ACK: &str =
     "UPDATE dispatches SET status = 'acked', claim_token = NULL, claimed_by = NULL, \
     lease_until_ms = NULL, completed_ms = $1, updated_ms = $2
     WHERE seq = $3 AND status = 'claimed' AND claim_token = $4";
+/// Cancels the rows of a run that are delayed beyond $1, except the row $5, which the same transaction changes.
+pub(super) const CANCEL_DELAYED: &str =
+    "UPDATE dispatches SET status = 'cancelled', completed_ms = $1, updated_ms = $1
+    WHERE tenant_id = $2 AND thread_id = $3 AND run_id = $4 AND dispatch_id <> $5 AND status = 'queued'
+    AND available_ms > $1";
 pub(crate) const RECONCILED: &str = "UPDATE dispatches SET unreconciled = 0 WHERE dispatch_id = $1";
 
 /// Selects a row by its id.

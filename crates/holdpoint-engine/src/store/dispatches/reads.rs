@@ -1,6 +1,6 @@
 //! Reads of the mailbox outside of transactions.
 
-use super::queries::{BY_ID, LAPSED, THREAD, columns, dispatches};
+use super::queries::{BY_ID, BY_LIVE_KEY, LAPSED, THREAD, columns, dispatches};
 use super::{
     Database, Error, Row, Run, RunDispatch, RunDispatchStatus, StoredDispatch, TenantId, Timestamp, params,
     read,
@@ -130,6 +130,17 @@ pub(crate) async fn queued_threads(db: &Database, tenant: &TenantId) -> Result<V
 pub(crate) async fn epoch(db: &Database, tenant: &TenantId, thread: &str) -> Result<u64, Error> {
     let row = db.query_one(THREAD, params![tenant.as_str(), thread]).await?;
     row.map_or(Ok(0), |row| row.count("epoch"))
+}
+
+/// Returns the id of the live dispatch of a thread with a deduplication key.
+pub(crate) async fn by_live_key(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    key: &str,
+) -> Result<Option<String>, Error> {
+    let row = db.query_one(BY_LIVE_KEY, params![tenant.as_str(), thread, key]).await?;
+    row.map(|row| Ok(row.text("dispatch_id")?.to_owned())).transpose()
 }
 
 /// Returns the next time after `now` at which a worker has work without another event.
