@@ -91,7 +91,9 @@ impl RatedModel {
             reply.usage = sum(first, reply.usage);
             rating = Some(take_rating(&mut reply).map_or(rated, |again| again.min(rated)));
             if reply.text.trim().is_empty() && reply.calls.is_empty() {
-                return Err(ModelError::BadReply("the model rated its reply, but did not reply".to_owned()));
+                return Err(ModelError::BadReply(
+                    "the model called report_confidence but sent no reply".to_owned(),
+                ));
             }
         }
         reply.confidence = Some(reply.confidence.or(rating).unwrap_or(0.0));

@@ -49,7 +49,7 @@ impl DispatchOptions {
         if key.trim().is_empty() || key.chars().count() > max || key.contains(char::is_control) {
             return refuse(
                 "dedupeKey",
-                format!("must be 1 to {max} characters, none of them a control character"),
+                format!("must be 1 to {max} characters, not blank and without control characters"),
             );
         }
         if key.starts_with(RESERVED_KEY_PREFIX) {

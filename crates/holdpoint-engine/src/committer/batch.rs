@@ -8,7 +8,7 @@ use holdpoint_core::mailbox::{ClaimAction, ClaimRejection, MailboxError, Reclaim
 use holdpoint_core::{TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::dispatch_rows::performed_dispatch;
+use super::dispatch_rows::{DispatchUpdate, performed_dispatch};
 use super::lock_set::LockSet;
 use super::locks::{BatchState, ClaimRequest, DedupeKey, DispatchThread, Locks, head, latest_times};
 use super::work::{Change, CommitReply, Job, MailboxAction, MailboxOp, Precondition, Work};
@@ -83,13 +83,6 @@ struct BatchWrite {
     usage: usage::UsageDeltas,
     /// The tokens that models used.
     tokens: tokens::TokenDeltas,
-}
-
-/// A dispatch that changes.
-struct DispatchUpdate {
-    /// The dispatch as it is stored.
-    from: RunDispatch,
-    reconciliation: Reconciliation,
 }
 
 impl BatchWrite {

@@ -6,6 +6,14 @@ use holdpoint_core::mailbox::{
 use holdpoint_core::{Run, RunEnd};
 
 use super::work::Change;
+use crate::store::dispatches::Reconciliation;
+
+/// A dispatch that changes.
+pub(super) struct DispatchUpdate {
+    /// The dispatch as it is stored.
+    pub from: RunDispatch,
+    pub reconciliation: Reconciliation,
+}
 
 /// Returns the acknowledged dispatch of an activation that was performed in the change that caused it.
 pub(super) fn performed_dispatch(change: &Change, id: &str) -> RunDispatch {

@@ -23,7 +23,7 @@ impl Engine {
                     Ok(()) => {}
                     Err(Error::Store(error @ crate::store::Error::Closed)) => return Err(error.into()),
                     Err(error) => {
-                        tracing::error!(%error, run = %of.run, "the runs above a run do not show its interrupts");
+                        tracing::error!(%error, run = %of.run, "cannot record the interrupts of a child run in its ancestors; the next start tries again");
                     }
                 }
             }

@@ -61,7 +61,7 @@ impl PureNode for DelayNode {
                 context
                     .sleep(ms.ok_or_else(|| invalid(format!("delayMs is {value}, not a whole number")))?)?;
             }
-            None => return Err(invalid("neither a time nor an instant is set")),
+            None => return Err(invalid("delayMs or until is required")),
         }
         Ok(Outputs::new())
     }

@@ -288,7 +288,7 @@ async fn stop_reasons_map_to_finish_reasons_and_refusals() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_is_never_made() {
+async fn a_truncated_call_is_not_executed() {
     let tool = || block(0, json!({"type": "tool_use", "id": "t1", "name": "mail", "input": {}}));
     for (pieces, original) in [(vec!["{\"to\": \"bo"], "{\"to\": \"bo"), (vec![], "")] {
         let pieces = pieces.into_iter().map(|piece| arguments(0, piece));
