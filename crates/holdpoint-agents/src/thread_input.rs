@@ -61,7 +61,7 @@ impl Agents<'_> {
                 // Input with the key of a live dispatch is refused, and must not cancel the open run.
                 let key = input.start.as_ref().and_then(|start| start.dispatch.dedupe_key.as_deref());
                 if let Some(key) = key {
-                    self.engine.threads().check_key_free(tenant, thread, key).await?;
+                    self.engine.dispatches().check_key_free(tenant, thread, key).await?;
                 }
                 let by = Principal::named(&input.owner.principal);
                 self.engine.runs().cancel(&of, Some("interrupted by input".to_owned()), by).await?;

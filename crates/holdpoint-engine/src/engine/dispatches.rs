@@ -101,6 +101,18 @@ impl Dispatches<'_> {
             Err(error) => Err(error),
         }
     }
+
+    /// Fails if a live dispatch of the thread has the deduplication key. Only the commit of a dispatch is a reliable
+    /// check; this one keeps a request that will fail from changing the thread before.
+    pub async fn check_key_free(self, tenant: &TenantId, thread: &str, key: &str) -> Result<(), Error> {
+        let dedupe_key = key.to_owned();
+        match dispatches::by_live_key(self.engine.db(), tenant, thread, key).await? {
+            Some(existing_dispatch_id) => {
+                Err(MailboxError::DuplicateKey { dedupe_key, existing_dispatch_id }.into())
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 impl Engine {

@@ -54,7 +54,7 @@ facets! {
     limits -> Limits;
     /// Threads: sequences of runs and their messages.
     threads -> Threads;
-    /// The operations of operators on dispatches.
+    /// Dispatches: the operations of operators, and checks.
     dispatches -> Dispatches;
     /// References to state outside of the database, for extensions.
     handles -> Handles;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdpoint_core::mailbox::{MailboxError, MailboxInterrupt};
+use holdpoint_core::mailbox::MailboxInterrupt;
 use holdpoint_core::{
     Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, Timestamp, WorkflowId, limits,
 };
@@ -176,18 +176,6 @@ impl Threads<'_> {
             }
         }
         Err(Error::Busy.into())
-    }
-
-    /// Fails if a live dispatch of the thread has the deduplication key. Only the commit of a dispatch is a reliable
-    /// check; this one keeps a request that will fail from changing the thread before.
-    pub async fn check_key_free(self, tenant: &TenantId, thread: &str, key: &str) -> Result<(), Error> {
-        let dedupe_key = key.to_owned();
-        match dispatches::by_live_key(self.engine.db(), tenant, thread, key).await? {
-            Some(existing_dispatch_id) => {
-                Err(MailboxError::DuplicateKey { dedupe_key, existing_dispatch_id }.into())
-            }
-            None => Ok(()),
-        }
     }
 
     /// Interrupts a thread: supersedes its queued dispatches and cancels its open run, unless the run only waits and

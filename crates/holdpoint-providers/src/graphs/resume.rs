@@ -2,10 +2,12 @@
 //! resume is recognized and returns the same outcome.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, TenantId, digest};
-use holdpoint_engine::{Error, OpenInterrupt, RunCommands};
+use holdpoint_engine::{Error, OpenInterrupt, RunCommands, SiblingsWait};
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::status::{decisions, key};
 use super::{GraphError, GraphHandle, GraphStatus, Graphs};
@@ -58,7 +60,7 @@ impl Graphs<'_> {
         resume: GraphResume,
     ) -> Result<(GraphHandle, String), GraphError> {
         let handle = self.handle(tenant, state_key).await?;
-        let run = match self.engine.runs().get(&handle.of).await {
+        let run = match self.run_between_child_results(&handle.of).await {
             Err(Error::NotFound(_)) => return Err(GraphError::UnknownStateKey),
             other => other?,
         };
@@ -91,6 +93,20 @@ impl Graphs<'_> {
                 Ok((handle, decision))
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the run. If it handles the result of one child run while another child run waits, waits a moment until it
+    /// has done so: the caller answers an interrupt that an earlier response has shown.
+    async fn run_between_child_results(self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        let mut news = self.engine.events().subscribe(of);
+        let until = Instant::now() + SiblingsWait::MAX;
+        loop {
+            let run = self.engine.runs().get(of).await?;
+            let handles_result = run.next_work().is_some() && run.child_interrupts().next().is_some();
+            if !handles_result || timeout_at(until, news.changed()).await.is_err() {
+                return Ok(run);
+            }
         }
     }
 }
