@@ -63,7 +63,7 @@ impl SiblingsWait {
         (Instant::now() < until).then_some(until)
     }
 
-    /// Lets the next wait last its whole time, after the run has continued.
+    /// Resets the wait after the run has continued, so that the next wait has its full length.
     pub fn reset(&mut self) {
         self.until = None;
     }

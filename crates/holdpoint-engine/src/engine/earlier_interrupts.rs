@@ -40,7 +40,7 @@ impl Engine {
             let run = self.runs().get_stored(of).await?;
             let path = self.ancestors(&of.tenant, &run).await?;
             let mut draft = RunDraft::new(of.clone(), run, self.now());
-            // The report of a run that seems to have changed contains all that its parent does not know.
+            // With this state as the earlier one, the report contains every interrupt that the parent has not recorded.
             draft.before.shown = ShownState::UNKNOWN;
             if self.commit(draft, None).await? == CommitOutcome::Written {
                 return self.write(vec![pending::fill_path(of, &path)]).await.map(|_| ());

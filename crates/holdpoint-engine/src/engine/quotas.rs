@@ -34,7 +34,7 @@ pub struct Quotas {
     pub family_runs: u64,
     /// Bytes of the events of a run that is forked.
     pub fork_bytes: u64,
-    /// Tokens that models use on one UTC day. Agents call no model after that.
+    /// Tokens that models use on one UTC day. Runs of agents then fail before they call a model.
     pub tokens_per_day: u64,
 }
 

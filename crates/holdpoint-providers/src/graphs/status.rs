@@ -49,8 +49,8 @@ pub struct GraphProgress {
 }
 
 impl GraphProgress {
-    /// Returns the instant until which a caller waits that waits until `until` for a running graph. Returns None if it
-    /// does not wait.
+    /// Returns the instant at which the caller stops waiting: `until` for a running graph, or the end of the wait for
+    /// child runs if that is earlier. Returns None if the caller does not wait.
     pub fn wait_until(&self, until: Instant) -> Option<Instant> {
         match &self.status {
             GraphStatus::Running => Some(until),

@@ -171,7 +171,7 @@ impl SegmentStream {
             SegmentEnd::Ended | SegmentEnd::ClientTools => Vec::new(),
         };
         if open.is_empty() && end == SegmentEnd::Interrupts {
-            // All of them were answered a moment ago: the log has further events.
+            // All of them have been answered since then: the log has further events.
             return self.continue_run(queue).await;
         }
         let closing = self.context.translator.close(&self.run, &open);
