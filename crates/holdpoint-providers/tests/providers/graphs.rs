@@ -1,11 +1,12 @@
 //! Graphs by their state key: repeated answers, keys of interrupts, and expiry.
 
 use holdpoint_engine::core::{Answer, Owner, Principal, RunRef};
+use holdpoint_engine::{EffectContext, Node, Outputs, Stop};
 use holdpoint_providers::{EngineGraphs, GraphError, GraphResume, GraphStart, GraphStatus};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::test_database::on_both;
+use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::{TestEnv, tenant};
 
 const WEEK: i64 = 7 * 24 * 3_600_000;
@@ -19,6 +20,7 @@ on_both! {
     an_answer_through_any_api_starts_a_new_week,
     the_timeout_of_a_gate_can_be_longer_than_a_week,
     a_graph_that_does_not_wait_is_not_cancelled,
+    an_answer_to_a_child_run_waits_while_the_root_executes,
 }
 
 fn node(id: &str, type_id: &str, config: Value) -> Value {
@@ -181,4 +183,34 @@ async fn a_graph_that_does_not_wait_is_not_cancelled(env: TestEnv) {
     env.clock.advance(2 * WEEK);
     env.tidy().await;
     assert_eq!(env.graph_status().await.unwrap(), GraphStatus::Running);
+}
+
+/// A node with effects that ends at once.
+#[derive(Clone)]
+struct ShortEffect;
+
+impl Node for ShortEffect {
+    async fn run(&self, _: &mut EffectContext) -> Result<Outputs, Stop> {
+        Ok(Outputs::new())
+    }
+}
+
+async fn an_answer_to_a_child_run_waits_while_the_root_executes(database: TestDatabase) {
+    let env = TestEnv::with(database, |options| options.node("test.effect", ShortEffect)).await;
+    let mut inner = flow(json!([node("gate", "core.approvalGate", json!({"title": "child"}))]), &[]);
+    inner["id"] = json!("inner");
+    env.register(inner).await;
+    let nodes = json!([
+        node("child", "core.subWorkflow", json!({"workflowId": "inner"})),
+        node("own", "core.approvalGate", json!({"title": "own"})),
+        node("effect", "test.effect", json!({})),
+    ]);
+    let of = env.start_graph(flow(nodes, &[("own", "effect")])).await;
+    env.drain().await;
+    env.answer(&of, "own", accept()).await.unwrap();
+    assert_eq!(env.graph_status().await.unwrap(), GraphStatus::Running, "the effect needs a worker");
+    let (answered, _) = tokio::join!(env.resume_as("alice", "r", accept()), env.drain());
+    answered.unwrap();
+    env.drain().await;
+    assert!(matches!(env.graph_status().await.unwrap(), GraphStatus::Completed(_)));
 }
