@@ -75,7 +75,7 @@ pub struct AgentDefinition {
     /// The source of the confidence of replies, for models that report none: self_rated lets the model rate its reply,
     /// logprobs uses the probabilities of its tokens (only with the provider openai).
     #[serde(default)]
-    #[schemars(with = "String", extend("enum" = ["self_rated", "logprobs"]))]
+    #[schemars(extend("enum" = ["self_rated", "logprobs", null]))]
     pub confidence: Option<String>,
     /// Replies of the model with a confidence below this value wait for a decision.
     #[schemars(range(min = 0, max = 1))]

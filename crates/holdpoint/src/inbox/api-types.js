@@ -2547,7 +2547,7 @@
  * @property {"parallel" | "sequential"} [toolExecution] The execution of several calls of one reply; parallel by default.
  * @property {Object<string, any>} [limits] Limits of a run: steps, tokens and timeMs; history: the messages of earlier runs of the thread that the model gets; and threadTokens: the tokens of all replies of the thread.
  * @property {Object<string, any>} [state] The first state of a run.
- * @property {"self_rated" | "logprobs"} [confidence] The source of the confidence of replies, for models that report none: self_rated lets the model rate its reply, logprobs uses the probabilities of its tokens (only with the provider openai).
+ * @property {"self_rated" | "logprobs" | null} [confidence] The source of the confidence of replies, for models that report none: self_rated lets the model rate its reply, logprobs uses the probabilities of its tokens (only with the provider openai).
  * @property {number | null} [escalationThreshold] Replies of the model with a confidence below this value wait for a decision.
  */
 
