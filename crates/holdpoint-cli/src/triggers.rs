@@ -24,7 +24,7 @@ the principal that created it, who cannot approve them where a gate forbids this
 Examples:
   holdpoint triggers test '30 9 * * MON-FRI' --time-zone Europe/Berlin
   holdpoint triggers create report --cron '30 9 * * MON-FRI' --time-zone Europe/Berlin
-  holdpoint triggers create refund --event order.cancelled --inputs '{\"order\": {\"$from\": \"/payload/id\"}}'
+  holdpoint triggers create refund --event order.cancelled --inputs @mapping.json
   holdpoint triggers list
   holdpoint triggers deliveries ID --state dead-lettered
   holdpoint triggers pause ID";
@@ -72,22 +72,22 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "EXPRESSION")]
     cron: Option<String>,
     /// Time zone of the expression [default: UTC]
-    #[arg(long, value_name = "ZONE", requires = "cron")]
+    #[arg(long, value_name = "ZONE", conflicts_with = "event")]
     time_zone: Option<String>,
     /// Runs for instants that passed while no server ran: none, for the last one, or for all [default: last]
-    #[arg(long, value_name = "HOW", requires = "cron", value_parser = PossibleValuesParser::new(MissedPolicy::ALL.map(MissedPolicy::as_str)))]
+    #[arg(long, value_name = "HOW", conflicts_with = "event", value_parser = PossibleValuesParser::new(MissedPolicy::ALL.map(MissedPolicy::as_str)))]
     missed: Option<String>,
     /// Treatment of an instant while an earlier run has not ended [default: skip]
-    #[arg(long, value_name = "HOW", requires = "cron", value_parser = PossibleValuesParser::new(OverlapPolicy::ALL.map(OverlapPolicy::as_str)))]
+    #[arg(long, value_name = "HOW", conflicts_with = "event", value_parser = PossibleValuesParser::new(OverlapPolicy::ALL.map(OverlapPolicy::as_str)))]
     overlap: Option<String>,
     /// Type of the external events
     #[arg(long, value_name = "TYPE", value_parser = NonEmptyStringValueParser::new())]
     event: Option<String>,
     /// Only events whose correlation has this member: JSON if it parses as JSON, otherwise text; repeatable
-    #[arg(long, value_name = "NAME=VALUE", requires = "event", value_parser = values::pair)]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "cron", value_parser = values::pair)]
     correlation: Vec<(String, Value)>,
     /// Only events whose payload has this value at a JSON Pointer, such as /status=paid; repeatable
-    #[arg(long, value_name = "POINTER=VALUE", requires = "event", value_parser = values::pair)]
+    #[arg(long, value_name = "POINTER=VALUE", conflicts_with = "cron", value_parser = values::pair)]
     payload: Vec<(String, Value)>,
     /// Input mapping: a JSON object, @file, or - for standard input. {"$from": "/payload/id"} is replaced by a part of
     /// the event, and {"$from": "/scheduledFor"} by the instant
