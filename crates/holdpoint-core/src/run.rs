@@ -167,11 +167,7 @@ impl Run {
             Event::SleepEnded { node } => self.update_node(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.add_child(event),
             Event::ChildChanged { .. } | Event::ChildEnded { .. } => self.update_child(event),
-            Event::VariableChanged { node, name, next, .. } => {
-                self.keep_variables_of_siblings(node);
-                self.show_own_change(node, name, next);
-                self.set_variable(name, next);
-            }
+            Event::VariableChanged { node, name, next, .. } => self.change_variable(node, name, next),
             Event::ChannelWritten { .. } => self.write_channel(event, at),
             Event::LoopTurned { edge, iteration } => self.take_back_edge(edge, *iteration),
             Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
@@ -275,6 +271,12 @@ impl Run {
         for child in self.runs_of_calls(node) {
             self.abandon_child(&child);
         }
+    }
+
+    fn change_variable(&mut self, node: &NodeId, name: &str, value: &Value) {
+        self.keep_variables_of_siblings(node);
+        self.show_own_change(node, name, value);
+        self.set_variable(name, value);
     }
 
     pub(super) fn set_variable(&mut self, name: &str, value: &Value) {

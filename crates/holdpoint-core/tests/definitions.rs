@@ -199,7 +199,6 @@ fn settings_are_whole_numbers_and_known_words() {
         (settings(json!({"timeout": "soon"})), "settings.timeout"),
         (settings(json!({"maxRetries": 101})), "settings.maxRetries"),
         (settings(json!({"maxLoopbackIterations": 1.5})), "settings.maxLoopbackIterations"),
-        (settings(json!({"maxParallelNodes": 0})), "settings.maxParallelNodes"),
         (settings(json!({"maxParallelNodes": 65})), "settings.maxParallelNodes"),
         (settings(json!({"logLevel": "loud"})), "settings.logLevel"),
         (set("/nodes/0/settings", json!({"maxRetries": "three"})), "a: settings.maxRetries"),

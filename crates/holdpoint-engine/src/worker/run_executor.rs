@@ -212,7 +212,7 @@ impl RunExecutor {
         let what = self.claim_action(&run, &works, progress);
         let is_idle = matches!(what, ClaimAction::Complete(_));
         if works.is_empty() && settled && !is_idle {
-            // Nothing is to be written.
+            // A commit is not needed.
             local.set_written(run.clone());
             return Ok(progress.advanced(run, works, now));
         }

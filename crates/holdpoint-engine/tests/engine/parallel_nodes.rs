@@ -1,5 +1,4 @@
-//! Nodes of a run that execute side by side under one claim: questions open and nodes begin while a slow node executes,
-//! whoever changes the run.
+//! Nodes of a run that execute side by side under one claim: questions open and nodes begin while a slow node executes.
 
 use holdpoint_engine::core::{ForkMode, NodeId, NodeStatus, RunRef};
 use serde_json::{Value, json};

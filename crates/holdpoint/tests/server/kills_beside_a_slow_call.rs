@@ -24,6 +24,9 @@ fn two_branches(url: &str) -> Value {
             ("act", "core.http", call("act")),
         ],
     );
+    for call in [0, 1, 3] {
+        flow["nodes"][call]["inputs"] = json!({"body": {"type": "static", "value": {"number": call}}});
+    }
     // Without its first edge, the slow call is a branch of its own.
     flow["edges"].as_array_mut().unwrap().remove(0);
     flow
@@ -45,7 +48,8 @@ fn a_kill_beside_a_slow_call_repeats_only_the_call_in_flight() {
     let mut server = database.start(&FLAGS);
     assert_eq!(server.client.put("/v1/workflows/branches", &two_branches(&receiver.url)).status, 201);
     let run = server.client.start_run("branches");
-    server.client.wait_for_event(&run, |event| event["type"] == "interrupt.requested");
+    let log = server.client.wait_for_event(&run, |event| event["type"] == "interrupt.requested");
+    assert_eq!(server.client.status(&run), "running", "{log:?}");
     assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200, "the slow call still hangs");
     server.client.wait_for_event(&run, |event| is_recorded(event, "act"));
     receiver.wait_for(3);
