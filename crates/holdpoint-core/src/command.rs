@@ -18,6 +18,9 @@ use crate::{InterruptId, NodeId, Principal, RequestSource, RunId, Timestamp, Wor
 pub enum Command {
     /// Starts the run.
     Start(Box<StartRequest>),
+    /// Records what follows from the state of the run although nodes are ready or at work: unreachable nodes are skipped
+    /// and back edges are taken, so that the nodes behind them can begin.
+    Settle,
     /// A worker begins to execute a node that is ready.
     Begin {
         /// The node to execute.

@@ -116,6 +116,10 @@ pub const CHANNEL_TTL_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
 pub const NODE_EXECUTIONS_MAX: u64 = 1000;
 /// Iterations of one loop, if the workflow does not set a limit.
 pub const LOOPBACK_ITERATIONS_DEFAULT: u32 = 5;
+/// Nodes with effects of one run that execute at a time, if the workflow does not set a limit.
+pub const PARALLEL_NODES_DEFAULT: u32 = 8;
+/// Nodes with effects of one run that execute at a time, at most.
+pub const PARALLEL_NODES_MAX: u32 = 64;
 /// Retries of a node in one visit.
 pub const RETRIES_MAX: u32 = 100;
 /// The delay before the first retry of a node. Each further delay is twice as long.

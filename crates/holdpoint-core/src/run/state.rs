@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::Agent;
 use crate::event::{ChildInterrupt, ChildResult, ClosedChildInterrupt, Drain, RunError};
-use crate::run::Status;
+use crate::run::{Status, UnseenChanges};
 use crate::{InterruptId, NodeId, NodeStatusName, RunId, Timestamp, WorkflowId};
 
 /// The state of a node in its current visit.
@@ -48,6 +48,8 @@ pub struct NodeState {
     pub waits_for_all: bool,
     /// The current delay because of an outage. Every other event of the node, except a chunk, ends it.
     pub delay: Option<Arc<OutageDelay>>,
+    /// The changes of other nodes that the running node does not see. None if there are none.
+    pub unseen: Option<Arc<UnseenChanges>>,
 }
 
 /// The delay of a node because a server that it needs is unavailable.
@@ -127,6 +129,7 @@ impl NodeState {
             agent: None,
             waits_for_all: false,
             delay: None,
+            unseen: None,
         }
     }
 }

@@ -33,6 +33,7 @@ mod loops;
 mod low_confidence;
 mod message_chunks;
 mod nodes;
+mod parallel_nodes;
 mod pauses;
 mod quorums;
 mod requests;

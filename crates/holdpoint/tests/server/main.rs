@@ -73,6 +73,7 @@ mod interrupts_on_the_wire;
 mod kills;
 mod kills_after_a_decision;
 mod kills_before_a_deadline;
+mod kills_beside_a_slow_call;
 mod kills_between_vote_and_quorum;
 mod links;
 mod links_concurrent;
