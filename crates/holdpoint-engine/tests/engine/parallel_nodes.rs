@@ -45,8 +45,14 @@ pub(crate) async fn beside_worker<T>(env: &TestEnv, test: impl Future<Output = T
     result
 }
 
-pub(crate) async fn wait_for_pending(env: &TestEnv, expected: &[&str]) {
-    until_async("the interrupt is open", async || env.pending().await == expected).await;
+/// Waits until the interrupt of a node is open. The list of pending interrupts is read from the store, which can have a
+/// commit before the cache has it.
+async fn wait_for_interrupt(env: &TestEnv, of: &RunRef, node: &str) {
+    until_async("the interrupt is open", async || {
+        let run = env.run(of).await;
+        run.open_interrupts().any(|asked| asked.node.as_str() == node) && env.pending().await == [node]
+    })
+    .await;
 }
 
 pub(crate) async fn node_status(env: &TestEnv, of: &RunRef, node: &str) -> NodeStatus {
@@ -78,7 +84,7 @@ async fn a_question_opens_and_is_answered_while_a_slow_call_hangs(database: Test
     beside_worker(&env, async {
         holds.wait_for_begin(["fast", "slow"]).await;
         holds.release(["fast"]);
-        wait_for_pending(&env, &["gate"]).await;
+        wait_for_interrupt(&env, &of, "gate").await;
         env.answer(&of, "gate", accept()).await.unwrap();
         holds.wait_for_begin(["after"]).await;
         assert_eq!(node_status(&env, &of, "slow").await, NodeStatus::Running);
@@ -142,7 +148,7 @@ async fn the_end_of_a_child_run_starts_nodes_beside_a_slow_call(database: TestDa
     beside_worker(&env, async {
         holds.wait_for_begin(["slow"]).await;
         // The same worker executes the child run.
-        wait_for_pending(&env, &["gate"]).await;
+        wait_for_interrupt(&env, &child_of(&of, 1), "gate").await;
         env.answer(&child_of(&of, 1), "gate", accept()).await.unwrap();
         holds.wait_for_begin(["after"]).await;
         holds.release(["slow", "after"]);
