@@ -212,6 +212,8 @@ pub struct Usage {
     pub output_tokens: u64,
     /// The sum of both.
     pub total_tokens: u64,
+    /// The tokens of `outputTokens` that are reasoning, if the model reports them.
+    pub reasoning_tokens: Option<u64>,
 }
 
 /// A message of a thread.
@@ -251,14 +253,23 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
+    /// Reasoning of the agent before the next message.
+    Reasoning {
+        /// The id of the message.
+        id: String,
+        /// The text, which is empty if only the model can read the reasoning.
+        content: String,
+        /// The reasoning that only the model can read.
+        encrypted_value: Option<String>,
+    },
     /// The result of a tool call.
     Tool {
         /// The id of the message.
         id: String,
         /// The call whose result this message is.
         tool_call_id: String,
-        /// The content of the message.
-        content: String,
+        /// The result: a string, or a list of content parts for clients of 1.0.
+        content: Value,
     },
 }
 
@@ -270,6 +281,7 @@ impl Message {
             | Self::System { id, .. }
             | Self::User { id, .. }
             | Self::Assistant { id, .. }
+            | Self::Reasoning { id, .. }
             | Self::Tool { id, .. } => id,
         }
     }

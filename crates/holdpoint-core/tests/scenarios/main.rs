@@ -4,6 +4,7 @@ mod addressing;
 mod agent_child_runs;
 mod agent_edits;
 mod agent_rules;
+mod activities;
 mod agents;
 mod answers;
 mod approvals;

@@ -339,6 +339,7 @@ pub(crate) fn resolved_via(id: u32, value: Value, via: Option<Via>) -> Event {
         decision: None,
         via,
         copied: false,
+        client_metadata: serde_json::Map::new(),
         vote: None,
     }
 }

@@ -73,13 +73,21 @@ impl EffectContext {
         self.execution.claimed(&mut self.context.actions).map(|_| ())
     }
 
-    /// Commits one action while the agent continues. The future returns the run after the commit, for
-    /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
+    /// Commits one action while the agent continues, as [`Self::commit_actions_concurrently`].
     pub fn commit_action_concurrently(
         &self,
         action: AgentAction,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
-        let command = Command::Act { node: self.node().id.clone(), actions: vec![action] };
+        self.commit_actions_concurrently(vec![action])
+    }
+
+    /// Commits actions while the agent continues. The future returns the run after the commit, for
+    /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
+    pub fn commit_actions_concurrently(
+        &self,
+        actions: Vec<AgentAction>,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
+        let command = Command::Act { node: self.node().id.clone(), actions };
         let execution = self.execution.clone();
         Box::pin(async move { execution.claimed(&mut Vec::new())?.record(command).await })
     }

@@ -82,8 +82,8 @@ impl ThreadSource<'_> {
             let Some((run, ..)) = of_run.first() else { continue };
             for message in in_prompt_order(&messages) {
                 let seq = seqs.get(&Arc::as_ptr(&message)).copied().unwrap_or_default();
-                let message = messages::of_agent(run, &message);
-                history.entries.push(HistoryEntry { run: run.clone(), seq, message });
+                let entry = |message| HistoryEntry { run: run.clone(), seq, message };
+                history.entries.extend(messages::of_agent(run, &message).into_iter().map(entry));
             }
         }
         Ok(history)
@@ -161,7 +161,7 @@ impl History {
     /// Returns the thread up to this state of the run, followed by new messages for the run.
     pub(super) fn with_new(mut self, run: &Run, new: &[agent::Message]) -> Self {
         self.entries.retain(|entry| entry.run != run.id || entry.seq < run.seq);
-        let new = new.iter().map(|message| messages::of_agent(&run.id, message));
+        let new = new.iter().flat_map(|message| messages::of_agent(&run.id, message));
         self.entries.extend(new.map(|message| HistoryEntry { run: run.id.clone(), seq: run.seq, message }));
         self
     }
@@ -182,6 +182,6 @@ impl History {
 fn is_input(message: &Message) -> bool {
     match message {
         Message::Developer { .. } | Message::System { .. } | Message::User { .. } => true,
-        Message::Assistant { .. } | Message::Tool { .. } => false,
+        Message::Assistant { .. } | Message::Reasoning { .. } | Message::Tool { .. } => false,
     }
 }

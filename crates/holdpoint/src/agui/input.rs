@@ -109,7 +109,10 @@ pub(super) fn was_edited(given: &InputMessage, known: &wire::Message) -> bool {
 fn instruction(message: &wire::Message) -> Option<&str> {
     match message {
         wire::Message::System { content, .. } | wire::Message::Developer { content, .. } => Some(content),
-        wire::Message::User { .. } | wire::Message::Assistant { .. } | wire::Message::Tool { .. } => None,
+        wire::Message::User { .. }
+        | wire::Message::Assistant { .. }
+        | wire::Message::Reasoning { .. }
+        | wire::Message::Tool { .. } => None,
     }
 }
 

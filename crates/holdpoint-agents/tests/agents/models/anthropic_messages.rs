@@ -225,7 +225,7 @@ async fn a_stream_yields_text_calls_and_usage_and_skips_other_events() {
     let expected = ModelReply {
         text: "I write.".to_owned(),
         calls: vec![call("t1", json!({"to": "bob"})), call("t2", json!({}))],
-        usage: Usage { input_tokens: 12, output_tokens: 7 },
+        usage: Usage { input_tokens: 12, output_tokens: 7, ..Usage::default() },
         model: "small-2".to_owned(),
         finish: FinishReason::Calls,
         ..ModelReply::default()
@@ -268,7 +268,7 @@ async fn a_reply_can_be_a_document() {
     let reply = reply.unwrap();
     assert_eq!((reply.text.as_str(), reply.model.as_str()), ("I write.", "small-3"));
     assert_eq!(reply.calls, [call("t1", json!({"to": "bob"}))]);
-    assert_eq!((reply.usage, deltas.len()), (Usage { input_tokens: 3, output_tokens: 4 }, 2));
+    assert_eq!((reply.usage, deltas.len()), (Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() }, 2));
     let without_reason = json!({"type": "message", "content": [], "stop_reason": null});
     assert_eq!(reply_to(Turn::json(200, &without_reason)).await.0.unwrap_err().code(), "model_bad_reply");
 }

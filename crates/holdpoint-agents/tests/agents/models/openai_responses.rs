@@ -135,7 +135,7 @@ async fn a_stream_yields_text_calls_and_usage() {
         let expected = ModelReply {
             text: "I write.".to_owned(),
             calls: vec![call("c2", json!({"to": "bob"})), call("c3", json!({"to": "eve"}))],
-            usage: Usage { input_tokens: 5, output_tokens: 6 },
+            usage: Usage { input_tokens: 5, output_tokens: 6, ..Usage::default() },
             model: "small-2".to_owned(),
             finish: FinishReason::Calls,
             ..ModelReply::default()
