@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn only_lists_of_texts_and_attachments_are_content_parts() {
-        let image = json!({"type": "image", "source": {"type": "data", "value": "AA==", "mimeType": "image/png"}});
+        let image =
+            json!({"type": "image", "source": {"type": "data", "value": "AA==", "mimeType": "image/png"}});
         let parts = json!([{"type": "text", "text": "a"}, image]);
         assert!(is_content_parts(&parts));
         assert_eq!(content_parts_as_text(&parts), "a\n[image/png]");

@@ -66,7 +66,9 @@ impl ReplyChunk {
     pub fn meta(&self) -> Map<String, Value> {
         let mut meta = Map::new();
         match &self.content {
-            ChunkContent::Text { end, .. } => meta.extend(end.iter().flatten().map(|(n, v)| (n.clone(), v.clone()))),
+            ChunkContent::Text { end, .. } => {
+                meta.extend(end.iter().flatten().map(|(n, v)| (n.clone(), v.clone())))
+            }
             ChunkContent::Reasoning { part, .. } => {
                 meta.insert("part".to_owned(), json!(part));
             }
@@ -97,12 +99,14 @@ impl ReplyChunk {
 impl ChunkContent {
     /// Returns the text of the chunk.
     pub fn text(&self) -> &str {
-        let (Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Call { arguments: text, .. }) = self;
+        let (Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Call { arguments: text, .. }) =
+            self;
         text
     }
 
     pub(crate) fn clear(&mut self) {
-        let (Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Call { arguments: text, .. }) = self;
+        let (Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Call { arguments: text, .. }) =
+            self;
         text.clear();
     }
 

@@ -11,7 +11,8 @@ use super::message_chunk::chunk_event;
 use super::resolve::{HOST, resolve_by_host, resume_waiting_nodes};
 use super::{check_unfinished, low_confidence};
 use crate::agent::{
-    Agent, AgentAction, CallStatus, Message, ReplyRecord, ResumePolicy, Ticket, ToolCallError, is_content_parts,
+    Agent, AgentAction, CallStatus, Message, ReplyRecord, ResumePolicy, Ticket, ToolCallError,
+    is_content_parts,
 };
 use crate::event::Event;
 use crate::interrupt::{Interrupt, Kind};
@@ -168,8 +169,11 @@ fn return_call(
             format!("{} is not a terminal status of a tool call", status.as_str()),
         ));
     }
-    let max =
-        if is_content_parts(content) { limits::CONTENT_PARTS_BYTES_MAX } else { limits::STEP_RESULT_BYTES_MAX };
+    let max = if is_content_parts(content) {
+        limits::CONTENT_PARTS_BYTES_MAX
+    } else {
+        limits::STEP_RESULT_BYTES_MAX
+    };
     check_size("the tool's result", content, max.min(remaining_bytes(run)))?;
     Ok(Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content: content.clone() })
 }

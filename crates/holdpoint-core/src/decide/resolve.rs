@@ -72,8 +72,7 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             let gate_event = governed_gate_event(interrupt, &value);
             let decision = answer.decision.clone();
             let copied = answer.copied;
-            let cast =
-                Event::VoteCast { interrupt: id, value, by, decision, copied, via, client_metadata };
+            let cast = Event::VoteCast { interrupt: id, value, by, decision, copied, via, client_metadata };
             Ok(std::iter::once(cast).chain(gate_event).collect())
         }
         AnswerResult::Repeated { who: AnswerAuthor { by, acted_by }, action } => {

@@ -1,9 +1,12 @@
 //! Golden lines of chunks that a model streams, of reasoning, of activities and of the metadata of answers.
 
+use std::sync::Arc;
+
 use holdpoint_core::agent::{Message, ReasoningPart, Role, Usage};
-use holdpoint_core::{Event, InterruptId};
+use holdpoint_core::{Event, InterruptId, RunId, RunParameters};
 use serde_json::{Map, Value, json};
 
+use super::starts::bare_start;
 use super::{node, object};
 
 pub(crate) fn events() -> Vec<Event> {
@@ -60,6 +63,12 @@ pub(crate) fn events() -> Vec<Event> {
             via: None,
             client_metadata: object(json!({"approver": "bob"})),
         },
+        Event::RunStarted(Arc::new(RunParameters {
+            thread: Some("t1".to_owned()),
+            branch_of: Some(RunId::parse("r0").expect("a run id")),
+            client_run: Some("run-2".to_owned()),
+            ..bare_start()
+        })),
     ]
 }
 

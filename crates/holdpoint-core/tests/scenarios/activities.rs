@@ -8,12 +8,16 @@ use crate::story::{Story, on};
 use crate::vocabulary::{begin, node, node_id, object, start_request, workflow};
 
 fn running() -> Story {
-    on(workflow([node("a")], []))
-        .given([Command::Start(Box::new(start_request(json!({})))), begin("a")])
+    on(workflow([node("a")], [])).given([Command::Start(Box::new(start_request(json!({})))), begin("a")])
 }
 
 fn activity(content: Value) -> ActivityReport {
-    ActivityReport { id: "copy".to_owned(), kind: "PROGRESS".to_owned(), content: object(content), call: None }
+    ActivityReport {
+        id: "copy".to_owned(),
+        kind: "PROGRESS".to_owned(),
+        content: object(content),
+        call: None,
+    }
 }
 
 fn report(report: ActivityReport) -> Command {

@@ -205,5 +205,8 @@ fn a_node_that_is_not_an_agent_streams_each_chunk_once() {
     let story = story.given([stream(reply_chunk(1, 0, "Hel")), stream(last(reply_chunk(1, 1, "lo")))]);
     let story = story.when(stream(last(reply_chunk(1, 1, "lo")))).then([]);
     let state = story.run().node_state(&node_id("graph")).unwrap();
-    assert_eq!((state.streamed, state.agent.is_none()), (Some(StreamProgress { attempt: 1, chunks: 2 }), true));
+    assert_eq!(
+        (state.streamed, state.agent.is_none()),
+        (Some(StreamProgress { attempt: 1, chunks: 2 }), true)
+    );
 }

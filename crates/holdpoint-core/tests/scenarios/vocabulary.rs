@@ -275,6 +275,8 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         credentials: Vec::new(),
         callback_secret: None,
         source: Some(RequestSource::INTERNAL),
+        branch_of: None,
+        client_run: None,
         dispatch: DispatchOptions::default(),
     }))
 }

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::agent::AgentAction;
+use holdpoint_core::agent::{ActivityReport, AgentAction};
 use holdpoint_core::{Command, NodeId, NodeOutcome, Run, RunRef, Timestamp};
 use serde_json::{Map, Value};
 
@@ -65,6 +65,14 @@ impl EffectContext {
         let command = Command::Act { node, actions: self.context.take_actions() };
         self.context.run = executor.record(command).await?;
         Ok(())
+    }
+
+    /// Reports an activity of the node to readers of the run, for example the progress of an effect. A later report with
+    /// the same id replaces the content. Each report is a commit, so a node should report a few times per second at
+    /// most. A report beyond [`limits::ACTIVITIES_MAX`](holdpoint_core::limits::ACTIVITIES_MAX) is dropped.
+    pub async fn report_activity(&mut self, report: ActivityReport) -> Result<(), Stop> {
+        self.apply_action(AgentAction::Report(Box::new(report)))?;
+        self.commit_actions().await
     }
 
     /// Stops an execution without a claim. Its actions so far are committed with the change that it belongs to, and a
