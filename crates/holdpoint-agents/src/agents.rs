@@ -62,7 +62,11 @@ impl Agents<'_> {
     }
 
     /// Returns the properties of an agent for front ends. None if its definition is not usable now.
-    pub async fn traits(self, tenant: &TenantId, workflow: &WorkflowId) -> Result<Option<AgentTraits>, Error> {
+    pub async fn traits(
+        self,
+        tenant: &TenantId,
+        workflow: &WorkflowId,
+    ) -> Result<Option<AgentTraits>, Error> {
         AgentTraits::of(self.engine, tenant, workflow).await
     }
 

@@ -148,7 +148,10 @@ async fn ask_model(
     let prompt = prompt(context, setup, agent, &tools.specs).await?;
     let begun = context.clock();
     let progress = context.run().node_state(&context.node().id).and_then(|state| state.streamed);
-    let mut stream = ReplyStream::new(agent, progress, setup.definition.shows_reasoning);
+    let mut stream = ReplyStream::new(agent, progress);
+    if setup.definition.shows_reasoning {
+        stream.show_reasoning();
+    }
     let reply = stream_reply(context, setup.model.as_ref(), &prompt, &mut stream).await?;
     let reply = match reply {
         Ok(reply) => reply,

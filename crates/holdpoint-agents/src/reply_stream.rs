@@ -66,7 +66,7 @@ pub(super) struct FinishedReply<'a> {
 impl<'a> ReplyStream<'a> {
     /// Creates the stream of the next reply. If the record has chunks of this reply, they come from a process
     /// that has ended, and the stream begins a new attempt.
-    pub(super) fn new(agent: &'a Agent, progress: Option<StreamProgress>, shows_reasoning: bool) -> Self {
+    pub(super) fn new(agent: &'a Agent, progress: Option<StreamProgress>) -> Self {
         Self {
             agent,
             message: message_id(agent),
@@ -76,10 +76,15 @@ impl<'a> ReplyStream<'a> {
             pending: Vec::new(),
             pending_bytes: 0,
             pending_since: None,
-            shows_reasoning,
+            shows_reasoning: false,
             open_reasoning: None,
             calls: Vec::new(),
         }
+    }
+
+    /// Streams the reasoning too.
+    pub(super) fn show_reasoning(&mut self) {
+        self.shows_reasoning = true;
     }
 
     fn push(&mut self, delta: ReplyDelta, now: Instant) {
@@ -142,10 +147,9 @@ impl<'a> ReplyStream<'a> {
         self.pending_bytes += content.text().len();
         self.pending_since.get_or_insert(now);
         match (self.pending.last_mut(), content) {
-            (
-                Some(ChunkContent::Text { text, end: None }),
-                ChunkContent::Text { text: more, end: None },
-            ) => text.push_str(&more),
+            (Some(ChunkContent::Text { text, end: None }), ChunkContent::Text { text: more, end: None }) => {
+                text.push_str(&more)
+            }
             (
                 Some(ChunkContent::Reasoning { part, text, last: ended @ false }),
                 ChunkContent::Reasoning { part: of, text: more, last },

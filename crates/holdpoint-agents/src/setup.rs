@@ -129,7 +129,11 @@ impl AgentRuntime {
         self.settings.connections.outage_ms.unwrap_or(OUTAGE_MS)
     }
 
-    pub(crate) fn prepare(&self, key: SetupKey, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
+    pub(crate) fn prepare(
+        &self,
+        key: SetupKey,
+        definition: &Map<String, Value>,
+    ) -> Result<Arc<Setup>, AgentFlaw> {
         if let Some(setup) = self.setups.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(setup.clone());
         }

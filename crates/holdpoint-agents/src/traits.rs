@@ -43,7 +43,10 @@ impl AgentTraits {
         let (mut asks, mut offers_edits) = (false, false);
         for rules in setup.tool_rules() {
             let asks_here = own || rules.is_some_and(|rules| rules.can_ask());
-            let approval = rules.map_or_else(|| definition.approval.clone(), |rules| rules.join(&definition.approval).into_owned());
+            let approval = rules.map_or_else(
+                || definition.approval.clone(),
+                |rules| rules.join(&definition.approval).into_owned(),
+            );
             asks |= asks_here;
             offers_edits |= asks_here && approval.offers_edits();
         }

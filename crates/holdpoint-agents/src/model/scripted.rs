@@ -146,7 +146,8 @@ impl Model for ScriptedModel {
     }
 
     fn is_instant(&self) -> bool {
-        let is_instant = |step: &ScriptedReply| step.delay_ms == 0 && step.argument_delay_ms.unwrap_or(0) == 0;
+        let is_instant =
+            |step: &ScriptedReply| step.delay_ms == 0 && step.argument_delay_ms.unwrap_or(0) == 0;
         self.entries.iter().flatten().all(is_instant)
     }
 }
@@ -192,7 +193,12 @@ impl ScriptedReply {
             for word in text.split_inclusive(' ') {
                 listener(ReplyDelta::Reasoning { part, text: word.to_owned() });
             }
-            parts.push(ReasoningPart { text, data: Value::Null, source: "scripted".to_owned(), shown: false });
+            parts.push(ReasoningPart {
+                text,
+                data: Value::Null,
+                source: "scripted".to_owned(),
+                shown: false,
+            });
         }
         parts
     }

@@ -314,6 +314,7 @@ mod tests {
             arguments: json!({}),
             idempotency_key: "k".to_owned(),
             decision: None,
+            reporter: crate::tool::CallReporter::default(),
         }
     }
 

@@ -40,7 +40,8 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 fn value(result: CallToolResult) -> Value {
     let mut blocks = result.content;
     // Content that was parsed from JSON can be serialized again.
-    let shown: Vec<Value> = blocks.iter().map(|block| serde_json::to_value(block).unwrap_or_default()).collect();
+    let shown: Vec<Value> =
+        blocks.iter().map(|block| serde_json::to_value(block).unwrap_or_default()).collect();
     let has_media = shown.iter().any(|block| media(block).is_some());
     match result.structured_content {
         Some(structured) if has_media => {
@@ -164,10 +165,14 @@ mod tests {
 
     #[test]
     fn a_text_replaces_an_attachment_that_is_not_accepted() {
-        for (media_type, data) in [("image/svg+xml", "PHN2Zz4="), ("image/png", "/9j/"), ("image/jpeg", "no")] {
+        for (media_type, data) in [("image/svg+xml", "PHN2Zz4="), ("image/png", "/9j/"), ("image/jpeg", "no")]
+        {
             let image = json!({"type": "image", "data": data, "mimeType": media_type});
             let CallOutcome::Result(parts) = outcome_of(json!({"content": [image]})) else { panic!() };
-            assert!(parts[0]["text"].as_str().unwrap().starts_with("(An attachment was left out: "), "{parts}");
+            assert!(
+                parts[0]["text"].as_str().unwrap().starts_with("(An attachment was left out: "),
+                "{parts}"
+            );
         }
     }
 
@@ -179,7 +184,9 @@ mod tests {
             panic!()
         };
         assert_eq!((&parts[0]["type"], &parts[1]["type"]), (&json!("text"), &json!("image")));
-        assert!(matches!(outcome_of(json!({"content": [image(large)]})), CallOutcome::Result(one) if one[0]["type"] == "image"));
+        assert!(
+            matches!(outcome_of(json!({"content": [image(large)]})), CallOutcome::Result(one) if one[0]["type"] == "image")
+        );
     }
 
     #[test]

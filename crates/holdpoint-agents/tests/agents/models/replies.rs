@@ -16,7 +16,7 @@ async fn reply_to(turn: Turn) -> (ModelReply, Vec<ReplyDelta>) {
 fn text(deltas: &[ReplyDelta]) -> String {
     let texts = deltas.iter().filter_map(|delta| match delta {
         ReplyDelta::Text(text) => Some(text.as_str()),
-        ReplyDelta::Call { .. } | ReplyDelta::Restarted => None,
+        ReplyDelta::Reasoning { .. } | ReplyDelta::Call { .. } | ReplyDelta::Restarted => None,
     });
     texts.collect()
 }

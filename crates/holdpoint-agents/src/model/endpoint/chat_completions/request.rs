@@ -85,7 +85,9 @@ fn call(call: &CallRequest) -> Value {
 fn without_attachments(parts: &[ContentPart<'_>]) -> String {
     let texts = parts.iter().map(|part| match part {
         ContentPart::Text(text) => text.as_ref(),
-        ContentPart::Attachment(_) => "(An attachment was left out: this API accepts none in results of tools.)",
+        ContentPart::Attachment(_) => {
+            "(An attachment was left out: this API accepts none in results of tools.)"
+        }
     });
     texts.collect::<Vec<_>>().join("\n")
 }
