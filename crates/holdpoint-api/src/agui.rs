@@ -38,6 +38,10 @@ pub struct RunAgentInput {
     /// The id of this run, chosen by the client.
     #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub run_id: String,
+    /// The run of the thread that the input continues: its id, or the runId of the input that started it. If it is not
+    /// the last run, the thread continues from its end, without the later runs.
+    #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub parent_run_id: Option<String>,
     /// The version of AG-UI. Absent in the input of clients before 1.0.
     pub protocol_version: Option<String>,
     /// The first state of a run. Ignored with resume.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use holdpoint_ids::{Kind, NodeId, RunId, Via};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 use crate::{Instant, Members};
