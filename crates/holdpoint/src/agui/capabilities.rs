@@ -2,17 +2,17 @@
 
 use axum::Json;
 use axum::extract::State;
+use holdpoint_agents::{AgentTraits, EngineAgents};
 use holdpoint_api::agui::{
     AgUiCapabilities, AgUiCustom, AgUiHoldpoint, AgUiHumanInTheLoop, AgUiIdentity, AgUiMultiAgent,
     AgUiMultimodal, AgUiMultimodalInput, AgUiOutput, AgUiReasoning, AgUiState, AgUiTools, AgUiTransport,
     VERSION,
 };
-use holdpoint_agents::{AgentTraits, EngineAgents};
 use serde_json::Value;
 
 use super::target::AgUiTarget;
 use crate::app::App;
-use crate::auth::CanReadRuns;
+use crate::auth::{Caller, CanReadRuns};
 use crate::body::InPath;
 use crate::error::ApiError;
 
@@ -33,11 +33,18 @@ pub(crate) async fn show(
         AgUiTarget::Workflow(_) => Some(&found),
     };
     let definition = definition.unwrap_or(&Value::Null);
-    let traits = match &target {
-        AgUiTarget::Agent { workflow, .. } => app.engine.agents().traits(caller.tenant(), workflow).await?,
-        AgUiTarget::Workflow(_) => Some(traits_of_workflow(definition)),
-    };
-    Ok(Json(describe(&agent, &target, definition, &traits.unwrap_or_default())))
+    let traits = traits_of(&app, &caller, &target, definition).await?;
+    Ok(Json(describe(&agent, &target, definition, &traits)))
+}
+
+async fn traits_of(
+    app: &App,
+    caller: &Caller,
+    target: &AgUiTarget,
+    definition: &Value,
+) -> Result<AgentTraits, ApiError> {
+    let AgUiTarget::Agent { workflow, .. } = target else { return Ok(traits_of_workflow(definition)) };
+    Ok(app.engine.agents().traits(caller.tenant(), workflow).await?.unwrap_or_default())
 }
 
 fn describe(id: &str, target: &AgUiTarget, definition: &Value, traits: &AgentTraits) -> AgUiCapabilities {
@@ -142,11 +149,13 @@ mod tests {
     #[test]
     fn a_workflow_offers_edits_only_if_a_gate_or_an_agent_does() {
         let edits = |nodes: serde_json::Value| traits_of_workflow(&json!({"nodes": nodes})).offers_edits;
-        assert!(!edits(json!([{"typeId": "core.approvalGate", "config": {"actions": ["accept", "reject"]}}])));
-        assert!(edits(json!([{"typeId": "core.approvalGate", "config": {"actions": ["accept", "edit-accept"]}}])));
-        let agent = |approval: serde_json::Value| {
-            json!([{"typeId": "core.agent", "config": {"tools": [{"name": "f"}], "approval": approval}}])
-        };
+        assert!(!edits(
+            json!([{"typeId": "core.approvalGate", "config": {"actions": ["accept", "reject"]}}])
+        ));
+        assert!(edits(
+            json!([{"typeId": "core.approvalGate", "config": {"actions": ["accept", "edit-accept"]}}])
+        ));
+        let agent = |approval: serde_json::Value| json!([{"typeId": "core.agent", "config": {"tools": [{"name": "f"}], "approval": approval}}]);
         assert!(edits(agent(json!({}))) && !edits(agent(json!({"editable": false}))));
     }
 }

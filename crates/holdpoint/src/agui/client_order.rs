@@ -82,8 +82,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_thread_at_a_client_has_the_same_messages_in_the_same_order() {
-        let result =
-            |id: &str| Message::Tool { id: id.into(), tool_call_id: "c".into(), content: json!("") };
+        let result = |id: &str| Message::Tool { id: id.into(), tool_call_id: "c".into(), content: json!("") };
         let ends = |client: &[&str], thread: &[Message]| {
             ClientOrder::new(client.iter().copied()).ends_with(thread.iter())
         };

@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::ids;
 use super::translate::reasoning_id;
 
+mod chunks;
+
 /// The maximum number of messages in a snapshot; it contains the last ones.
 pub(super) const MESSAGES_MAX: usize = 1000;
 /// The number of messages that every request reads, and that a client without messages gets.
@@ -54,20 +56,10 @@ fn add_event(run: &Run, seq: u64, event: &Event, messages: &mut Vec<(u64, Messag
     if let Event::RunStarted(started) = event {
         let given = started.inputs.get("messages").and_then(Value::as_array).into_iter().flatten();
         messages.extend(given.filter_map(parse_input).map(|message| (seq, message)));
-    } else if let Event::MessageChunk { node, chunk, meta, .. } = event {
-        // The chunks of an agent are skipped: its complete message follows.
-        match meta.get("messageId").and_then(Value::as_str) {
-            None => add_text(messages, seq, ids::text_message_id(run, node), chunk),
-            Some(_) if run.node_state(node).is_some_and(|state| state.agent.is_some()) => {}
-            Some(reply) => {
-                let id = ids::wire_id(run, node, reply);
-                // A new attempt replaces the chunks of the attempts before it.
-                if meta.get("index").and_then(Value::as_u64) == Some(0) {
-                    messages.retain(|(_, message)| message.id() != id);
-                }
-                add_text(messages, seq, id, chunk);
-            }
-        }
+    } else if let Event::MessageChunk { .. } | Event::ReasoningChunk { .. } | Event::ToolCallChunk { .. } =
+        event
+    {
+        chunks::add(run, seq, event, messages);
     } else if let Event::MessageAdded { node, message } = event {
         // Messages of the workflow itself to an agent have no author and are not shown.
         if message.by.is_some() {
@@ -93,16 +85,6 @@ fn place_of_result(messages: &[(u64, Message)], call: &str) -> usize {
     let results =
         messages[reply + 1..].iter().take_while(|(_, message)| matches!(message, Message::Tool { .. }));
     reply + 1 + results.count()
-}
-
-fn add_text(messages: &mut Vec<(u64, Message)>, seq: u64, id: String, chunk: &str) {
-    let known = messages.iter_mut().rev().find(|(_, message)| message.id() == id);
-    if let Some((_, Message::Assistant { content, .. })) = known {
-        content.get_or_insert_default().push_str(chunk);
-    } else {
-        let content = Some(chunk.to_owned());
-        messages.push((seq, Message::Assistant { id, content, tool_calls: Vec::new() }));
-    }
 }
 
 /// Parses a message in the inputs of a workflow, in the form that [`crate::agui::run`] writes.

@@ -39,6 +39,8 @@ pub(super) enum ClientVersion {
 pub(super) struct Translator {
     thread: String,
     run: String,
+    /// The run that the client continues, as it named it.
+    parent: Option<String>,
     client: ClientVersion,
     /// The last state that was sent in this segment.
     state: Option<Arc<Value>>,
@@ -84,6 +86,7 @@ impl Translator {
         Self {
             thread: thread.to_owned(),
             run: run.to_owned(),
+            parent: None,
             client,
             state: None,
             given: Arc::new(given),
@@ -93,6 +96,11 @@ impl Translator {
             activities: Activities::default(),
             costs: BTreeMap::new(),
         }
+    }
+
+    /// Sets the run that the client continues.
+    pub(super) fn with_parent(self, parent: Option<String>) -> Self {
+        Self { parent, ..self }
     }
 
     /// Returns an event in the form that the client accepts.
@@ -108,7 +116,7 @@ impl Translator {
             thread_id: self.thread.clone(),
             run_id: self.run.clone(),
             protocol_version: Some(VERSION.into()),
-            parent_run_id: None,
+            parent_run_id: self.parent.clone(),
             input: None,
         }
     }

@@ -45,6 +45,13 @@ enum TextState {
     Void,
 }
 
+/// A piece of a text. After the last one the text ends.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    text: &'a str,
+    last: bool,
+}
+
 /// The element of the wire that a text belongs to.
 #[derive(Clone, Copy)]
 enum Element<'a> {
@@ -68,12 +75,13 @@ impl StreamedReplies {
         let streamed = self.replies.entry(id.clone()).or_default();
         streamed.node = Some(node.clone());
         streamed.begin_attempt(&id, number(meta, "attempt").unwrap_or(1), events);
+        let piece = Piece { text: chunk, last: *last };
         match event {
             RunEvent::ReasoningChunk { .. } => {
                 let part = number(meta, "part").unwrap_or_default();
                 let name = reasoning_id(&id, part);
                 let text = streamed.reasoning.entry(part).or_default();
-                text.append(Element::Reasoning(&name), chunk, *last, events);
+                text.append(Element::Reasoning(&name), piece, events);
             }
             RunEvent::ToolCallChunk { call, name, .. } => {
                 let call = ids::wire_id(run, node, call);
@@ -83,10 +91,10 @@ impl StreamedReplies {
                     let name = name.as_deref().unwrap_or_default();
                     let element = Element::Call { id: &call, name, message: &id };
                     text.begin(element, events);
-                    text.append(element, chunk, *last, events);
+                    text.append(element, piece, events);
                 }
             }
-            _ => streamed.text.append(Element::Text(&id), chunk, *last, events),
+            _ => streamed.text.append(Element::Text(&id), piece, events),
         }
     }
 
@@ -176,8 +184,9 @@ impl StreamedText {
         }
     }
 
-    /// Adds a chunk. Ends the element after its last chunk.
-    fn append(&mut self, element: Element<'_>, chunk: &str, last: bool, events: &mut Vec<Event>) {
+    /// Adds a piece. Ends the element after the last one.
+    fn append(&mut self, element: Element<'_>, piece: Piece<'_>, events: &mut Vec<Event>) {
+        let Piece { text: chunk, last } = piece;
         if !chunk.is_empty() && matches!(self.state, TextState::New | TextState::Open) {
             self.begin(element, events);
             self.text.push_str(chunk);
@@ -192,7 +201,7 @@ impl StreamedText {
     #[must_use]
     fn complete(&mut self, element: Element<'_>, whole: &str, events: &mut Vec<Event>) -> bool {
         if let Some(rest) = whole.strip_prefix(self.text.as_str()) {
-            self.append(element, rest, true, events);
+            self.append(element, Piece { text: rest, last: true }, events);
         }
         self.end(element, events);
         self.state != TextState::Void && self.text == whole

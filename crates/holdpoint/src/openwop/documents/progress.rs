@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use holdpoint_api::payloads::{
-    ActivityReported, ArtifactCreated, ChannelWritten, ChildChanged, EventPayload, LoopTurned, LoopbackLimit, MessageChunk,
-    NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, ReasoningChunk, StepRecorded, ToolCallChunk,
-    VariableChanged,
+    ActivityReported, ArtifactCreated, ChannelWritten, ChildChanged, EventPayload, LoopTurned, LoopbackLimit,
+    MessageChunk, NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, ReasoningChunk, StepRecorded,
+    ToolCallChunk, VariableChanged,
 };
 use holdpoint_api::snapshot::ChildInterrupt;
 use holdpoint_core::{ChildInterruptChanges, ClosedChildInterrupt, Event, Run, RunId, Status};

@@ -76,7 +76,7 @@ export function outcomeLine(interrupt, now) {
         parts.push(h("p", { class: "turn-words" }, "“", shortText(words, WORDS_SHOWN), "”"));
     }
     if (decision.clientMetadata) {
-        // Nothing verifies this data, so it is not shown like the principal above.
+        // The server does not verify this data, so it is not shown like the principal above.
         const claims = shortText(JSON.stringify(decision.clientMetadata), WORDS_SHOWN);
         parts.push(h("p", { class: "turn-words" }, `${texts.clientMetadata} ${claims}`));
     }
