@@ -67,7 +67,7 @@ impl ReplyChunk {
         let mut meta = Map::new();
         match &self.content {
             ChunkContent::Text { end, .. } => {
-                meta.extend(end.iter().flatten().map(|(n, v)| (n.clone(), v.clone())))
+                meta.extend(end.iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
             }
             ChunkContent::Reasoning { part, .. } => {
                 meta.insert("part".to_owned(), json!(part));

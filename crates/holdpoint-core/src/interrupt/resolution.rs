@@ -8,6 +8,7 @@ use crate::{Timestamp, Via};
 
 /// The end of an interrupt.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "most interrupts are answered")]
 pub enum Resolution {
     /// An answer resolved the interrupt.
     Answered {
