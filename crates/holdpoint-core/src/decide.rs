@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::run::Run;
 
+mod activity;
 mod agent;
 mod cancel;
 mod children;

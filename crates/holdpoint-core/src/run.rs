@@ -161,8 +161,10 @@ impl Run {
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.apply_agent_event(event),
-            Event::MessageChunk { last: true, .. } => {}
-            Event::MessageChunk { node, last: false, meta, .. } => self.apply_message_chunk(node, meta),
+            Event::MessageChunk { node, meta, .. }
+            | Event::ReasoningChunk { node, meta, .. }
+            | Event::ToolCallChunk { node, meta, .. } => self.apply_stream_chunk(node, meta),
+            Event::ActivityReported { node, .. } => self.count_activity(node),
             Event::SleepStarted { node, until } => self.update_node(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.update_node(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.add_child(event),

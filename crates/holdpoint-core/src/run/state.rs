@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, StreamProgress};
 use crate::event::{ChildInterrupt, ChildResult, ClosedChildInterrupt, Drain, RunError};
 use crate::run::{Status, UnseenChanges};
 use crate::{InterruptId, NodeId, NodeStatusName, RunId, Timestamp, WorkflowId};
@@ -44,6 +44,10 @@ pub struct NodeState {
     pub children: Vec<RunId>,
     /// The state of the agent, for the node of an agent.
     pub agent: Option<Arc<Agent>>,
+    /// The progress of a reply that is being streamed.
+    pub streamed: Option<StreamProgress>,
+    /// The number of reported activities.
+    pub activities: u32,
     /// True if the node resumes when all its interrupts are closed, not with the first answer.
     pub waits_for_all: bool,
     /// The current delay because of an outage. Every other event of the node, except a chunk, ends it.
@@ -127,6 +131,8 @@ impl NodeState {
             keys_from: 0,
             children: Vec::new(),
             agent: None,
+            streamed: None,
+            activities: 0,
             waits_for_all: false,
             delay: None,
             unseen: None,
