@@ -148,7 +148,7 @@ impl<'a> ReplyStream<'a> {
         self.pending_since.get_or_insert(now);
         match (self.pending.last_mut(), content) {
             (Some(ChunkContent::Text { text, end: None }), ChunkContent::Text { text: more, end: None }) => {
-                text.push_str(&more)
+                text.push_str(&more);
             }
             (
                 Some(ChunkContent::Reasoning { part, text, last: ended @ false }),

@@ -6,6 +6,7 @@ use holdpoint_core::permission::{Behaviour, PermissionSet};
 use holdpoint_core::{TenantId, WorkflowId};
 use holdpoint_engine::{Engine, Error};
 
+use crate::rules::ConnectionRules;
 use crate::setup::{NODE, Setup, runtime};
 
 /// The properties of an agent.
@@ -42,7 +43,7 @@ impl AgentTraits {
         let (definition, own) = (&setup.definition, can_ask(&setup.definition.permissions));
         let (mut asks, mut offers_edits) = (false, false);
         for rules in setup.tool_rules() {
-            let asks_here = own || rules.is_some_and(|rules| rules.can_ask());
+            let asks_here = own || rules.is_some_and(ConnectionRules::can_ask);
             let approval = rules.map_or_else(
                 || definition.approval.clone(),
                 |rules| rules.join(&definition.approval).into_owned(),
