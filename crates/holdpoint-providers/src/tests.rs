@@ -8,7 +8,7 @@ use serde_json::json;
 use holdpoint_engine::extension::Handle;
 use holdpoint_engine::{Clock, Engine, Location, Options};
 
-use super::graphs::handle_of_run;
+use super::graphs::find_handle;
 use super::locked_handle::{GraphAttempt, LockedHandle};
 use super::{ProviderSettings, Providers, code};
 
@@ -30,7 +30,7 @@ async fn fixture() -> Fixture {
         .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };
-    let row = handle_of_run(&engine, &of, "langgraph:review").await.unwrap();
+    let row = find_handle(&engine, &of, "langgraph:review").await.unwrap().unwrap();
     Fixture { folder, engine, row }
 }
 
@@ -41,6 +41,7 @@ impl Fixture {
             name: "review".into(),
             slot: "graph/1".into(),
             attempt: attempt.into(),
+            starts_turn: true,
             within: Duration::from_secs(60),
         };
         LockedHandle::open(&self.engine, &self.row, attempt).await.unwrap()
@@ -122,7 +123,7 @@ async fn a_held_lock_is_renewed() {
         .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };
-    let row = handle_of_run(&engine, &of, "langgraph:review").await.unwrap();
+    let row = find_handle(&engine, &of, "langgraph:review").await.unwrap().unwrap();
     let fixture = Fixture { folder, engine, row };
     let held = fixture.handle("a").await.unwrap();
     let first = locked_until(&fixture).await;

@@ -33,6 +33,21 @@ impl Handles<'_> {
         Ok(handles::by_run(self.engine.db(), of).await?)
     }
 
+    /// Returns the newest handle of a graph in a thread.
+    pub async fn by_thread(
+        self,
+        tenant: &TenantId,
+        thread: &str,
+        graph: &str,
+    ) -> Result<Option<Handle>, Error> {
+        Ok(handles::by_thread(self.engine.db(), tenant, thread, graph).await?)
+    }
+
+    /// Ends the conversation of a handle: it takes no further turns and is due at once. Has no effect the second time.
+    pub async fn close(self, handle: &Handle) -> Result<bool, Error> {
+        self.engine.write_handle(handles::close(handle, self.engine.now())).await
+    }
+
     /// Returns handles whose expiry time has passed, the oldest first. Handles of other extensions are among them.
     pub async fn due(self, limit: u64) -> Result<Vec<Handle>, Error> {
         Ok(handles::due(self.engine.db(), self.engine.now(), limit).await?)

@@ -146,6 +146,7 @@ fn of_chat() -> Vec<Row> {
     vec![
         Row { body: Some(start), ..chat("chat", "runs:create", 200, 404) },
         chat("getChat", "runs:read", 200, 404),
+        chat("getChatHistory", "runs:read", 200, 404),
         chat("cancelChat", "runs:cancel", 200, 404),
     ]
 }

@@ -135,6 +135,7 @@ impl ClaudeEnv {
             graph,
             state_key,
             input: json!({"prompt": "publish it"}),
+            turn_id: None,
             source: holdpoint_engine::core::RequestSource::INTERNAL,
         };
         let (handle, _) = self.engine().graphs().start(start).await.unwrap();

@@ -72,6 +72,7 @@ impl GraphEnv {
             graph,
             state_key: Some(key.to_owned()),
             input,
+            turn_id: None,
             source: holdpoint_engine::core::RequestSource::INTERNAL,
         };
         self.engine.graphs().start(start).await.unwrap().0.of

@@ -78,7 +78,7 @@ async fn a_graph_two_levels_below_a_workflow_is_answered_at_the_root(database: T
     let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
     let (graph, state_key) = ("native:top".to_owned(), Some("k".to_owned()));
     let source = holdpoint_engine::core::RequestSource::INTERNAL;
-    let start = GraphStart { owner, graph, state_key, input: json!({}), source };
+    let start = GraphStart { owner, graph, state_key, input: json!({}), turn_id: None, source };
     env.engine.graphs().start(start).await.unwrap();
     assert_eq!(expect_waiting(env.wait_until_stopped("k").await).1, json!({"round": 1}));
     assert_eq!(expect_waiting(env.resume("k", "r1", json!("revise")).await).1, json!({"round": 2}));
