@@ -21,8 +21,8 @@ pub use conversation::is_provider_graph;
 pub(crate) use expiry::expire_handles;
 pub use history::{TurnAnswer, TurnInterrupt, TurnRecord};
 pub use resume::GraphResume;
-use turns::NewTurn;
 pub use status::{GraphProgress, GraphStatus};
+use turns::NewTurn;
 
 /// The id of the node that represents the graph of a provider.
 const NODE: &str = "graph";
@@ -95,7 +95,9 @@ pub enum GraphError {
     )]
     TurnNeedsInput,
     /// The state key has the maximum number of turns.
-    #[error("this stateKey has {0} turns, the maximum (turnsMax); start a new conversation under another stateKey")]
+    #[error(
+        "this stateKey has {0} turns, the maximum (turnsMax); start a new conversation under another stateKey"
+    )]
     TooManyTurns(u64),
     /// The graph does not wait for an answer now.
     #[error(
@@ -106,7 +108,9 @@ pub enum GraphError {
     #[error("the graph has ended and accepts no answers; send its next turn with turnId and input")]
     Ended,
     /// The conversation was deleted or has expired.
-    #[error("the conversation of this stateKey was deleted or has expired; start a new one under another stateKey")]
+    #[error(
+        "the conversation of this stateKey was deleted or has expired; start a new one under another stateKey"
+    )]
     Closed,
     /// The resume answers another interrupt than the open one.
     #[error(

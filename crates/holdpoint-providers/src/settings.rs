@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use holdpoint_core::{TenantId, WorkflowId};
-use holdpoint_engine::{Engine, Options};
 use holdpoint_engine::extension::{Extension, HookFuture, NodeTypes};
+use holdpoint_engine::{Engine, Options};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -147,7 +147,13 @@ pub(crate) struct ProviderLimits {
 
 impl Default for ProviderLimits {
     fn default() -> Self {
-        Self { lock_ms: LOCK_MS, expires_ms: EXPIRES_MS, keep_ms: KEEP_MS, pauses_max: PAUSES_MAX, turns_max: TURNS_MAX }
+        Self {
+            lock_ms: LOCK_MS,
+            expires_ms: EXPIRES_MS,
+            keep_ms: KEEP_MS,
+            pauses_max: PAUSES_MAX,
+            turns_max: TURNS_MAX,
+        }
     }
 }
 

@@ -53,11 +53,7 @@ pub(super) fn turns_filter(row: &Handle, before: Option<String>, limit: u64) -> 
 /// Returns the handle of a run that has reached the graph of a provider: the one of the run, or that of its
 /// conversation. Creates one with the run id as state key if there is none. Returns None if the run is a turn of a
 /// conversation that has ended.
-pub(crate) async fn find_handle(
-    engine: &Engine,
-    of: &RunRef,
-    graph: &str,
-) -> Result<Option<Handle>, Error> {
+pub(crate) async fn find_handle(engine: &Engine, of: &RunRef, graph: &str) -> Result<Option<Handle>, Error> {
     if let Some(found) = engine.handles().by_run(of).await? {
         return Ok(Some(found));
     }
@@ -85,8 +81,10 @@ pub(crate) async fn find_handle(
 /// its source.
 fn conversation_of<'r>(run: &'r Run, graph: &str) -> Option<&'r str> {
     let started = run.started.as_deref()?;
-    let is_turn = is_provider_graph(run) && run.workflow.id.as_str() == graph
-        && started.fork.is_none() && started.parent.is_none();
+    let is_turn = is_provider_graph(run)
+        && run.workflow.id.as_str() == graph
+        && started.fork.is_none()
+        && started.parent.is_none();
     started.thread.as_deref().filter(|_| is_turn)
 }
 

@@ -95,9 +95,7 @@ impl Graphs<'_> {
                 Ok((handle, decision))
             }
             // A concurrent answer won. It may be the same resume, sent twice.
-            Err(
-                Error::Refused(Refusal::AlreadyResolved | Refusal::RunFinished(_)) | Error::Duplicate(_),
-            ) => {
+            Err(Error::Refused(Refusal::AlreadyResolved | Refusal::RunFinished(_)) | Error::Duplicate(_)) => {
                 let run = self.engine.runs().get_stored(&handle.of).await?;
                 let decision = find_recorded_resume(&run, &name)?.ok_or(GraphError::InFlight)?;
                 Ok((handle, decision))

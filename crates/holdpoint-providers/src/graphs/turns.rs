@@ -136,7 +136,11 @@ impl Graphs<'_> {
             }
             let ended = self.engine.runs().get(&handle.of).await?.finished();
             let is_open = row.closed_at.is_none() && row.settled_at.is_none();
-            return Err(if ended && is_open { GraphError::TurnIdRequired } else { GraphError::StateKeyInUse });
+            return Err(if ended && is_open {
+                GraphError::TurnIdRequired
+            } else {
+                GraphError::StateKeyInUse
+            });
         };
         if let Some(run) = self.recorded_turn(&request).await? {
             let of = RunRef { run, tenant: row.tenant.clone() };

@@ -211,7 +211,8 @@ fn prompt(input: &Value) -> Result<String, ProviderError> {
     let last = input["messages"].as_array().and_then(|messages| messages.last());
     let text = input.as_str().or_else(|| input["prompt"].as_str()).or_else(|| last?["content"].as_str());
     text.map(str::to_owned).ok_or_else(|| {
-        let message = "input: must be a text, {\"prompt\": text} or {\"messages\": [{\"role\", \"content\"}]}";
+        let message =
+            "input: must be a text, {\"prompt\": text} or {\"messages\": [{\"role\", \"content\"}]}";
         ProviderError::permanent(code::REJECTED, message)
     })
 }

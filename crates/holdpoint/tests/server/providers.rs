@@ -13,7 +13,9 @@ mod provider_case;
 mod real_claude;
 mod real_claude_hooks;
 mod real_langgraph;
+mod real_openai_agents;
 #[allow(dead_code)]
 #[path = "../../../holdpoint-providers/tests/providers/langgraph/real_server.rs"]
 mod real_server;
 mod recorded_server;
+mod turns;
