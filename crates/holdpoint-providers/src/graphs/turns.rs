@@ -19,6 +19,8 @@ use super::{GraphError, GraphHandle, GraphStart, GraphStatus, Graphs, agent_inpu
 const RECEIPT_MS: u64 = 90 * 24 * 3_600_000;
 /// The member of the metadata of a run with the id of its turn.
 pub(super) const TURN_ID: &str = "turnId";
+/// The principal that cancels a turn that started while its conversation was deleted.
+const DELETED_BY: &str = "system:conversation";
 /// The reason of the cancellation of a turn that started while its conversation was deleted.
 const DELETED: &str = "the conversation was deleted";
 
@@ -147,13 +149,18 @@ impl Graphs<'_> {
             return Ok((GraphHandle { of, ..row.into() }, false));
         }
         match self.start_next_turn(&row, &turn, workflow).await {
-            // Another request with the same id was faster, or another turn.
-            Err(GraphError::Engine(Error::Duplicate(_) | Error::ScopeBusy { .. })) => {
-                let run = self.recorded_turn(&request).await?.ok_or(GraphError::TurnInFlight)?;
-                let of = RunRef { run, tenant: row.tenant.clone() };
-                Ok((GraphHandle { of, ..row.into() }, false))
-            }
-            other => other.map(|of| (GraphHandle { of, ..row.into() }, true)),
+            Ok(of) => Ok((GraphHandle { of, ..row.into() }, true)),
+            // A concurrent request with the same id may have been faster.
+            Err(error) => match (self.recorded_turn(&request).await?, error) {
+                (Some(run), _) => {
+                    let of = RunRef { run, tenant: row.tenant.clone() };
+                    Ok((GraphHandle { of, ..row.into() }, false))
+                }
+                (None, GraphError::Engine(Error::Duplicate(_) | Error::ScopeBusy { .. })) => {
+                    Err(GraphError::TurnInFlight)
+                }
+                (None, error) => Err(error),
+            },
         }
     }
 
@@ -191,7 +198,7 @@ impl Graphs<'_> {
         let of = RunRef { run: run.id.clone(), tenant: row.tenant.clone() };
         let now = self.engine.handles().by_key(&row.tenant, &row.state_key).await?;
         if now.is_none_or(|now| now.closed_at.is_some() || now.settled_at.is_some()) {
-            let by = Principal::named(super::expiry::EXPIRED_BY);
+            let by = Principal::named(DELETED_BY);
             self.engine.runs().cancel(&of, Some(DELETED.to_owned()), by).await?;
             return Err(GraphError::Closed);
         }

@@ -274,6 +274,8 @@ async fn crashes_at_every_commit_start_a_turn_once(database: TestDatabase) {
         }
         env.expire_handle_locks().await;
         env = env.reopen(with_notes(&notes)).await;
+        // The activation that failed is repeated after a delay.
+        env.clock.advance(60_000);
         let status = env.turn(&turn, "more").await.unwrap();
         count += 1;
         let GraphStatus::Completed(inputs) = &status else { panic!("{turn}: {status:?}") };

@@ -121,7 +121,9 @@ impl Provider for OpenAiAgents {
 
     /// Returns the name of the conversation. It is stored before the first request, so that a retry uses the same one.
     fn plan(&self, _handle: &LockedHandle) -> Value {
-        json!(uuid::Uuid::now_v7().to_string())
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the system provides random numbers");
+        json!(format!("{:032x}", u128::from_le_bytes(bytes)))
     }
 
     async fn start(&self, handle: &LockedHandle, input: &Value) -> Result<ProviderOutcome, ProviderError> {

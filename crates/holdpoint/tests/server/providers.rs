@@ -1,5 +1,6 @@
-//! One contract for all providers: the same tests with the native graph, the published LangGraph server and the
-//! published Claude program. Faults of providers are tested in the engine.
+//! One contract for all providers: the same tests with the native graph, the published LangGraph server, the published
+//! Claude program, and the published OpenAI Agents SDK with a provider that is written outside of our crates. Faults of
+//! providers are tested in the engine.
 
 mod answer_routes;
 mod contract;

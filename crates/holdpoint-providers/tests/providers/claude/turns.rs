@@ -1,5 +1,7 @@
 //! Further turns in the session of an agent.
 
+use std::path::PathBuf;
+
 use holdpoint_providers::GraphStatus;
 use serde_json::{Value, json};
 
@@ -24,7 +26,7 @@ fn is_waiting(status: &GraphStatus) -> bool {
 
 /// Returns the texts of the user in the only conversation.
 fn prompts(env: &ClaudeEnv, sessions: &str) -> Vec<String> {
-    let [folder] = env.folders(sessions).try_into().unwrap();
+    let [folder]: [PathBuf; 1] = env.folders(sessions).try_into().unwrap();
     let projects = std::fs::read_dir(folder.join("config/projects")).unwrap().flatten();
     let files = projects.flat_map(|project| std::fs::read_dir(project.path()).unwrap().flatten());
     let lines = files.flat_map(|file| {
@@ -91,7 +93,7 @@ async fn a_turn_after_the_conversation_was_deleted_fails() {
     let script = json!({"steps": [text("first"), text("second")]});
     let mut env = ClaudeEnv::with_script(script, json!({})).await;
     env.start().await;
-    let [folder] = env.folders("sessions").try_into().unwrap();
+    let [folder]: [PathBuf; 1] = env.folders("sessions").try_into().unwrap();
     std::fs::remove_dir_all(folder.join("config/projects")).unwrap();
     let status = env.turn("t2", "two").await;
     assert!(matches!(&status, GraphStatus::Failed(error) if error.code == "state_lost"), "{status:?}");

@@ -238,8 +238,9 @@ impl FakeState {
             }
             Step::Finish(values) => (Vec::new(), values, Vec::new()),
             Step::Fail(kind, message) => {
-                let failed = Checkpoint { id: new_id(), next: vec!["node"], ..Checkpoint::default() };
-                self.checkpoints.insert(thread.to_owned(), failed);
+                // A run that fails keeps the checkpoint before the failed node.
+                let first = || Checkpoint { id: new_id(), next: vec!["node"], ..Checkpoint::default() };
+                self.checkpoints.entry(thread.to_owned()).or_insert_with(first);
                 return self.end(thread, run, "error", Some(json!({ "error": kind, "message": message })));
             }
             Step::End(status) => return self.end(thread, run, status, None),
