@@ -90,6 +90,9 @@ def prepare_requests(count):
     hooks = [create_webhook("holdpoint.ask.answered") for _ in range(5)]
     for operation, body in WEBHOOK_REQUESTS.items():
         pools[operation] = [describe_request(body, webhookId=hook) for hook in hooks]
+    triggers = [create_trigger() for _ in range(5)]
+    for operation, body in TRIGGER_REQUESTS.items():
+        pools[operation] = [describe_request(body, triggerId=trigger) for trigger in triggers]
     return pools
 
 
@@ -128,6 +131,13 @@ def prepare_side_question():
 def prepare_artifact():
     run = start_waiting_run()
     return describe_request(runId=run, artifactId=f"{run}:made")
+
+
+def create_trigger():
+    """Returns a trigger that does not fire during the test."""
+    schedule = {"cron": "0 0 29 2 *"}
+    body = {"source": "schedule", "workflowId": "fuzz-waits", "schedule": schedule}
+    return call("POST", "/v1/trigger-subscriptions", body)["subscriptionId"]
 
 
 def create_deliveries():
@@ -260,6 +270,7 @@ PREPARED_REQUESTS = {
     "resolveByToken": lambda: describe_request({"resumeValue": ACCEPT}, token=create_link(start_waiting_run())),
     "mintToken": lambda: describe_request({}, runId=start_waiting_run(), nodeId="waits"),
     "answerAsk": prepare_side_question,
+    "deleteTrigger": lambda: describe_request(triggerId=create_trigger()),
     "deleteWebhook": lambda: describe_request(webhookId=create_webhook("holdpoint.ask.answered")),
     "interruptThread": lambda: describe_request({}, threadId=start_agent_run()["threadId"]),
     "forkRun": lambda: describe_request({"mode": "branch", "fromSeq": 1}, runId=start_waiting_run()),
@@ -282,6 +293,9 @@ ALL_TIME = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}
 WEBHOOK_REQUESTS = {
     "pauseWebhook": {}, "resumeWebhook": {}, "replayDeliveries": ALL_TIME, "getWebhook": None, "listDeadLetters": None,
     "listDeliveries": None, "listWebhookEvents": None,
+}
+TRIGGER_REQUESTS = {
+    "pauseTrigger": {}, "resumeTrigger": {}, "getTrigger": None, "listTriggerDeliveries": None, "listTriggerEvents": None,
 }
 REQUIRED_STATUSES = {"waiting-approval", "waiting-input", "running", "paused", "completed", "failed", "cancelled"}
 

@@ -48,6 +48,21 @@ pub struct EventReceived {
     pub kept_until: Option<Instant>,
     /// True if more interrupts wait for such an event than one event can resolve.
     pub more: Option<bool>,
+    /// The runs that the event starts through triggers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggered: Vec<EventRun>,
+}
+
+/// A run that an event starts through a trigger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventRun {
+    /// The id of the trigger.
+    pub subscription_id: String,
+    /// The id of the delivery. It is the causationId of the run.
+    pub delivery_id: String,
+    /// The id of the run. The run exists once the delivery is delivered.
+    pub run_id: RunId,
 }
 
 /// An interrupt that waits for an event.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_ids::ForkMode;
+use holdpoint_ids::{ForkMode, SubscriptionState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -50,6 +50,8 @@ pub struct Discovery {
     pub conversation_primitive: bool,
     /// Features of webhooks.
     pub webhooks: Option<WebhookFeatures>,
+    /// Features of triggers.
+    pub trigger_bridge: Option<TriggerBridgeFeatures>,
     /// Features of dead letters.
     pub dead_letter: Option<DeadLetterFeatures>,
     /// Features of forks.
@@ -118,6 +120,22 @@ pub struct WebhookFeatures {
     pub durable: bool,
     /// The retry policy of a webhook that has none of its own.
     pub retry_policy: RetryPolicy,
+}
+
+/// Features of triggers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TriggerBridgeFeatures {
+    /// True if triggers are supported.
+    pub supported: bool,
+    /// The states of triggers.
+    pub subscription_states: Vec<SubscriptionState>,
+    /// True if a repeated occurrence starts no second run.
+    pub dedup: bool,
+    /// The retry policy of a trigger that has none of its own.
+    pub retry_policy: RetryPolicy,
+    /// The sources of triggers that the protocol names. Events of `POST /v1/events` are an additional source.
+    pub sources: Vec<String>,
 }
 
 /// Features of dead letters.

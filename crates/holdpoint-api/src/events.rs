@@ -39,6 +39,8 @@ pub struct Event<P = Value> {
     pub timestamp: Instant,
     /// The position of the event in the log of the run, from 0.
     pub sequence: u64,
+    /// The delivery of a trigger that started the run. Only in `run.started`, and only of such a run.
+    pub causation_id: Option<String>,
 }
 
 /// The events of a run so far.

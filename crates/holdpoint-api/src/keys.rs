@@ -8,7 +8,7 @@ use serde_with::skip_serializing_none;
 use crate::Instant;
 
 /// Every scope. `tenants:manage` makes an administrator.
-pub const SCOPES: [&str; 13] = [
+pub const SCOPES: [&str; 14] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -20,11 +20,13 @@ pub const SCOPES: [&str; 13] = [
     "approvals:act-as",
     "events:send",
     "webhooks:manage",
+    "triggers:manage",
     "keys:manage",
     "tenants:manage",
 ];
 
-/// The scopes of a new key if the request names none: all but answering, acting for others, prioritizing and managing keys.
+/// The scopes of a new key if the request names none: all but answering, acting for others, prioritizing, and
+/// managing triggers and keys.
 /// Requesters do not get the scope to answer by default.
 pub const SCOPES_DEFAULT: [&str; 8] = [
     "manifest:read",

@@ -43,6 +43,7 @@ pub mod sessions;
 mod side_questions;
 pub mod snapshot;
 mod threads;
+pub mod triggers;
 pub mod webhooks;
 pub mod workflows;
 

@@ -82,6 +82,8 @@ pub struct RunSnapshot<'a> {
     /// agent of a parent run.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub requested_by: Cow<'a, [String]>,
+    /// The trigger that started the run.
+    pub trigger: Option<RunTrigger>,
     /// The child runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub child_runs: Vec<ChildRun>,
@@ -99,6 +101,16 @@ pub struct RunSnapshot<'a> {
     /// The version of the engine that started the run. Missing in runs of versions that did not record it.
     #[schemars(range(min = 1))]
     pub engine_version: Option<u64>,
+}
+
+/// The trigger that started a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunTrigger {
+    /// The id of the trigger.
+    pub subscription_id: String,
+    /// The id of the delivery.
+    pub delivery_id: String,
 }
 
 /// A run that the run started.

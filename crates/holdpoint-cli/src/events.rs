@@ -78,6 +78,9 @@ fn describe(received: &EventReceived) -> String {
             .iter()
             .map(|refused| format!("{} still waits: {}", place(&refused.by), clean(&refused.message))),
     );
+    lines.extend(received.triggered.iter().map(|started| {
+        format!("  trigger {} starts run {}", clean(&started.subscription_id), cell(&started.run_id))
+    }));
     if received.more == Some(true) {
         lines.push("  more interrupts wait for it than one event can resolve; send another event".to_owned());
     }

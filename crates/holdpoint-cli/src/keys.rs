@@ -49,9 +49,9 @@ pub(crate) struct CreateArgs {
     #[arg(long = "group", value_name = "G", value_delimiter = ',')]
     groups: Option<Vec<String>>,
     /// Scopes of the key, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, artifacts:read, events:send, webhooks:manage, approvals:respond, approvals:act-as, keys:manage,
-    /// tenants:manage
-    /// [default: all except the last four]
+    /// runs:cancel, artifacts:read, events:send, webhooks:manage, runs:prioritize, triggers:manage, approvals:respond,
+    /// approvals:act-as, keys:manage, tenants:manage
+    /// [default: all except the last six]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Option<Vec<String>>,
     /// Scopes in addition to the default ones, such as approvals:respond
@@ -145,7 +145,7 @@ fn describe_new(output: &Output, created: &KeyCreated) -> String {
 }
 
 /// The actions that each scope allows, as continuations of "This key may".
-const SCOPE_TEXTS: [(&str, &str); 13] = [
+const SCOPE_TEXTS: [(&str, &str); 14] = [
     ("manifest:read", "read workflows and agents"),
     ("manifest:write", "register workflows and agents"),
     ("runs:create", "start and fork runs, and create holds"),
@@ -160,6 +160,7 @@ const SCOPE_TEXTS: [(&str, &str); 13] = [
     ("approvals:act-as", "answer in the name of other principals"),
     ("events:send", "send events to waiting runs"),
     ("webhooks:manage", "manage webhooks"),
+    ("triggers:manage", "manage triggers, which start runs at times and for events"),
     ("keys:manage", "create, rotate and revoke keys"),
     ("tenants:manage", "create keys of other tenants"),
 ];

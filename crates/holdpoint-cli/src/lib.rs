@@ -27,6 +27,7 @@ mod permissions;
 mod runs;
 mod secrets;
 mod threads;
+mod triggers;
 mod trust;
 mod usage;
 pub mod values;
@@ -192,6 +193,14 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: events::Action,
     },
+    /// Manage triggers, which start runs at times or for events
+    #[command(after_help = triggers::EXAMPLES)]
+    Triggers {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: triggers::Action,
+    },
     /// Manage webhooks and their deliveries
     #[command(after_help = webhooks::EXAMPLES)]
     Webhooks {
@@ -235,6 +244,7 @@ impl ClientCommand {
             | Self::Secrets { connection, .. }
             | Self::Usage { connection }
             | Self::Events { connection, .. }
+            | Self::Triggers { connection, .. }
             | Self::Webhooks { connection, .. } => connection,
         }
     }
@@ -283,6 +293,9 @@ fn perform(command: ClientCommand) -> Result<ExitCode, Failure> {
         ClientCommand::Usage { connection } => usage::run(&open(&connection)?, &Output::of(&connection)),
         ClientCommand::Events { connection, action } => {
             events::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Triggers { connection, action } => {
+            triggers::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Webhooks { connection, action } => webhooks::run(&connection, action),
     };

@@ -1,6 +1,6 @@
 //! Lists that the server returns in pages.
 
-use holdpoint_api::{agents, events, interrupts, mailbox, pending, runs, webhooks};
+use holdpoint_api::{agents, events, interrupts, mailbox, pending, runs, triggers, webhooks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -47,6 +47,8 @@ pages! {
     webhooks::DeadLetters, deliveries: webhooks::DeadLetter;
     webhooks::DeliveryList, deliveries: webhooks::Delivery;
     webhooks::WebhookEvents, events: webhooks::WebhookEvent;
+    triggers::TriggerList, triggers: triggers::Trigger;
+    triggers::TriggerDeliveryList, deliveries: triggers::TriggerDelivery;
     webhooks::WebhookList, webhooks: webhooks::Webhook;
 }
 

@@ -7,6 +7,7 @@ mod holds;
 mod interrupts;
 mod mailbox;
 mod runs;
+mod triggers;
 mod webhooks;
 mod workflows;
 
@@ -21,6 +22,7 @@ pub use holds::{Grants, Holds};
 pub use interrupts::Interrupts;
 pub use mailbox::Mailbox;
 pub use runs::{RunStatusOnly, Runs};
+pub use triggers::Triggers;
 pub use webhooks::Webhooks;
 pub use workflows::Workflows;
 
@@ -48,6 +50,8 @@ resources! {
     grants: Grants;
     /// Returns the requests about workflow definitions.
     workflows: Workflows;
+    /// Returns the requests about triggers.
+    triggers: Triggers;
     /// Returns the requests about webhooks.
     webhooks: Webhooks;
     /// Returns the requests about agents.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::agent::{AgentAction, Message, ResumePolicy};
-use crate::event::{ChildInterruptChanges, ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
+use crate::event::{
+    ChildInterruptChanges, ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError, TriggerCause,
+};
 use crate::interrupt::{AgentDecision, Answer, ExternalEvent, InterruptRequest};
 use crate::mailbox::DispatchOptions;
 use crate::run::Status;
@@ -215,6 +217,8 @@ pub struct StartRequest {
     pub source: Option<RequestSource>,
     /// See [`RunParameters::dispatch`](crate::RunParameters::dispatch).
     pub dispatch: DispatchOptions,
+    /// See [`RunParameters::trigger`](crate::RunParameters::trigger).
+    pub trigger: Option<Box<TriggerCause>>,
 }
 
 impl StartRequest {
@@ -242,6 +246,7 @@ impl StartRequest {
             callback_secret: None,
             source: Some(RequestSource::INTERNAL),
             dispatch: DispatchOptions::default(),
+            trigger: None,
         }
     }
 }

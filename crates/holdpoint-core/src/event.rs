@@ -23,7 +23,7 @@ mod values;
 
 pub use child_interrupts::{ChildInterrupt, ChildInterruptChanges, ClosedChildInterrupt, Descendant};
 pub use holdpoint_ids::{Cap, Drain, ForkMode, Owner, Reducer};
-pub use run_parameters::{Ancestor, Fork, Parent, RunParameters};
+pub use run_parameters::{Ancestor, Fork, Parent, RunParameters, TriggerCause};
 pub use values::{ChildResult, RunError, TIMED_OUT};
 
 /// One fact in the log of a run.

@@ -14,6 +14,7 @@
 //! - [`agent`]: messages, tool calls, tickets and the next step of an agent
 //! - [`permission`]: rules that allow, ask about or deny tool calls
 //! - [`mailbox`]: transitions of a dispatch
+//! - [`trigger`]: schedules, event filters and input mappings of triggers
 //! - [`webhook`]: filters, retries and the circuit breaker
 //! - `schema`: JSON Schema with a limit on work
 //! - `principal`, `names`, `equality`: identities, valid names, equality of JSON values
@@ -37,6 +38,7 @@ mod react;
 mod refusal;
 mod run;
 mod schema;
+pub mod trigger;
 pub mod webhook;
 pub mod workflow;
 
@@ -46,12 +48,13 @@ pub use command::{
 pub use decide::{check_reason, decide, decide_and_apply};
 pub use event::{
     Ancestor, Cap, ChildInterrupt, ChildInterruptChanges, ChildResult, ClosedChildInterrupt, Descendant,
-    Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters, TIMED_OUT,
+    Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, RunParameters, TIMED_OUT, TriggerCause,
 };
 pub use holdpoint_ids::{
-    BadId, EventReception, EventTransport, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName,
-    RequestSource, RunId, RunRef, RunRequestOrigin, StrictValue, TenantId, Timestamp, Transport, Via,
-    ViaType, WorkflowId, canonical, digest, hex, limits, parse_strict,
+    BadId, EventReception, EventTransport, HoldStatus, InputMode, InterruptId, MissedPolicy, NodeId,
+    NodeStatusName, OverlapPolicy, RequestSource, RunId, RunRef, RunRequestOrigin, StrictValue, TenantId,
+    Timestamp, Transport, TriggerSourceName, Via, ViaType, WorkflowId, canonical, digest, hex, limits,
+    parse_strict,
 };
 pub use interrupt::{
     ASSIGNEE_MEMBERS, AUTH_REQUIRED, AgentDecision, Answer, Assignees, AudienceRule, BadRequest,

@@ -206,5 +206,6 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
     statements.extend(store::timers::write(of, &change.obligations));
     statements.extend(store::dispatches::cancel_delayed(change));
     statements.extend(change.cause.iter().map(|cause| cause.key.mark_used(&cause.outcome)));
+    statements.extend(change.rows.iter().cloned());
     Ok(bytes)
 }

@@ -63,6 +63,7 @@ mod side_questions;
 mod stale_cache;
 mod starting;
 mod threads;
+mod triggers;
 mod webhook_secrets;
 mod webhooks;
 
@@ -75,7 +76,7 @@ pub use definition_check::CheckedWorkflow;
 pub use definitions::Registration;
 pub use facets::{
     Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets,
-    Receipts, Runs, Sessions, Threads, Webhooks, Workflows,
+    Receipts, Runs, Sessions, Threads, Triggers, Webhooks, Workflows,
 };
 pub(crate) use families::{ParentLookup, PriorState};
 pub use fork::{ForkRequest, Overlay};
@@ -91,6 +92,7 @@ pub use secrets::OldLinks;
 pub use sessions::CredentialLimits;
 pub use starting::{StartOptions, new_run_id};
 pub use threads::{ThreadInterruption, WaitingRun};
+pub use triggers::{NewTrigger, TriggeredRun};
 pub use webhook_secrets::{SigningSecrets, fingerprint};
 pub use webhooks::NewWebhook;
 

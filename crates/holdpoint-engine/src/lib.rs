@@ -140,8 +140,13 @@ pub use store::pending::{PendingCursor, PendingRow, Votes};
 // The facets of the engine
 pub use engine::{
     Approvers, Deliveries, Dispatches, Events, Grants, Handles, Holds, Interrupts, Keys, Limits, LinkSecrets,
-    Receipts, Runs, Sessions, Threads, Webhooks, Workflows,
+    Receipts, Runs, Sessions, Threads, Triggers, Webhooks, Workflows,
 };
+
+// Triggers
+pub use engine::{NewTrigger, TriggeredRun};
+pub use store::trigger_deliveries::{TriggerDelivery, TriggerDeliveryFilter};
+pub use store::triggers::Trigger;
 
 // Settings of the operator
 pub use operator::{BadApproval, BadTenants, OperatorApproval, Tenants};

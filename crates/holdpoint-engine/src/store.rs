@@ -36,6 +36,8 @@ mod statement;
 pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod tokens;
+pub(crate) mod trigger_deliveries;
+pub(crate) mod triggers;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -158,7 +158,9 @@ error_codes! {
     VersionConflict = "version_conflict" [409];
     /// The tenant has the maximum number of webhooks.
     TooManyWebhooks = "too_many_webhooks" [409];
-    /// The state of the webhook does not permit the request.
+    /// The tenant has the maximum number of triggers.
+    TooManyTriggers = "too_many_triggers" [409];
+    /// The state of the webhook, the trigger or the delivery does not permit the request.
     WrongSubscriptionState = "wrong_subscription_state" [409];
     /// Another graph of the tenant has this state key.
     StateKeyInUse = "state_key_in_use" [409];

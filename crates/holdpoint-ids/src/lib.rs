@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `ids`, `via`: identifiers, [`Timestamp`], the credential of a decision
-//! - `kind`, `words`, `agents`, `webhooks`, `mailbox`, `request_source`: enums on the wire and in the log
+//! - `kind`, `words`, `agents`, `webhooks`, `triggers`, `mailbox`, `request_source`: enums on the wire and in the log
 //! - `error_code`: every error code with its HTTP statuses and its meaning
 //! - `limits`: every limit
 //! - `strict`, `canonical`, `segment`, `schema`: JSON that rejects repeated keys, RFC 8785 and digests, ids in paths, JSON Schemas
@@ -19,6 +19,7 @@ mod request_source;
 mod schema;
 mod segment;
 mod strict;
+mod triggers;
 mod via;
 mod webhooks;
 mod words;
@@ -31,6 +32,7 @@ pub use kind::Kind;
 pub use request_source::{EventTransport, RequestSource, RunRequestOrigin, Transport};
 pub use segment::encode_segment;
 pub use strict::{StrictValue, parse_strict};
+pub use triggers::{MissedPolicy, OverlapPolicy, TriggerSourceName};
 pub use via::{Via, ViaType};
 pub use webhooks::{
     AttemptOutcome, Backoff, ChangeReason, DeadReason, DeliveryState, EVENT_NAMES, Mode, SubscriptionState,

@@ -148,3 +148,17 @@ pub const WEBHOOK_WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 pub const WEBHOOK_OVERLAP_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
 /// The maximum of that time.
 pub const WEBHOOK_OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;
+/// Triggers of a tenant.
+pub const TRIGGERS_PER_TENANT_MAX: u64 = 500;
+/// Active triggers of a tenant for one type of event.
+pub const TRIGGERS_PER_EVENT_MAX: usize = 100;
+/// Characters of the cron expression of a trigger.
+pub const TRIGGER_CRON_CHARS_MAX: usize = 256;
+/// Bytes of the filter and of the input mapping of a trigger, as compact JSON, each.
+pub const TRIGGER_MAPPING_BYTES_MAX: usize = 16 * 1024;
+/// Nesting levels of the input mapping of a trigger.
+pub const TRIGGER_MAPPING_LEVELS_MAX: usize = 16;
+/// Instants that a schedule makes up for after an outage.
+pub const TRIGGER_MISSED_MAX: usize = 100;
+/// Deliveries of one trigger that have not ended. Further ones are dropped.
+pub const TRIGGER_DELIVERIES_OPEN_MAX: u64 = 1000;

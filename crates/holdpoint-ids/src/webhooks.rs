@@ -112,6 +112,8 @@ words! {
         KeyRevoked = "key-revoked",
         /// The last key of the owner's lineage has expired.
         KeyExpired = "key-expired",
+        /// The keys of the owner's lineage lack a scope that a trigger needs, or this version cannot read its schedule.
+        ProvenanceUnevaluable = "provenance-unevaluable",
         /// A new secret was created; the state did not change.
         SecretRotated = "secret-rotated",
     }

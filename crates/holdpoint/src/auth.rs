@@ -305,6 +305,9 @@ permission! {
     CanManageWebhooks: all ["webhooks:manage"],
     // A webhook receives the data that `runs:read` shows.
     CanSubscribe: all ["webhooks:manage", "runs:read"],
+    CanManageTriggers: all ["triggers:manage"],
+    // The runs of a trigger start with the rights of its owner.
+    CanOwnTriggers: all ["triggers:manage", "runs:create"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
     CanManageTenants: all ["tenants:manage"],

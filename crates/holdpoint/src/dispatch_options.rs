@@ -8,7 +8,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 
 /// The scope for priorities above the normal one. Such a dispatch is served before those of all other tenants.
-const PRIORITIZE: &str = "runs:prioritize";
+pub(crate) const PRIORITIZE: &str = "runs:prioritize";
 
 /// The thread of a request: it decides whether a deduplication key has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

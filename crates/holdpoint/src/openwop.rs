@@ -23,5 +23,6 @@ mod start_headers;
 mod stream_modes;
 pub(crate) mod threads;
 mod translate;
+pub(crate) mod triggers;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -19,7 +19,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 64;
 const SUBJECT_CHARS_MAX: usize = 200;
 /// An operation that changes state and requires one of these scopes is administrative.
-const ADMINISTRATIVE: [&str; 4] = ["manifest:write", "webhooks:manage", "keys:manage", "tenants:manage"];
+const ADMINISTRATIVE: [&str; 5] =
+    ["manifest:write", "webhooks:manage", "triggers:manage", "keys:manage", "tenants:manage"];
 
 /// The kind of line that is written about an operation in addition to the line for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

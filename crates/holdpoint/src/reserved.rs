@@ -1,7 +1,7 @@
 //! Reserved names of the server. Workflows and runs of callers must not use them.
 
 use holdpoint_core::workflow::{AGENT_PREFIX, provider_graph};
-use holdpoint_engine::Holds;
+use holdpoint_engine::{Holds, Triggers};
 
 use crate::error::ApiError;
 
@@ -24,6 +24,12 @@ pub(crate) fn check_workflow(field: &str, id: &str) -> Result<(), ApiError> {
 }
 
 pub(crate) fn check_scope(field: &str, scope: Option<&str>) -> Result<(), ApiError> {
+    if scope.is_some_and(|scope| scope.starts_with(Triggers::SCOPE_PREFIX)) {
+        return Err(ApiError::invalid(
+            field,
+            "must not begin with trigger:, the prefix of the scopes of triggers",
+        ));
+    }
     if scope.is_some_and(|scope| scope.starts_with(THREAD_PREFIX)) {
         return Err(ApiError::invalid(
             field,

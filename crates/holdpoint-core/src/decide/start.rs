@@ -46,6 +46,7 @@ pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<V
         callback_secret: start.callback_secret.clone(),
         source: start.source,
         dispatch: start.dispatch.clone(),
+        trigger: start.trigger.clone(),
     }));
     let mut events = vec![started];
     if let Some((node, messages)) = start.messages.as_deref() {

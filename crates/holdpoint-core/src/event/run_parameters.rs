@@ -60,8 +60,9 @@ pub struct RunParameters {
     /// The ids of the grants that permitted the parent run to start this one. A copy keeps them and cannot use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// Requesters that a child run inherits from its parent, in addition to owner and forkers: the principals that had
-    /// sent messages to an agent of an ancestor run when the child run was started.
+    /// Requesters in addition to owner and forkers. A child run inherits those of its parent: the principals that had
+    /// sent messages to an agent of an ancestor run when the child run was started. A run of a trigger has the principal
+    /// that created the trigger, and the sender of the event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
     /// The lineages of the keys that started and forked this run or its parent. A link that the server creates for the
@@ -79,6 +80,18 @@ pub struct RunParameters {
     /// The options of the first dispatch. Later dispatches inherit priority and attempts.
     #[serde(default, skip_serializing_if = "DispatchOptions::is_default")]
     pub dispatch: DispatchOptions,
+    /// The delivery of a trigger that started the run. A fork has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Box<TriggerCause>>,
+}
+
+/// The delivery of a trigger that started a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerCause {
+    /// The id of the trigger.
+    pub subscription: String,
+    /// The id of the delivery.
+    pub delivery: String,
 }
 
 /// The run and the node that started this run.

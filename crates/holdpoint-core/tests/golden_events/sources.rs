@@ -1,10 +1,13 @@
-//! Golden lines of starts and messages with the source of their request, and of starts with dispatch options.
+//! Golden lines of starts and messages with the source of their request, and of starts with dispatch options or by a
+//! trigger.
 
 use std::sync::Arc;
 
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::mailbox::DispatchOptions;
-use holdpoint_core::{Event, RequestSource, RunParameters, RunRequestOrigin, Timestamp, Transport};
+use holdpoint_core::{
+    Event, RequestSource, RunParameters, RunRequestOrigin, Timestamp, Transport, TriggerCause,
+};
 
 use super::{node, starts::bare_start};
 
@@ -27,5 +30,9 @@ pub(crate) fn events() -> Vec<Event> {
         max_attempts: Some(3),
     };
     let low = DispatchOptions { priority: Some(200), ..DispatchOptions::default() };
-    sources.into_iter().map(start).chain([sent, start_with(all), start_with(low)]).collect()
+    let trigger = TriggerCause { subscription: "trg_1".to_owned(), delivery: "td_1".to_owned() };
+    let source = Some(RequestSource::INTERNAL);
+    let triggered = RunParameters { source, trigger: Some(Box::new(trigger)), ..bare_start() };
+    let triggered = Event::RunStarted(Arc::new(triggered));
+    sources.into_iter().map(start).chain([sent, start_with(all), start_with(low), triggered]).collect()
 }

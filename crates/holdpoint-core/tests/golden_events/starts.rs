@@ -28,6 +28,7 @@ pub(super) fn bare_start() -> RunParameters {
         callback_secret: None,
         source: None,
         dispatch: DispatchOptions::default(),
+        trigger: None,
     }
 }
 

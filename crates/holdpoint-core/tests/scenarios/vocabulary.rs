@@ -276,6 +276,7 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         callback_secret: None,
         source: Some(RequestSource::INTERNAL),
         dispatch: DispatchOptions::default(),
+        trigger: None,
     }))
 }
 

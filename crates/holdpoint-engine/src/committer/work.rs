@@ -38,6 +38,8 @@ pub(crate) struct Change {
     pub cause: Option<Box<ArrivalCause>>,
     /// Lets the handle of the run expire now.
     pub expires_handle: bool,
+    /// Further statements that are written with the change.
+    pub rows: Vec<Statement>,
 }
 
 /// An external event that is consumed by the change that it causes.

@@ -10,10 +10,12 @@ use holdpoint_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::triggers::TriggeredRun;
 use super::{ATTEMPTS_MAX, Engine, Events};
-use crate::committer::{CommitReply, Work};
+use crate::committer::{ArrivalCause, CommitReply, Work};
 use crate::error::Error;
 use crate::store::arrivals::{self, Arrival, ArrivalKey, ArrivalState, NewArrival};
+use crate::store::trigger_deliveries::TriggerDelivery;
 use crate::store::{Statement, awaited, params, unreadable};
 use crate::work_signal::WorkSignal;
 
@@ -49,6 +51,9 @@ pub struct EventOutcome {
     /// The end of the time for which a kept event is stored.
     #[serde(default)]
     pub kept_until: Option<Timestamp>,
+    /// The runs that the event starts through triggers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggered: Vec<TriggeredRun>,
     /// True if the event was received before. The repeated reception had no effect.
     #[serde(skip)]
     pub repeated: bool,
@@ -188,6 +193,9 @@ impl Engine {
             (true, false) => EventReception::Ignored,
         });
         received.kept_until = kept.then_some(arrival.kept_until);
+        let deliveries = self.deliveries_of_event(key, arrival).await?;
+        received.triggered = deliveries.iter().map(TriggeredRun::from).collect();
+        let mut rows: Vec<Statement> = deliveries.iter().flat_map(TriggerDelivery::insert).collect();
         let outcome = serde_json::to_string(&received).map_err(|error| unreadable("event", error))?;
         let happened = if unmatched {
             if let (true, Some((run, id)), Some(topic)) = (kept, &matches.last, arrival.topics.first()) {
@@ -198,10 +206,19 @@ impl Engine {
                 self.bus().work.raise();
             }
             let update = if kept { key.keep(&outcome) } else { key.ignore(&outcome) };
-            matches!(self.write(vec![update]).await?, CommitReply::Touched(rows) if rows > 0)
+            // If a concurrent matching of the event was first, it has inserted the deliveries under the same keys.
+            if !rows.is_empty() {
+                rows.insert(0, key.lock());
+            }
+            rows.push(update);
+            matches!(self.write(rows).await?, CommitReply::Touched(rows) if rows > 0)
         } else {
-            self.commit_delivery(key, ArrivalState::Open, outcome, matches.drafts).await?.is_written()
+            let cause = ArrivalCause { key: key.clone(), state: ArrivalState::Open, outcome };
+            self.commit_delivery(cause, matches.drafts, rows).await?.is_written()
         };
+        if happened && !deliveries.is_empty() {
+            self.bus().work.raise();
+        }
         Ok(happened.then_some(received))
     }
 

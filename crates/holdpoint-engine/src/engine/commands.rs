@@ -12,6 +12,7 @@ use crate::committer::Precondition;
 use crate::draft::RunDraft;
 use crate::error::Error;
 use crate::extension::DecidedChange;
+use crate::store::Statement;
 
 mod several_runs;
 
@@ -25,6 +26,8 @@ pub(super) struct Attempt<'a> {
     /// Rejects the start of a run while another run of its scope is unfinished.
     pub exclusive: bool,
     pub once: Option<&'a Once<Run>>,
+    /// Further statements that are written with the change.
+    pub rows: Vec<Statement>,
 }
 
 /// Options of an execution of commands.
@@ -83,7 +86,8 @@ impl Runs<'_> {
         for _ in 0..ATTEMPTS_MAX {
             let mut draft = RunDraft::new(of.clone(), run, self.engine.now());
             draft.options = options.dispatch.clone();
-            match self.engine.attempt(Attempt { draft, commands, source, exclusive: false, once }).await {
+            let attempt = Attempt { draft, commands, source, exclusive: false, once, rows: Vec::new() };
+            match self.engine.attempt(attempt).await {
                 Ok(CommandOutcome::Done(run)) => return Ok(run),
                 Ok(CommandOutcome::Denied(refusal)) => return Err(refusal.into()),
                 Ok(CommandOutcome::Conflict(_)) => {}
@@ -124,7 +128,7 @@ impl Engine {
     /// Decides commands, advances the run if they wake it, and commits the change. Starts, timers and all other
     /// commands enter here.
     pub(super) async fn attempt(&self, attempt: Attempt<'_>) -> Result<CommandOutcome, Error> {
-        let Attempt { mut draft, commands, source, exclusive, once } = attempt;
+        let Attempt { mut draft, commands, source, exclusive, once, rows } = attempt;
         let denial = self.decide_all(&mut draft, commands).await?;
         // A change without events is not committed, so that the committer cannot detect an outdated run.
         if draft.events.is_empty() && source == RunSource::Cache && self.is_shared() {
@@ -134,7 +138,7 @@ impl Engine {
         // A refused command was not executed, so that it leaves no receipt.
         let receipt = if denial.is_none() { self.new_receipt(once, &*after) } else { None };
         if let CommitOutcome::Conflict(failed) =
-            self.commit(CommitPlan { exclusive, ..CommitPlan::from(draft) }, receipt).await?
+            self.commit(CommitPlan { exclusive, rows, ..CommitPlan::from(draft) }, receipt).await?
         {
             return Ok(CommandOutcome::Conflict(failed));
         }

@@ -10,6 +10,7 @@ use super::once::PendingReceipt;
 use crate::committer::{ArrivalCause, Change, CommitReply, MailboxAction, Precondition, Work};
 use crate::draft::RunDraft;
 use crate::error::Error;
+use crate::store::Statement;
 
 /// Decided changes of runs of one tenant that are committed together.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub(crate) struct CommitPlan {
     pub exclusive: bool,
     /// The external event that causes the changes.
     pub cause: Option<Box<ArrivalCause>>,
+    /// Further statements that are written with the changes.
+    pub rows: Vec<Statement>,
 }
 
 impl From<RunDraft> for CommitPlan {
@@ -51,7 +54,7 @@ impl Engine {
         plan: impl Into<CommitPlan>,
         receipt: Option<PendingReceipt>,
     ) -> Result<CommitOutcome, Error> {
-        let CommitPlan { drafts, history, exclusive, cause } = plan.into();
+        let CommitPlan { drafts, history, exclusive, cause, rows } = plan.into();
         let Some(tenant) = drafts.first().map(|draft| draft.of.tenant.clone()) else {
             return Ok(CommitOutcome::Written);
         };
@@ -65,7 +68,7 @@ impl Engine {
             drafts.into_iter().map(Change::from).collect()
         };
         if let Some(first) = changes.first_mut() {
-            (first.history, first.exclusive, first.cause) = (history, exclusive, cause);
+            (first.history, first.exclusive, first.cause, first.rows) = (history, exclusive, cause, rows);
         }
         for change in &mut changes {
             self.claim_locally(change);
@@ -136,6 +139,7 @@ impl From<RunDraft> for Change {
             exclusive: false,
             cause: None,
             expires_handle: false,
+            rows: Vec::new(),
         }
     }
 }

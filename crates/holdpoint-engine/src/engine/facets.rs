@@ -54,6 +54,8 @@ facets! {
     limits -> Limits;
     /// Threads: sequences of runs and their messages.
     threads -> Threads;
+    /// Triggers: stored subscriptions that start runs at times or for events.
+    triggers -> Triggers;
     /// Dispatches: the operations of operators, and checks.
     dispatches -> Dispatches;
     /// References to state outside of the database, for extensions.

@@ -10,7 +10,7 @@ use super::{ATTEMPTS_MAX, Engine, Once, Runs};
 use crate::committer::Precondition;
 use crate::draft::RunDraft;
 use crate::error::Error;
-use crate::store::threads;
+use crate::store::{Statement, threads};
 
 /// The maximum length of a scope. It is part of an index entry, which PostgreSQL limits to 2704 bytes with tenant and
 /// run.
@@ -51,6 +51,17 @@ impl Runs<'_> {
         start: StartRequest,
         options: StartOptions,
     ) -> Result<Arc<Run>, Error> {
+        self.create_with_rows(workflow, start, options, Vec::new()).await
+    }
+
+    /// Starts a run, and writes further statements in its commit.
+    pub(crate) async fn create_with_rows(
+        self,
+        workflow: &WorkflowId,
+        start: StartRequest,
+        options: StartOptions,
+        rows: Vec<Statement>,
+    ) -> Result<Arc<Run>, Error> {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
         self.engine.admit_run(&tenant).await?;
@@ -82,6 +93,7 @@ impl Runs<'_> {
                 source: RunSource::New,
                 exclusive: options.exclusive,
                 once: options.once.as_ref(),
+                rows: rows.clone(),
             };
             match self.engine.attempt(attempt).await? {
                 CommandOutcome::Done(run) => return Ok(run),

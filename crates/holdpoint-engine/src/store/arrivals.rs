@@ -19,7 +19,8 @@ pub(crate) const TAKE: &str = "INSERT INTO arrivals (tenant_id, event_id, body_h
         forget_ms = excluded.forget_ms, look_ms = excluded.look_ms
     WHERE arrivals.forget_ms <= excluded.received_ms
     RETURNING event_id";
-const BY_KEY: &str = "SELECT body_hash, event, sent_by, topics, state, outcome, kept_until_ms FROM arrivals
+const BY_KEY: &str =
+    "SELECT body_hash, event, sent_by, topics, state, outcome, received_ms, kept_until_ms FROM arrivals
     WHERE tenant_id = $1 AND event_id = $2";
 /// Selects the state of an event, with a lock.
 pub(crate) const STATE: &str = "SELECT a.tenant_id, a.event_id, a.state FROM arrivals a
@@ -36,6 +37,9 @@ const KEPT: &str = "UPDATE arrivals SET state = 'kept', look_ms = NULL, outcome 
     WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
 const IGNORED: &str = "UPDATE arrivals SET state = 'ignored', topic = NULL, look_ms = NULL, event = '',
     outcome = $1 WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
+/// Locks an open event, so that rows of other tables are written after the lock, as in a commit of the committer.
+const LOCK: &str =
+    "UPDATE arrivals SET look_ms = look_ms WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
 /// Deletes an event that no interrupt takes and that cannot be kept, because the limit is reached.
 const DISCARD: &str = "DELETE FROM arrivals WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
 const COUNT_KEPT: &str = "SELECT COUNT(*) AS total FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
@@ -84,6 +88,11 @@ impl ArrivalKey {
     /// Marks an event that no interrupt waits for as ignored. Changes no row if its state has changed meanwhile.
     pub(crate) fn ignore(&self, outcome: &str) -> Statement {
         self.with_outcome(IGNORED, outcome)
+    }
+
+    /// Locks the event, if it is still open.
+    pub(crate) fn lock(&self) -> Statement {
+        Statement::new(LOCK, self.values())
     }
 
     /// Deletes the event, unless its state has changed meanwhile.
@@ -166,6 +175,7 @@ pub(crate) struct Arrival {
     pub topics: Vec<String>,
     pub state: ArrivalState,
     pub outcome: Option<String>,
+    pub received: Timestamp,
     pub kept_until: Timestamp,
 }
 
@@ -182,6 +192,7 @@ pub(crate) async fn find(db: &Database, key: &ArrivalKey) -> Result<Option<Arriv
         topics: row.text("topics")?.split(' ').map(str::to_owned).collect(),
         state: ArrivalState::read(row.text("state")?)?,
         outcome: row.optional_text("outcome")?.map(str::to_owned),
+        received: Timestamp(row.int("received_ms")?),
         kept_until: Timestamp(row.int("kept_until_ms")?),
     }))
 }

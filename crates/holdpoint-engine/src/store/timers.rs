@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use holdpoint_core::{InterruptId, NodeId, Obligation, Run, RunId, RunRef, TenantId, Timer, Timestamp, hex};
 use sha2::{Digest, Sha256};
 
+use super::trigger_deliveries::TriggerDelivery;
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 const INSERT: &str = "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALUES ($1, $2, $3, $4)
     ON CONFLICT DO NOTHING";
 const DELETE: &str = "DELETE FROM timers WHERE due_ms = $1 AND tenant_id = $2 AND run_id = $3 AND timer = $4";
+/// Deletes the timer of a schedule, unless its instant is still the next one of the trigger.
+const DELETE_OF_SCHEDULE: &str = "DELETE FROM timers WHERE due_ms = $1 AND tenant_id = $2 AND run_id = $3
+    AND timer = $4 AND NOT EXISTS (SELECT 1 FROM triggers t
+        WHERE t.tenant_id = $2 AND t.trigger_id = $3 AND t.next_ms = $1)";
 const DUE: &str = "SELECT tenant_id, run_id, timer, due_ms FROM timers WHERE due_ms <= $1 AND held_ms <= $1
     ORDER BY due_ms LIMIT $2";
 /// Reserves a timer until $1, so that no other process fires it. Returns no row if another process holds it.
@@ -41,6 +46,20 @@ pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
     last.into_iter().map(statement).collect()
 }
 
+/// Sets the timer of a delivery of a trigger.
+pub(crate) fn set_for_delivery(delivery: &TriggerDelivery) -> Statement {
+    Statement::new(INSERT, params![delivery.due, &delivery.tenant, delivery.id.as_str(), "delivery"])
+}
+
+/// A timer that belongs to no run. Its row has the id of the trigger or the delivery in place of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TriggerTimer {
+    /// The next instant of the schedule of a trigger.
+    Schedule,
+    /// The next attempt of a delivery of a trigger.
+    Delivery,
+}
+
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueTimer {
@@ -53,6 +72,22 @@ impl DueTimer {
     pub(crate) fn clear(&self) -> Statement {
         let (of, name) = (&self.of, self.name.as_str());
         Statement::new(DELETE, params![self.due, &of.tenant, &of.run, name])
+    }
+
+    /// Deletes the timer of a schedule, unless the trigger still waits for its instant: a change of the trigger that was
+    /// written before may have had no effect.
+    pub(crate) fn clear_of_schedule(&self) -> Statement {
+        let (of, name) = (&self.of, self.name.as_str());
+        Statement::new(DELETE_OF_SCHEDULE, params![self.due, &of.tenant, &of.run, name])
+    }
+
+    /// Returns the timer of a trigger or of a delivery; None for the timer of a run.
+    pub(crate) fn trigger_timer(&self) -> Option<TriggerTimer> {
+        match self.name.as_str() {
+            "trigger" => Some(TriggerTimer::Schedule),
+            "delivery" => Some(TriggerTimer::Delivery),
+            _ => None,
+        }
     }
 
     /// Returns the timer; None if the name is a digest, which only the run can resolve.

@@ -327,7 +327,7 @@ fn read(row: &Row, now: Timestamp) -> Result<Webhook, Error> {
     })
 }
 
-fn read_owner(row: &Row) -> Result<Option<WebhookOwner>, Error> {
+pub(super) fn read_owner(row: &Row) -> Result<Option<WebhookOwner>, Error> {
     let texts = (
         row.optional_text("owner_principal")?,
         row.optional_text("owner_key")?,

@@ -29,6 +29,9 @@ pub(super) async fn fire_all(engine: &Engine) -> Result<(usize, Option<Error>), 
 }
 
 async fn fire(engine: Engine, due: DueTimer) -> Result<(), Error> {
+    if let Some(kind) = due.trigger_timer() {
+        return engine.fire_trigger_timer(kind, &due).await;
+    }
     let timer = match due.timer()? {
         Some(timer) => timer,
         None => due.timer_in(&*engine.runs().get(&due.of).await?)?,

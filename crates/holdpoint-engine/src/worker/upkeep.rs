@@ -133,6 +133,7 @@ pub(super) async fn purge(engine: &Engine) {
     while has_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while has_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
     while has_more(engine.purge_arrivals(PURGE_BATCH).await, "external events") {}
+    while has_more(engine.purge_trigger_deliveries(PURGE_BATCH).await, "deliveries of triggers") {}
     while has_more(engine.purge_secrets().await, "secrets") {}
     while has_more(engine.purge_sessions(PURGE_BATCH).await, "sessions") {}
     while has_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}

@@ -57,6 +57,7 @@ mod stored_before_audiences;
 mod stored_before_message_ids;
 mod stored_before_paths;
 mod time;
+mod triggers;
 mod wakeups;
 mod webhooks;
 mod workers;

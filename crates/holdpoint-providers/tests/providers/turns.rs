@@ -298,7 +298,7 @@ async fn migrate_again(env: &TestEnv) {
         ALTER TABLE execution_state_handles DROP COLUMN thread; \
         ALTER TABLE execution_state_handles DROP COLUMN closed_ms; DELETE FROM receipts";
     env.database.execute(sql).await.unwrap();
-    let migration = include_str!("../../../holdpoint-engine/src/store/migrations/0027_conversations.sql");
+    let migration = include_str!("../../../holdpoint-engine/src/store/migrations/0028_conversations.sql");
     let migration = match env.database.location() {
         Location::Sqlite(_) => migration.to_owned(),
         Location::Postgres(_) => migration.replace("TEXT", "TEXT COLLATE \"C\""),

@@ -94,6 +94,7 @@
  * @property {Extensions} extensions Extensions of the protocol.
  * @property {boolean} conversationPrimitive True if the conversation primitive is supported.
  * @property {WebhookFeatures} [webhooks] Features of webhooks.
+ * @property {TriggerBridgeFeatures} [triggerBridge] Features of triggers.
  * @property {DeadLetterFeatures} [deadLetter] Features of dead letters.
  * @property {ReplayFeatures} [replay] Features of forks.
  * @property {Observability} [observability] Features of telemetry. Absent if the server exports none.
@@ -156,6 +157,16 @@
  * @property {"none" | "fixed" | "exponential"} backoff The growth of the delay between attempts.
  * @property {number} baseMs The first delay in milliseconds.
  * @property {number} maxMs The longest delay in milliseconds.
+ */
+
+/**
+ * Features of triggers.
+ * @typedef {Object} TriggerBridgeFeatures
+ * @property {boolean} supported True if triggers are supported.
+ * @property {Array<"active" | "paused" | "failed" | "dead-lettered">} subscriptionStates The states of triggers.
+ * @property {boolean} dedup True if a repeated occurrence starts no second run.
+ * @property {RetryPolicy} retryPolicy The retry policy of a trigger that has none of its own.
+ * @property {string[]} sources The sources of triggers that the protocol names. Events of `POST /v1/events` are an additional source.
  */
 
 /**
@@ -293,6 +304,7 @@
  * @property {ForkMode} [forkMode] The mode of the fork.
  * @property {string[]} [forkedBy] The principals that forked the run, its sources or its parents, in the order of the forks.
  * @property {string[]} [requestedBy] Requesters that a child run inherits in addition to its owner and forkedBy: principals that sent messages to an agent of a parent run.
+ * @property {RunTrigger} [trigger] The trigger that started the run.
  * @property {ChildRun[]} [childRuns] The child runs.
  * @property {ChildInterrupt[]} [childInterrupts] The open interrupts of the child runs that the run waits for, and of the runs below them.
  * @property {Object<string, NodeState>} nodeStates The nodes of the workflow in its order, by id.
@@ -343,6 +355,13 @@
 /**
  * The treatment of a running node when its run is paused.
  * @typedef {"immediate" | "drain-current-node"} DrainPolicy
+ */
+
+/**
+ * The trigger that started a run.
+ * @typedef {Object} RunTrigger
+ * @property {string} subscriptionId The id of the trigger.
+ * @property {string} deliveryId The id of the delivery.
  */
 
 /**
@@ -486,6 +505,7 @@
  * @property {any} payload The data of the event. Its members depend on the type of the event.
  * @property {Instant} timestamp The instant of the event.
  * @property {number} sequence The position of the event in the log of the run, from 0.
+ * @property {string} [causationId] The delivery of a trigger that started the run. Only in `run.started`, and only of such a run.
  */
 
 /**
@@ -546,6 +566,7 @@
  * @property {any} payload The data of the event. Its members depend on the type of the event.
  * @property {Instant} timestamp The instant of the event.
  * @property {number} sequence The position of the event in the log of the run, from 0.
+ * @property {string} [causationId] The delivery of a trigger that started the run. Only in `run.started`, and only of such a run.
  */
 
 /**
@@ -770,6 +791,7 @@
  * @property {EventRefused[]} refused The interrupts that wait for such an event and rejected this event.
  * @property {Instant} [keptUntil] The instant until which the server keeps an event that no interrupt waits for.
  * @property {boolean} [more] True if more interrupts wait for such an event than one event can resolve.
+ * @property {EventRun[]} [triggered] The runs that the event starts through triggers.
  */
 
 /**
@@ -793,6 +815,14 @@
  * @property {string} interruptId The id of the interrupt.
  * @property {string} error The error code.
  * @property {string} message The error message.
+ */
+
+/**
+ * A run that an event starts through a trigger.
+ * @typedef {Object} EventRun
+ * @property {string} subscriptionId The id of the trigger.
+ * @property {string} deliveryId The id of the delivery. It is the causationId of the run.
+ * @property {string} runId The id of the run. The run exists once the delivery is delivered.
  */
 
 /**
@@ -865,7 +895,7 @@
  * @property {number} failuresInARow The number of consecutive failures.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} updatedAt The instant of the last change.
- * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its state.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "provenance-unevaluable" | "secret-rotated"} [reason] The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its state.
  * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored the webhook.
  * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
  * @property {string} [subscriptionId] The same as webhookId.
@@ -915,7 +945,7 @@
  * @property {number} failuresInARow The number of consecutive failures.
  * @property {Instant} createdAt The instant of the creation.
  * @property {Instant} updatedAt The instant of the last change.
- * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its state.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "provenance-unevaluable" | "secret-rotated"} [reason] The reason for which the webhook is not active. Absent if it is active, or if an earlier version stored its state.
  * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored the webhook.
  * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
  */
@@ -942,7 +972,7 @@
  * @property {string} subscriptionId The id of the webhook.
  * @property {"active" | "paused" | "failed" | "dead-lettered"} [fromState] The state before the change.
  * @property {"active" | "paused" | "failed" | "dead-lettered"} [toState] The state after the change.
- * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason of the change.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "provenance-unevaluable" | "secret-rotated"} [reason] The reason of the change.
  * @property {string} [deliveryId] The id of the delivery.
  * @property {number} [attempt] The number of the attempt, from 1.
  * @property {number} [latencyMs] The duration of the attempt in milliseconds.
@@ -1031,6 +1061,90 @@
  * @typedef {Object} Replayed
  * @property {string} webhookId The id of the webhook.
  * @property {number} replayed The number of deliveries.
+ */
+
+/**
+ * A trigger.
+ * @typedef {Object} Trigger
+ * @property {string} subscriptionId The id of the trigger.
+ * @property {string} tenantId The tenant of the trigger.
+ * @property {"schedule" | "event"} source The source of the deliveries.
+ * @property {string} workflowId The workflow whose runs start.
+ * @property {TriggerSchedule} [schedule] The schedule.
+ * @property {TriggerEvents} [event] The events.
+ * @property {Object<string, any>} inputMapping The inputs of the runs.
+ * @property {string[]} tags The tags of the runs.
+ * @property {TriggerDispatch} [dispatch] Options of the dispatches of the runs.
+ * @property {RetryPolicy} retryPolicy The attempts to start a run.
+ * @property {boolean} dedupEnabled Always true: a repeated occurrence never starts a second run.
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} state The state of the trigger.
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "provenance-unevaluable" | "secret-rotated"} [reason] The reason for which the trigger is not active.
+ * @property {string} createdBy The principal that created the trigger. It is a requester of the runs.
+ * @property {WebhookOwner} [owner] The principal that created the trigger or resumed it last, and its key. The runs start with its rights.
+ * @property {Instant} [nextFireAt] The next instant of an active schedule.
+ * @property {string} [lastRunId] The last run that the trigger started.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} updatedAt The instant of the last change.
+ */
+
+/**
+ * The schedule of a trigger.
+ * @typedef {Object} TriggerSchedule
+ * @property {string} cron The cron expression.
+ * @property {string} timeZone The name of the time zone.
+ * @property {"skip" | "last" | "all"} missed The treatment of missed instants.
+ * @property {"allow" | "skip" | "queue"} overlap The treatment of an instant while an earlier run has not ended.
+ */
+
+/**
+ * The events of a trigger.
+ * @typedef {Object} TriggerEvents
+ * @property {string} eventType The type of the events.
+ * @property {Object<string, any>} correlation Members that the correlation of an event must have.
+ * @property {Object<string, any>} payload Values that the payload of an event must have, by JSON Pointer.
+ */
+
+/**
+ * Options of the dispatches of the runs of a trigger.
+ * @typedef {Object} TriggerDispatch
+ * @property {number} [priority] The priority; 0 is claimed first.
+ * @property {number} [maxAttempts] The number of failed attempts after which a dispatch is a dead letter.
+ */
+
+/**
+ * A page of triggers, oldest first.
+ * @typedef {Object} TriggerList
+ * @property {Trigger[]} triggers The triggers of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
+ */
+
+/**
+ * The next instants of a schedule.
+ * @typedef {Object} TriggerPreview
+ * @property {Instant[]} instants The instants, in their order.
+ */
+
+/**
+ * A page of the deliveries of a trigger, newest first.
+ * @typedef {Object} TriggerDeliveryList
+ * @property {TriggerDelivery[]} deliveries The deliveries of this page.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
+ */
+
+/**
+ * An occurrence of a trigger: an instant of its schedule, or an event.
+ * @typedef {Object} TriggerDelivery
+ * @property {string} deliveryId The id of the delivery. It is the causationId of the run.
+ * @property {string} subscriptionId The id of the trigger.
+ * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state The state of the delivery.
+ * @property {string} runId The run of the delivery. It exists once the delivery is delivered.
+ * @property {number} attempt The number of attempts.
+ * @property {string} dedupKey A text that is the same for the same occurrence.
+ * @property {string} [sentBy] The principal that sent the event.
+ * @property {string} [error] The error of the last attempt, or the reason why no run started.
+ * @property {Instant} createdAt The instant of the creation.
+ * @property {Instant} [nextAttemptAt] The instant of the next attempt.
+ * @property {Instant} [endedAt] The instant at which the delivery ended.
  */
 
 /**
@@ -2571,6 +2685,37 @@
  */
 
 /**
+ * The body of `POST /v1/trigger-subscriptions`.
+ * @typedef {Object} CreateTrigger
+ * @property {"schedule" | "event"} source The source of the deliveries.
+ * @property {string} workflowId The workflow whose runs start.
+ * @property {WantedSchedule | null} [schedule] The schedule. Required with the source schedule, otherwise rejected.
+ * @property {WantedEvents | null} [event] The events. Required with the source event, otherwise rejected.
+ * @property {Object<string, any> | null} [inputMapping] The inputs of the runs. An object `{"$from": "/payload/id"}` is replaced by a part of the occurrence: scheduledFor of a schedule; eventType, eventId, correlation and payload of an event. A missing part is an error, unless the object has a member default. Other values are used as they are.
+ * @property {string[] | null} [tags] The tags of the runs.
+ * @property {DispatchOptions | null} [dispatch] Priority and attempts of the dispatches of the runs. Other options are rejected.
+ * @property {WantedRetryPolicy | null} [retryPolicy] The attempts to start a run.
+ * @property {boolean | null} [dedupEnabled] Must be true or absent: a repeated occurrence never starts a second run.
+ */
+
+/**
+ * The schedule of a new trigger.
+ * @typedef {Object} WantedSchedule
+ * @property {string} cron The cron expression: minute, hour, day of month, month and day of week, or @hourly, @daily, @weekly, @monthly or @yearly.
+ * @property {string | null} [timeZone] The name of the time zone in the tz database. The default is UTC.
+ * @property {"skip" | "last" | "all" | null} [missed] The treatment of instants that passed while no server ran.
+ * @property {"allow" | "skip" | "queue" | null} [overlap] The treatment of an instant while a run of an earlier instant has not ended.
+ */
+
+/**
+ * The events of a new trigger.
+ * @typedef {Object} WantedEvents
+ * @property {string} eventType The type of the events.
+ * @property {Object<string, any> | null} [correlation] Members that the correlation of an event must have, with equal values.
+ * @property {Object<string, any> | null} [payload] Values that the payload of an event must have, by JSON Pointer.
+ */
+
+/**
  * The body of `PUT /v1/agents/{agentId}`. A rejected definition is reported with its invalid member.
  * @typedef {Object} AgentDefinition
  * @property {string} [agentId] The id of the agent, as in the path.
@@ -2731,8 +2876,8 @@
  * @property {string | null} [principal] The principal that the key stands for; the id of the key by default. Stored in normalization form NFKC. Control and format characters and mixed scripts are rejected.
  * @property {string[] | null} [roles] Roles of the principal, which lists of approvers may name.
  * @property {string[] | null} [groups] Groups of the principal, which lists of approvers may name.
- * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "runs:prioritize" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.
- * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "runs:prioritize" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Scopes in addition to the default scopes. Not together with scopes.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "runs:prioritize" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "triggers:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "runs:prioritize" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "triggers:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Scopes in addition to the default scopes. Not together with scopes.
  * @property {string | null} [expiresAt] The expiry. Not together with expiresInSeconds.
  * @property {number | null} [expiresInSeconds] The lifetime in seconds. Not together with expiresAt.
  * @property {boolean | null} [test] True to create a test key. The default is the kind of the caller's key.

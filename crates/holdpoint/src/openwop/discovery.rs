@@ -10,9 +10,9 @@ use axum::response::IntoResponse;
 use holdpoint_api::basics::Supported;
 use holdpoint_api::discovery::{
     AuthorizationFeatures, DeadLetterFeatures, Discovery, Extensions, Implementation, InterruptFeatures,
-    Observability, OtelFeatures, ReplayFeatures, TestingFeatures, WebhookFeatures,
+    Observability, OtelFeatures, ReplayFeatures, TestingFeatures, TriggerBridgeFeatures, WebhookFeatures,
 };
-use holdpoint_core::webhook::RetryPolicy;
+use holdpoint_core::webhook::{RetryPolicy, SubscriptionState};
 use holdpoint_core::{AUTH_REQUIRED, ForkMode, limits};
 use holdpoint_engine::{Engine, WebhookSettings};
 use schemars::json_schema;
@@ -70,6 +70,7 @@ fn describe(fixtures: &[String], has: fn(&str) -> bool) -> Discovery {
         extensions: Extensions { interrupts: interrupts(has) },
         conversation_primitive: false,
         webhooks: has("createWebhook").then(|| webhooks(has)),
+        trigger_bridge: has("createTrigger").then(trigger_bridge),
         dead_letter: has("createWebhook").then(|| DeadLetterFeatures {
             supported: has("listDeadLetters"),
             retention_days: days(&WebhookSettings::default()),
@@ -107,6 +108,21 @@ fn webhooks(has: fn(&str) -> bool) -> WebhookFeatures {
         signature_algorithms: texts(&ALGORITHMS),
         durable: has("replayDelivery"),
         retry_policy: policy(&RetryPolicy::default()),
+    }
+}
+
+/// Returns the features of triggers. The protocol has no name for the source `event`.
+fn trigger_bridge() -> TriggerBridgeFeatures {
+    TriggerBridgeFeatures {
+        supported: true,
+        subscription_states: vec![
+            SubscriptionState::Active,
+            SubscriptionState::Paused,
+            SubscriptionState::Failed,
+        ],
+        dedup: true,
+        retry_policy: policy(&RetryPolicy::default()),
+        sources: texts(&["schedule"]),
     }
 }
 
@@ -151,6 +167,9 @@ mod tests {
         assert_eq!(full["replay"]["modes"], json!(["replay", "branch"]));
         assert_eq!(full["debugBundle"]["supported"], true);
         assert_eq!((bare.get("webhooks"), bare.get("deadLetter")), (None, None));
+        assert_eq!(bare.get("triggerBridge"), None);
+        assert_eq!(full["triggerBridge"]["subscriptionStates"], json!(["active", "paused", "failed"]));
+        assert_eq!(full["triggerBridge"]["sources"], json!(["schedule"]));
         assert_eq!(full["webhooks"]["signatureAlgorithms"], json!(["v1"]));
         assert_eq!(full["deadLetter"], json!({"supported": true, "retentionDays": 30}));
         let interrupts = |document: &Value| document["extensions"]["interrupts"].clone();

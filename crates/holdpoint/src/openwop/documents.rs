@@ -35,7 +35,14 @@ pub(crate) fn document<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> EventDo
         payload,
         timestamp: recorded.at.into(),
         sequence: recorded.seq,
+        causation_id: causation_id(&recorded.event),
     }
+}
+
+/// Returns the delivery of a trigger that started the run.
+fn causation_id(event: &Event) -> Option<String> {
+    let Event::RunStarted(started) = event else { return None };
+    started.trigger.as_ref().map(|trigger| trigger.delivery.clone())
 }
 
 type Description<'a> = (&'static str, Option<&'a NodeId>, EventPayload<'a>);

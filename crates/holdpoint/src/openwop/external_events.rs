@@ -2,9 +2,9 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::arrivals::{EventReceived, EventRefused, EventTarget, SendEvent};
+use holdpoint_api::arrivals::{EventReceived, EventRefused, EventRun, EventTarget, SendEvent};
 use holdpoint_core::{EventReception, ExternalEvent, StrictValue};
-use holdpoint_engine::{EventOutcome, WaitingInterrupt};
+use holdpoint_engine::{EventOutcome, TriggeredRun, WaitingInterrupt};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -63,8 +63,13 @@ fn respond(event: &ExternalEvent, received: &EventOutcome) -> ApiResponse {
         refused: refused.collect(),
         kept_until: received.kept_until.map(Into::into),
         more: received.more.then_some(true),
+        triggered: received.triggered.iter().map(describe_run).collect(),
     };
     ApiResponse::json(status, &shown)
+}
+
+fn describe_run(of: &TriggeredRun) -> EventRun {
+    EventRun { subscription_id: of.trigger.clone(), delivery_id: of.delivery.clone(), run_id: of.run.clone() }
 }
 
 fn describe_target(of: &WaitingInterrupt) -> EventTarget {

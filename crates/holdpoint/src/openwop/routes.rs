@@ -27,7 +27,7 @@ use holdpoint_api::workflows::{WorkflowDefinition, WorkflowList, WorkflowRegiste
 
 use super::{
     approvals, artifacts, control, debug_bundle, discovery, events, external_events, forks, history,
-    interrupts, links, pending, runs, side_questions, threads, webhooks, workflows,
+    interrupts, links, pending, runs, side_questions, threads, triggers, webhooks, workflows,
 };
 use crate::routes::Route;
 
@@ -42,6 +42,7 @@ pub(crate) fn all() -> Vec<Route> {
         interrupt_routes(),
         link_routes(),
         webhooks::routes::all(),
+        triggers::routes::all(),
     ]
     .into_iter()
     .flatten()

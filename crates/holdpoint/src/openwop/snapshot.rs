@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use holdpoint_api::Members;
 use holdpoint_api::runs::RunError;
 use holdpoint_api::snapshot::{
-    Ancestor, ChildInterrupt, ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot,
+    Ancestor, ChildInterrupt, ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot, RunTrigger,
 };
 use holdpoint_core::{
     ChildInterrupt as OpenOfChild, ChildRunState, Interrupt, NodeId, NodeStatus, OutageDelay, Refusal, Run,
@@ -61,6 +61,10 @@ pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
         fork_mode: fork.map(|fork| fork.mode),
         forked_by: Cow::Borrowed(started.map(|started| &started.forked_by[..]).unwrap_or_default()),
         requested_by: Cow::Borrowed(started.map(|started| &started.requested_by[..]).unwrap_or_default()),
+        trigger: started.and_then(|started| started.trigger.as_deref()).map(|trigger| RunTrigger {
+            subscription_id: trigger.subscription.clone(),
+            delivery_id: trigger.delivery.clone(),
+        }),
         child_runs: run.children.iter().map(|child| child_run(child)).collect(),
         child_interrupts: run
             .child_interrupts()

@@ -28,7 +28,7 @@ use crate::idempotency::{ApiResponse, KeyedBody};
 
 pub(crate) use courier::delivery_worker;
 pub(super) use holdpoint_api::webhooks::SIGNATURE_ALGORITHMS as ALGORITHMS;
-pub(super) use translate::policy;
+pub(super) use translate::{delivery_state, describe_owner, policy, retry_policy};
 
 async fn create(
     State(app): State<App>,
@@ -183,14 +183,23 @@ async fn events(
     Params(query): Params<ListWebhookEvents>,
 ) -> Result<Json<WebhookEvents>, ApiError> {
     app.engine.webhooks().get(caller.tenant(), &id).await?;
+    list_events(&app, &caller, &id, &page, &query).await.map(Json)
+}
+
+/// Lists the events of a webhook or of a trigger.
+pub(super) async fn list_events(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    page: &PageParams,
+    query: &ListWebhookEvents,
+) -> Result<WebhookEvents, ApiError> {
     let kind = translate::event_type(query.kind.as_deref())?;
     let cursor = translate::parse_number_cursor(page.cursor.as_deref())?;
-    Ok(Json(match kind {
-        WebhookEventType::StateChanged => {
-            changes(&app, &caller, &id, cursor.unwrap_or_default(), &page).await?
-        }
-        WebhookEventType::Attempted => attempts(&app, &caller, &id, cursor, &page).await?,
-    }))
+    match kind {
+        WebhookEventType::StateChanged => changes(app, caller, id, cursor.unwrap_or_default(), page).await,
+        WebhookEventType::Attempted => attempts(app, caller, id, cursor, page).await,
+    }
 }
 
 async fn changes(

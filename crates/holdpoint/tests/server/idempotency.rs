@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use ureq::http::Response;
 
 use crate::contract::{Contract, Operation};
+use crate::examples::{create_trigger, create_webhook, trigger_body};
 use crate::harness::{Client, Server, client_with_key, gated};
 use crate::mailbox::acknowledged_dispatch;
 
@@ -76,7 +77,8 @@ fn example(operation: &Operation, client: &Client) -> Example {
     };
     let path = fill_path(operation, client, &run);
     let path = path.replace("{dispatchId}", &dispatch).replace("{grantId}", &grant);
-    let path = path.replace("{webhookId}", &webhook).replace("{deliveryId}", &delivery);
+    let delivery = if delivery.is_empty() { "none" } else { &delivery };
+    let path = path.replace("{webhookId}", &webhook).replace("{deliveryId}", delivery);
     let given = |body: Value| Some(body).filter(|body| !body.is_null());
     Example { path, body: given(body), other: given(other), status }
 }
@@ -85,6 +87,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
 fn fill_path(operation: &Operation, client: &Client, run: &str) -> String {
     let key = client.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
     let path = operation.path.replace("{workflowId}", "fresh").replace("{runId}", run);
+    let path = path.replace("{triggerId}", &create_trigger(client));
     // The run is still open in its own thread, where no other run can start.
     let thread = if operation.id == "sayInThread" { format!("of-{run}") } else { run.to_owned() };
     let path = path.replace("{agentId}", "fresh-agent").replace("{threadId}", &thread);
@@ -113,6 +116,14 @@ fn of_holds_and_agents(id: &str, client: &Client, run: &str) -> (Value, Value, u
     let message = |text: &str| json!({"message": text});
     let decision = |action: &str| json!({"toolCallId": "c1", "action": action});
     match id {
+        "createTrigger" => {
+            let source = json!({"source": "event", "workflowId": "gated", "event": {"eventType": "e"}});
+            (trigger_body(), source, 201)
+        }
+        "pauseTrigger" | "resumeTrigger" => (json!({}), Value::Null, 200),
+        "deleteTrigger" => (Value::Null, Value::Null, 204),
+        // The trigger has no delivery. The refusal is stored.
+        "requeueTriggerDelivery" => (json!({}), Value::Null, 404),
         "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
         "rotateWebhook" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 200),
         "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
@@ -135,20 +146,6 @@ fn of_holds_and_agents(id: &str, client: &Client, run: &str) -> (Value, Value, u
         "cancelThread" => (json!({"reason": "a"}), json!({"reason": run}), 404),
         other => panic!("{other} changes state and has no example here"),
     }
-}
-
-/// Creates a webhook and, if `waits`, a delivery that stays queued because the webhook is paused. No request is sent.
-pub(crate) fn create_webhook(client: &Client, waits: bool) -> (String, String) {
-    let event = if waits { "run.started" } else { "cap.breached" };
-    let body = json!({"url": "https://8.8.8.8/", "events": [event], "durable": true});
-    let webhook = client.post("/v1/webhooks", &body).body["webhookId"].as_str().unwrap().to_owned();
-    if !waits {
-        return (webhook, String::new());
-    }
-    client.send("POST", &format!("/v1/webhooks/{webhook}:pause"), None);
-    client.start_run("gated");
-    let found = client.get(&format!("/v1/webhooks/{webhook}/deliveries")).body;
-    (webhook, found["deliveries"][0]["deliveryId"].as_str().unwrap().to_owned())
 }
 
 /// Registers a workflow whose approvers may ask side questions.
@@ -186,6 +183,7 @@ pub(crate) fn state(client: &Client) -> Value {
         "runs": runs, "events": events, "workflows": client.get("/v1/workflows").body,
         "keys": client.get("/v1/keys").body, "secrets": client.get("/v1/secrets").body, "mailbox": client.get("/v1/mailbox/stats").body,
         "webhooks": client.get("/v1/webhooks?limit=200").body,
+        "triggers": client.get("/v1/trigger-subscriptions?limit=200").body,
     })
 }
 

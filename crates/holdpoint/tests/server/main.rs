@@ -48,6 +48,7 @@ mod contract;
 mod control;
 mod conversations;
 mod dispatch_options;
+mod examples;
 mod external_events;
 mod external_events_killed;
 mod secret_leaks;
@@ -122,6 +123,7 @@ mod tls_receiver;
 // The order of events that AG-UI clients require.
 mod response_documents;
 mod tool_server;
+mod triggers;
 #[path = "../../src/agui/verifier.rs"]
 mod verifier;
 mod webhooks;

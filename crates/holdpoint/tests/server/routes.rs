@@ -6,72 +6,12 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::contract::{Contract, Operation};
-use crate::harness::{Client, KEY, Server, accept, gated};
-use crate::idempotency::create_webhook;
-use crate::mailbox::acknowledged_dispatch;
+use crate::harness::{Client, Server, gated};
 
+mod fixtures;
 mod rows;
 
-/// The objects that the path of a row can name: a waiting run, an ended run, a dispatch, a key, a link and others.
-struct Fixtures {
-    waiting: String,
-    ended: String,
-    dispatch: String,
-    key: String,
-    token: String,
-    webhook: String,
-    delivery: String,
-    active: String,
-    session: String,
-    hold: String,
-    grant: String,
-}
-
-impl Fixtures {
-    fn new(admin: &Client) -> Self {
-        let (webhook, delivery) = create_webhook(admin, true);
-        let (active, _) = create_webhook(admin, false);
-        let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
-        admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
-        admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
-        let dispatch = acknowledged_dispatch(admin);
-        let key = admin.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
-        let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
-        let token = minted.body["token"].as_str().unwrap().to_owned();
-        let session = admin.post("/v1/session", &json!({"key": KEY})).body;
-        let session = session["sessionId"].as_str().unwrap().to_owned();
-        let hold = admin.post("/v1/holds", &json!({"title": "Go on?"})).body;
-        let hold = hold["holdId"].as_str().unwrap().to_owned();
-        let granted = admin.start_run("gated");
-        let grant = admin.answer(&granted, "gate", &accept()).body["grantId"].as_str().unwrap().to_owned();
-        Self { waiting, ended, dispatch, key, token, webhook, delivery, active, session, hold, grant }
-    }
-
-    /// Fills the parameters of a path of the document.
-    fn path(&self, row: &Row, template: &str) -> String {
-        let run = if row.of_ended_run { &self.ended } else { &self.waiting };
-        let webhook = if row.id == "resumeWebhook" { &self.active } else { &self.webhook };
-        let path = template
-            .replace("{workflowId}", "gated")
-            .replace("{runId}", run)
-            .replace("{nodeId}", "gate")
-            .replace("{askId}", "1")
-            .replace("{artifactId}", &format!("{run}:before"))
-            .replace("{threadId}", if row.of_agent { "talk" } else { run })
-            .replace("{agentId}", "mailer")
-            .replace("{dispatchId}", &self.dispatch)
-            .replace("{keyId}", &self.key)
-            .replace("{webhookId}", webhook)
-            .replace("{deliveryId}", &self.delivery)
-            .replace("{stateKey}", "talked-about")
-            .replace("{sessionId}", &self.session)
-            .replace("{holdId}", &self.hold)
-            .replace("{grantId}", &self.grant)
-            .replace("{token}", &self.token);
-        assert!(!path.contains('{'), "{template} has a parameter without a fixture");
-        path + row.query
-    }
-}
+use fixtures::Fixtures;
 
 struct Row {
     id: &'static str,
@@ -267,6 +207,7 @@ fn scopes() -> Vec<&'static str> {
         "events:send",
         "runs:prioritize",
         "webhooks:manage",
+        "triggers:manage",
         "keys:manage",
     ]
 }
@@ -286,6 +227,7 @@ fn every_route_accepts_permitted_callers_and_rejects_all_others() {
     let rows: Vec<Row> = rows()
         .into_iter()
         .chain(rows::of_webhooks())
+        .chain(rows::of_triggers())
         .chain(rows::of_inbox())
         .chain(of_agents())
         .chain(of_ag_ui())

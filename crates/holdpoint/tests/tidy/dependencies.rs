@@ -53,9 +53,11 @@ fn sql_is_written_in_the_store_only() {
 #[test]
 fn the_core_depends_on_an_allow_list_only() {
     let allowed = [
+        "croner",
         "holdpoint-ids",
         "icu_normalizer",
         "icu_properties",
+        "jiff",
         "jsonschema",
         "regex",
         "serde",

@@ -13,8 +13,8 @@ use crate::draft::RunDraft;
 use crate::engine::commit::CommitPlan;
 use crate::engine::{CommitOutcome, Engine};
 use crate::error::Error;
-use crate::store::arrivals::{Arrival, ArrivalKey, ArrivalState};
-use crate::store::{self, awaited, unreadable};
+use crate::store::arrivals::{Arrival, ArrivalKey};
+use crate::store::{self, Statement, awaited, unreadable};
 
 /// The maximum number of interrupts that one event is offered to, including those that reject it. If all of them reject
 /// it, a worker offers the event to the others.
@@ -40,7 +40,15 @@ pub(super) struct EventMatches {
 impl EventMatches {
     pub(super) fn take_outcome(&mut self, reception: EventReception) -> EventOutcome {
         let (matched, refused) = (std::mem::take(&mut self.matched), std::mem::take(&mut self.refused));
-        EventOutcome { reception, matched, refused, more: self.more, kept_until: None, repeated: false }
+        EventOutcome {
+            reception,
+            matched,
+            refused,
+            more: self.more,
+            kept_until: None,
+            triggered: Vec::new(),
+            repeated: false,
+        }
     }
 }
 
@@ -124,20 +132,19 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// Commits the changes of runs by an event and marks the event as used.
+    /// Commits the changes of runs by an event, and further statements, and marks the event as used.
     pub(super) async fn commit_delivery(
         &self,
-        key: &ArrivalKey,
-        state: ArrivalState,
-        outcome: String,
+        cause: ArrivalCause,
         drafts: RunDrafts,
+        rows: Vec<Statement>,
     ) -> Result<CommitOutcome, Error> {
         let mut drafts: Vec<RunDraft> = drafts.into_values().collect();
         for draft in &mut drafts {
             self.activate(draft).await?;
         }
-        let cause = Some(Box::new(ArrivalCause { key: key.clone(), state, outcome }));
-        self.commit(CommitPlan { drafts, cause, ..CommitPlan::default() }, None).await
+        let cause = Some(Box::new(cause));
+        self.commit(CommitPlan { drafts, cause, rows, ..CommitPlan::default() }, None).await
     }
 }
 

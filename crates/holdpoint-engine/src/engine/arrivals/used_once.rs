@@ -4,7 +4,7 @@ use holdpoint_core::{ExternalEvent, Owner, Principal, StartRequest, TenantId, Wo
 use serde_json::json;
 
 use super::matching::{OfferOutcome, RunDrafts};
-use crate::committer::Precondition;
+use crate::committer::{ArrivalCause, Precondition};
 use crate::engine::{CommitOutcome, Engine, Options};
 use crate::location::Location;
 use crate::store::arrivals::{ArrivalKey, ArrivalState};
@@ -47,7 +47,8 @@ async fn an_event_that_two_workers_found_is_used_once() {
     }
     let mut outcomes = Vec::new();
     for drafts in found {
-        outcomes.push(engine.commit_delivery(&key, ArrivalState::Kept, String::new(), drafts).await.unwrap());
+        let cause = ArrivalCause { key: key.clone(), state: ArrivalState::Kept, outcome: String::new() };
+        outcomes.push(engine.commit_delivery(cause, drafts, Vec::new()).await.unwrap());
     }
     assert_eq!(outcomes, [CommitOutcome::Written, CommitOutcome::Conflict(Precondition::Arrival)]);
     engine.close().await;

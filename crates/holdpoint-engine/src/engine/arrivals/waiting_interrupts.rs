@@ -6,7 +6,7 @@ use holdpoint_core::{Interrupt, Principal, RunRef, Timestamp};
 
 use super::matching::{OfferOutcome, RunDrafts};
 use super::{ATTEMPTS_MAX, Engine};
-use crate::committer::{CommitReply, Work};
+use crate::committer::{ArrivalCause, CommitReply, Work};
 use crate::error::Error;
 use crate::store::arrivals::{self, ArrivalCursor, ArrivalKey, ArrivalSearch, ArrivalState};
 use crate::store::awaited::{self, AwaitedEvent};
@@ -143,7 +143,8 @@ impl Engine {
             }
             // The outcome that the sender received does not change.
             let outcome = arrival.outcome.unwrap_or_default();
-            if self.commit_delivery(key, ArrivalState::Kept, outcome, drafts).await?.is_written() {
+            let cause = ArrivalCause { key: key.clone(), state: ArrivalState::Kept, outcome };
+            if self.commit_delivery(cause, drafts, Vec::new()).await?.is_written() {
                 return Ok(true);
             }
         }

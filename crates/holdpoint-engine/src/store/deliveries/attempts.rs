@@ -4,6 +4,7 @@ use holdpoint_core::webhook::AttemptOutcome;
 use holdpoint_core::{TenantId, Timestamp};
 use uuid::Uuid;
 
+use super::super::trigger_deliveries::TriggerDelivery;
 use super::super::webhooks::word;
 use super::super::{Database, Error, Row, Statement, params};
 use super::Delivery;
@@ -94,6 +95,27 @@ pub(crate) fn insert(delivery: &Delivery, attempt: &NewAttempt<'_>) -> Statement
         attempt.at,
         attempt.latency_ms,
         attempt.status.map(i64::from),
+        attempt.error,
+        attempt.outcome.as_str(),
+        1_i64
+    ];
+    Statement::new(INSERT, values)
+}
+
+/// Inserts the attempt of a trigger to start a run.
+pub(crate) fn insert_of_trigger(delivery: &TriggerDelivery, attempt: &NewAttempt<'_>) -> Statement {
+    let values = params![
+        Uuid::now_v7().to_string(),
+        delivery.tenant.as_str(),
+        delivery.trigger.as_str(),
+        delivery.id.as_str(),
+        &delivery.run,
+        None::<i64>,
+        None::<&str>,
+        u64::from(delivery.attempt),
+        attempt.at,
+        attempt.latency_ms,
+        None::<i64>,
         attempt.error,
         attempt.outcome.as_str(),
         1_i64

@@ -102,7 +102,7 @@ fn check_algorithms(supported: Option<&[String]>) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::ValidationError, message).with(details))
 }
 
-fn retry_policy(given: Option<WantedRetryPolicy>) -> Result<RetryPolicy, ApiError> {
+pub(in crate::openwop) fn retry_policy(given: Option<WantedRetryPolicy>) -> Result<RetryPolicy, ApiError> {
     let default = RetryPolicy::default();
     let Some(given) = given else { return Ok(default) };
     let backoff = match given.backoff.as_deref() {
@@ -126,7 +126,7 @@ fn retry_policy(given: Option<WantedRetryPolicy>) -> Result<RetryPolicy, ApiErro
     Ok(policy)
 }
 
-pub(super) fn delivery_state(name: Option<&str>) -> Result<Option<DeliveryState>, ApiError> {
+pub(in crate::openwop) fn delivery_state(name: Option<&str>) -> Result<Option<DeliveryState>, ApiError> {
     let Some(name) = name else { return Ok(None) };
     let known = || DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
     let found = DeliveryState::parse(name);
@@ -190,7 +190,7 @@ pub(super) fn describe(webhook: &Webhook) -> api::Webhook {
     }
 }
 
-fn describe_owner(owner: &WebhookOwner) -> api::WebhookOwner {
+pub(in crate::openwop) fn describe_owner(owner: &WebhookOwner) -> api::WebhookOwner {
     api::WebhookOwner {
         principal: owner.principal.clone(),
         key_id: owner.key_id.clone(),

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Row, row};
+use crate::examples::trigger_body;
 use crate::harness::KEY;
 
 const MANAGE: &str = "webhooks:manage";
@@ -30,6 +31,26 @@ pub(super) fn of_webhooks() -> Vec<Row> {
             body: Some(json!({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"})),
             ..row("replayDeliveries", MANAGE, 202, 404)
         },
+    ]
+}
+
+/// Rows of triggers. The schedule does not fire during the test.
+pub(super) fn of_triggers() -> Vec<Row> {
+    const MANAGE: &str = "triggers:manage";
+    const OWN: &str = "triggers:manage and runs:create";
+    vec![
+        // The tenant of the foreign caller has no such workflow.
+        Row { body: Some(trigger_body()), ..row("createTrigger", OWN, 201, 400) },
+        row("listTriggers", MANAGE, 200, 200),
+        Row { query: "?cron=@daily", ..row("previewTrigger", MANAGE, 200, 200) },
+        row("getTrigger", MANAGE, 200, 404),
+        row("deleteTrigger", MANAGE, 204, 404),
+        row("pauseTrigger", MANAGE, 200, 404),
+        row("resumeTrigger", OWN, 200, 404),
+        row("listTriggerDeliveries", MANAGE, 200, 404),
+        row("listTriggerEvents", MANAGE, 200, 404),
+        // The delivery of the path is that of a webhook.
+        row("requeueTriggerDelivery", MANAGE, 404, 404),
     ]
 }
 
