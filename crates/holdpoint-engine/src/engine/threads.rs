@@ -72,17 +72,6 @@ impl Threads<'_> {
         self.engine.runs().list(tenant, filter).await
     }
 
-    /// Returns the number of runs of a workflow in a thread, at most `limit`.
-    pub async fn count_runs(
-        self,
-        tenant: &TenantId,
-        thread: &str,
-        workflow: &WorkflowId,
-        limit: u64,
-    ) -> Result<u64, Error> {
-        Ok(threads::count(self.engine.db(), tenant, thread, workflow, limit).await?)
-    }
-
     /// Returns the run of a thread that follows another run, or the first one.
     pub async fn next_run(
         self,

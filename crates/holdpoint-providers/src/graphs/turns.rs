@@ -188,7 +188,7 @@ impl Graphs<'_> {
         }
         let thread = row.thread.as_deref().unwrap_or(row.run.as_str());
         let most = self.providers().limits.turns_max;
-        if self.engine.threads().count_runs(turn.tenant(), thread, workflow, most).await? >= most {
+        if self.engine.handles().count_turns(turn.tenant(), thread, workflow, most).await? >= most {
             return Err(GraphError::TooManyTurns(most));
         }
         let life_ms = self.providers().limits.expires_ms;
