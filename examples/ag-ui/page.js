@@ -88,10 +88,30 @@ function show(interrupts) {
 function showMessages(messages) {
     find("#messages").replaceChildren(...messages.map((message) => {
         const { role, content, toolCalls = [] } = message;
-        const text = typeof content === "string" ? content : JSON.stringify(content ?? "");
         const calls = toolCalls.map(({ function: call }) => element("div", { className: "call" }, `→ ${call.name}(${call.arguments})`));
-        return element("li", { className: role }, role === "tool" ? `← ${text}` : text, ...calls);
+        return element("li", { className: role }, ...parts(message), ...calls);
     }));
+}
+
+/** Returns the content of a message as elements and texts. */
+function parts({ role, content, activityType }) {
+    if (role === "activity") {
+        const { progress, total, message } = content;
+        const bar = typeof total === "number" ? [element("progress", { value: progress, max: total })] : [];
+        return [...bar, ` ${message ?? activityType}`];
+    }
+    if (role === "reasoning") return [content || "(reasoning that only the model can read)"];
+    if (Array.isArray(content)) return content.map(part);
+    const text = typeof content === "string" ? content : JSON.stringify(content ?? "");
+    return [role === "tool" ? `← ${text}` : text];
+}
+
+/** Returns a content part. Only images with data are loaded: an address would tell its server who reads the thread. */
+function part({ type, text, source }) {
+    if (type === "text") return element("div", {}, text);
+    const isImage = type === "image" && source?.type === "data" && /^image\/(png|jpeg|gif|webp)$/.test(source.mimeType);
+    if (isImage) return element("img", { src: `data:${source.mimeType};base64,${source.value}`, alt: "an image of the agent" });
+    return element("div", {}, `[${source?.mimeType ?? type}]`);
 }
 
 function showState(state) {

@@ -50,6 +50,21 @@ one("an edited mail is sent with the edits", async () => {
     page.checkNoErrors();
 });
 
+one("reasoning, progress and an image are shown, and stay after a reload", async () => {
+    const page = await connected("reasoning");
+    await say(page, "How were the quarters?");
+    await page.sees("there is progress", "document.querySelector('#messages .activity progress') !== null");
+    await page.sees("the agent has replied", has("#messages", "was the best one."));
+    assert.match(await page.text("#messages .reasoning"), /^The user asks /);
+    await page.sees("the image is loaded", "document.querySelector('#messages img')?.naturalWidth === 120");
+    await picture(page, "reasoning");
+    await page.reload();
+    await page.sees("the image is back", "document.querySelector('#messages img')?.naturalWidth === 120");
+    const expected = ["user", "reasoning", "reasoning", "assistant", "tool", "reasoning", "assistant"];
+    assert.deepEqual(await roles(page), expected);
+    page.checkNoErrors();
+});
+
 one("a page that is reloaded before the answer keeps the messages and the interrupt", async () => {
     const page = await connected("approve");
     await say(page, "please write to them");

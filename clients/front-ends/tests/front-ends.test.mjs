@@ -46,6 +46,12 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
+    one("an agent that reasons, reports progress and gets an image replies", async (open) => {
+        const page = await open("reasoning");
+        await say(page, "How were the quarters?");
+        await sees(page, "was the best one.");
+    });
+
     one("a denied call is not executed", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
@@ -205,7 +211,7 @@ function runtimeAt(basePath, runner) {
     const keyOf = (request) => (request.headers.get("cookie")?.split("; ").includes(site.cookie) ? key : undefined);
     let listener;
     return (request, response) => {
-        listener ??= createRuntime({ url: `${server.url}/ag-ui`, agents: ["approve", "edit", "form", "parallel", "chain", "nested"], keyOf, basePath, runner });
+        listener ??= createRuntime({ url: `${server.url}/ag-ui`, agents: ["approve", "edit", "form", "parallel", "chain", "nested", "reasoning"], keyOf, basePath, runner });
         return listener(request, response);
     };
 }

@@ -7,7 +7,7 @@ use holdpoint_core::{Answer, Command, Principal, Refusal, Run, RunRef, TenantId,
 use holdpoint_engine::{Engine, Error, Once, Registration};
 use serde_json::{Value, json};
 
-use crate::{AgentFlaw, NODE, NODE_TYPE, check_reserved_names, workflow_id};
+use crate::{AgentFlaw, AgentTraits, NODE, NODE_TYPE, check_reserved_names, workflow_id};
 
 /// The operations on agents.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,15 @@ impl Agents<'_> {
             other => other,
         })?;
         Ok(found.definition.pointer("/nodes/0/config").cloned().unwrap_or_default())
+    }
+
+    /// Returns the properties of an agent for front ends. None if its definition is not usable now.
+    pub async fn traits(
+        self,
+        tenant: &TenantId,
+        workflow: &WorkflowId,
+    ) -> Result<Option<AgentTraits>, Error> {
+        AgentTraits::of(self.engine, tenant, workflow).await
     }
 
     /// Decides a suspended tool call. `ticket` is the id of the call or of its ticket.

@@ -18,8 +18,10 @@ use super::tool::{Call, CallOutcome, StateChange, ToolError, ToolOwner};
 use super::workflow_tools;
 
 mod attempts;
+mod reports;
 
 use attempts::execute_call;
+use reports::CallReports;
 
 /// A call that is about to be made.
 struct DueCall {
@@ -276,11 +278,26 @@ async fn execute_calls(context: &mut EffectContext, setup: &Setup, due: Vec<DueC
     if !is_repeatable {
         context.commit_actions().await?;
     }
-    let calls: Vec<(DueCall, Call)> =
-        due.into_iter().map(|one| (build_call(context, &one), one)).map(|(call, one)| (one, call)).collect();
+    // Local calls end at once.
+    let mut reports = if is_repeatable { CallReports::none() } else { CallReports::new() };
+    let calls: Vec<(DueCall, Call)> = due
+        .into_iter()
+        .map(|one| (build_call(context, &one, &reports), one))
+        .map(|(call, one)| (one, call))
+        .collect();
     let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| execute_call(one, call)).collect();
     let (mut suspended, mut left, watch) = (false, calls.len(), RunEndWatch::of(context));
-    while let Some((one, result)) = watch.unless_ended(running.next()).await? {
+    loop {
+        let ended = tokio::select! {
+            biased;
+            ended = watch.unless_ended(running.next()) => ended?,
+            reported = reports.take() => {
+                context.apply_actions(reported)?;
+                context.commit_actions().await?;
+                continue;
+            }
+        };
+        let Some((one, result)) = ended else { break };
         left -= 1;
         suspended |= record_result(context, setup, one, result)?;
         // The last result is committed together with the next step.
@@ -291,7 +308,7 @@ async fn execute_calls(context: &mut EffectContext, setup: &Setup, due: Vec<DueC
     Ok(suspended)
 }
 
-fn build_call(context: &EffectContext, one: &DueCall) -> Call {
+fn build_call(context: &EffectContext, one: &DueCall, reports: &CallReports) -> Call {
     let run = context.run();
     let idempotency_key = format!("{}:{}:{}:{}", run.id, context.node().id, context.visit(), one.call.id);
     Call {
@@ -301,6 +318,7 @@ fn build_call(context: &EffectContext, one: &DueCall) -> Call {
         arguments: one.arguments.clone(),
         idempotency_key,
         decision: one.decision.clone(),
+        reporter: reports.reporter(&one.call.id),
     }
 }
 

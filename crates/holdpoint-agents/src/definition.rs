@@ -65,6 +65,8 @@ pub(crate) struct Definition {
     pub confidence: Option<ConfidenceRule>,
     /// The confidence below which an approver must ratify a reply.
     pub escalation_threshold: Option<f64>,
+    /// True if readers of the run and of the thread get the reasoning of the model.
+    pub shows_reasoning: bool,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +98,8 @@ struct RawDefinition {
     confidence: Option<ConfidenceRule>,
     #[serde(default)]
     escalation_threshold: Option<f64>,
+    #[serde(default)]
+    reasoning: ReasoningVisibility,
     /// The initial state of a run. The workflow that the agent is registered as declares it as its variables.
     #[serde(default)]
     state: Map<String, Value>,
@@ -115,6 +119,14 @@ enum ToolExecution {
     #[default]
     Parallel,
     Sequential,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum ReasoningVisibility {
+    #[default]
+    Hidden,
+    Shown,
 }
 
 #[derive(Default, Deserialize)]
@@ -173,6 +185,7 @@ impl Definition {
             history_max,
             confidence: raw.confidence,
             escalation_threshold: raw.escalation_threshold,
+            shows_reasoning: raw.reasoning == ReasoningVisibility::Shown,
         })
     }
 }

@@ -23,11 +23,16 @@ type Messages = Vec<Arc<Message>>;
 struct CachedHistory {
     run: RunId,
     messages: Arc<Messages>,
+    /// The position of the last message.
+    last: Option<Position>,
     /// The number of messages that were read at most.
     limit: u32,
     /// The approximate size in memory.
     bytes: usize,
 }
+
+/// The position of a message: its run and its sequence.
+type Position = (RunId, u64);
 
 #[derive(Debug, Default)]
 pub(crate) struct ThreadHistory(Mutex<HistoryCache>);
@@ -41,6 +46,13 @@ struct HistoryCache {
 }
 
 type ThreadKey = (TenantId, String);
+
+/// Messages for the cache, with the position of the last one and the number that was read at most.
+struct CachedMessages {
+    messages: Messages,
+    last: Option<Position>,
+    limit: u32,
+}
 
 impl ThreadHistory {
     /// Returns whether the history of a run can be returned without a query.
@@ -60,25 +72,58 @@ impl ThreadHistory {
         let cached = self.get(of, thread).filter(|cached| [limit, u32::MAX].contains(&cached.limit));
         let messages = match cached {
             Some(cached) if cached.run == of.run => cached.messages,
-            Some(cached) if cached.run < of.run => {
-                let new = engine.threads().messages_before(of, thread, Some(&cached.run), limit).await?;
-                let new = new.into_iter().map(|row| Arc::new(row.message));
-                let all: Messages = cached.messages.iter().cloned().chain(new).collect();
-                self.insert(of, thread, all[all.len().saturating_sub(limit as usize)..].to_vec(), limit)
-            }
-            Some(_) | None => {
-                let rows = engine.threads().messages_before(of, thread, None, limit).await?;
-                let messages = rows.into_iter().map(|row| Arc::new(row.message)).collect();
-                self.insert(of, thread, messages, limit)
-            }
+            Some(cached) if cached.run < of.run => self.load_after(engine, of, thread, cached, limit).await?,
+            Some(_) | None => self.load_all(engine, of, thread, limit).await?,
         };
         let is_cut = messages.len() == limit as usize;
         Ok(if is_cut { from_input(&messages) } else { messages.to_vec() })
     }
 
+    async fn load_all(
+        &self,
+        engine: &Engine,
+        of: &RunRef,
+        thread: &str,
+        limit: u32,
+    ) -> Result<Arc<Messages>, Error> {
+        let rows = engine.threads().messages_before(of, thread, None, limit).await?;
+        let last = rows.last().map(|row| (row.run.clone(), row.seq));
+        let messages = rows.into_iter().map(|row| Arc::new(row.message)).collect();
+        Ok(self.insert(of, thread, CachedMessages { messages, last, limit }))
+    }
+
+    /// Returns the cached messages with those since then. If a run has branched off an earlier one, the last cached
+    /// message can have left the thread; then all messages are read.
+    async fn load_after(
+        &self,
+        engine: &Engine,
+        of: &RunRef,
+        thread: &str,
+        cached: CachedHistory,
+        limit: u32,
+    ) -> Result<Arc<Messages>, Error> {
+        let since = cached.last.as_ref().map(|(run, seq)| (run, *seq));
+        let mut rows = engine.threads().messages_before(of, thread, since, limit).await?;
+        let is_whole = rows.len() == limit as usize;
+        if let Some((run, seq)) = since.filter(|_| !is_whole) {
+            if rows.first().is_none_or(|first| (&first.run, first.seq) != (run, seq)) {
+                return self.load_all(engine, of, thread, limit).await;
+            }
+            rows.remove(0);
+        }
+        let last = rows.last().map(|row| (row.run.clone(), row.seq)).or(cached.last);
+        let new = rows.into_iter().map(|row| Arc::new(row.message));
+        let mut messages: Messages = match is_whole {
+            true => new.collect(),
+            false => cached.messages.iter().cloned().chain(new).collect(),
+        };
+        messages.drain(..messages.len().saturating_sub(limit as usize));
+        Ok(self.insert(of, thread, CachedMessages { messages, last, limit }))
+    }
+
     /// Records that a thread is new: its first run has no history.
     pub(crate) fn insert_new(&self, of: &RunRef, thread: &str) {
-        self.insert(of, thread, Vec::new(), u32::MAX);
+        self.insert(of, thread, CachedMessages { messages: Vec::new(), last: None, limit: u32::MAX });
     }
 
     fn get(&self, of: &RunRef, thread: &str) -> Option<CachedHistory> {
@@ -86,11 +131,13 @@ impl ThreadHistory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_thread.get(&key).cloned()
     }
 
-    fn insert(&self, of: &RunRef, thread: &str, messages: Messages, limit: u32) -> Arc<Messages> {
+    fn insert(&self, of: &RunRef, thread: &str, new: CachedMessages) -> Arc<Messages> {
+        let CachedMessages { messages, last, limit } = new;
         let messages = Arc::new(messages);
         let bytes = ENTRY_BYTES + messages.iter().map(|message| approximate_bytes(message)).sum::<usize>();
         if bytes <= THREAD_BYTES_MAX {
-            let history = CachedHistory { run: of.run.clone(), messages: messages.clone(), limit, bytes };
+            let (run, messages) = (of.run.clone(), messages.clone());
+            let history = CachedHistory { run, messages, last, limit, bytes };
             let key = (of.tenant.clone(), thread.to_owned());
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, history);
         }
@@ -139,6 +186,10 @@ mod tests {
         from_input(&messages).iter().map(|message| message.id.clone()).collect()
     }
 
+    fn new_messages(messages: Messages) -> CachedMessages {
+        CachedMessages { messages, last: None, limit: 200 }
+    }
+
     #[test]
     fn the_cache_has_a_maximum_size_and_keeps_the_newest_threads() {
         let history = ThreadHistory::default();
@@ -146,8 +197,8 @@ mod tests {
         let message = || Arc::new(Message::new("m", Role::User, "x".repeat(THREAD_BYTES_MAX / 4)));
         let count = BYTES_MAX / THREAD_BYTES_MAX * 2;
         for number in 0..count {
-            history.insert(&of, &number.to_string(), vec![message(), message(), message()], 200);
-            history.insert(&of, &number.to_string(), vec![message(), message()], 200);
+            history.insert(&of, &number.to_string(), new_messages(vec![message(), message(), message()]));
+            history.insert(&of, &number.to_string(), new_messages(vec![message(), message()]));
         }
         let cached: Vec<bool> = (0..count).map(|number| history.contains(&of, &number.to_string())).collect();
         assert!(!cached[0] && cached[count - 1]);
@@ -156,7 +207,7 @@ mod tests {
         assert_eq!((cache.bytes, cache.order.len()), (sum, cache.by_thread.len()));
         assert!(sum <= BYTES_MAX && sum > BYTES_MAX / 2, "{sum}");
         drop(cache);
-        history.insert(&of, "large", (0..5).map(|_| message()).collect(), 200);
+        history.insert(&of, "large", new_messages((0..5).map(|_| message()).collect()));
         assert!(!history.contains(&of, "large"));
     }
 

@@ -24,6 +24,7 @@ mod servers;
 mod setup;
 mod thread_input;
 pub mod tool;
+mod traits;
 mod workflow_tools;
 
 pub use agents::{Agents, EngineAgents};
@@ -35,6 +36,7 @@ pub(crate) use definition::variables;
 pub use setup::{AgentRuntime, AgentSettings, workflow_id};
 pub(crate) use setup::{NODE, NODE_TYPE};
 pub use thread_input::{AgentInput, MessageTiming};
+pub use traits::AgentTraits;
 
 /// Checks a definition, except for its connections: the tenant decides which connections it may use.
 pub(crate) fn check(definition: &serde_json::Value) -> Result<(), AgentFlaw> {

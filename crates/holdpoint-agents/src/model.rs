@@ -1,11 +1,12 @@
 //! Models: prompts, replies and errors. Each provider has a file below.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::agent::{CallRequest, Message, Usage};
+use holdpoint_core::agent::{CallRequest, Message, ReasoningPart, Usage};
 use holdpoint_engine::outgoing::Outgoing;
 use serde_json::{Map, Value};
 
@@ -19,6 +20,7 @@ mod members;
 mod scripted;
 
 pub use confidence::{ConfidenceRule, with_confidence};
+pub(crate) use endpoint::check_media;
 pub use endpoint::{AttachmentRules, EndpointApi, EndpointModel, EndpointSettings, HeaderText};
 pub use fallbacks::with_fallbacks;
 pub use holdpoint_engine::extension::{KeyRef, SecretText};
@@ -43,6 +45,8 @@ pub struct ModelPrompt {
 /// The result of one call of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelReply {
+    /// The reasoning before the reply, in the order of its parts.
+    pub reasoning: Vec<ReasoningPart>,
     /// The text of the reply.
     pub text: String,
     /// The tool calls with the ids of the model, which may be missing or repeated.
@@ -78,6 +82,13 @@ pub enum FinishReason {
 pub enum ReplyDelta {
     /// The next part of the text.
     Text(String),
+    /// The next piece of the reasoning.
+    Reasoning {
+        /// The position of the part in the reasoning of the reply.
+        part: usize,
+        /// The text of the piece.
+        text: String,
+    },
     /// The next part of a tool call.
     Call {
         /// The position of the call in the reply.
@@ -217,6 +228,11 @@ pub trait Model: Send + Sync {
     /// reason. Prompts contain a text in the place of a part that is not accepted.
     fn check_content(&self, _content: &Value) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Returns the media types of the attachments that the model accepts.
+    fn media_types(&self) -> BTreeSet<String> {
+        BTreeSet::new()
     }
 
     /// Returns true if replies have a `token_probability` when the option `logprobs` of the prompt is set.

@@ -13,13 +13,10 @@ use holdpoint_engine::{EffectContext, Engine, Node, Outputs, Stop};
 use serde_json::{Value, json};
 
 use super::model::{FinishReason, ModelError, ModelPrompt, ModelReply, unparsed_arguments};
-use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply};
+use super::reply_stream::{FinishedReply, ReplyStream, message_id, stream_reply, unique_call_id};
 use super::setup::{Setup, runtime};
 use super::tool::{ToolList, ToolSpec};
 use super::{budgets, calls, client_metadata, low_confidence, servers, setup};
-
-/// The maximum length of a call id, which is part of the key of an interrupt.
-const CALL_ID_CHARS_MAX: usize = 96;
 
 #[derive(Debug, Default)]
 pub(crate) struct AgentNode;
@@ -150,7 +147,11 @@ async fn ask_model(
     budgets::check(context, setup).await?;
     let prompt = prompt(context, setup, agent, &tools.specs).await?;
     let begun = context.clock();
-    let mut stream = ReplyStream::new(agent);
+    let progress = context.run().node_state(&context.node().id).and_then(|state| state.streamed);
+    let mut stream = ReplyStream::new(agent, progress);
+    if setup.definition.shows_reasoning {
+        stream.show_reasoning();
+    }
     let reply = stream_reply(context, setup.model.as_ref(), &prompt, &mut stream).await?;
     let reply = match reply {
         Ok(reply) => reply,
@@ -251,24 +252,21 @@ fn record(
             "the reply reached its token limit before it had any content",
         ));
     }
-    let step = agent.steps + 1;
-    let calls: Vec<CallRequest> =
-        reply.calls.into_iter().enumerate().map(|(at, call)| with_unique_id(call, step, at, agent)).collect();
+    let with_unique_id = |(at, call): (usize, CallRequest)| {
+        let id = unique_call_id(&call.id, agent, at);
+        CallRequest { id, ..call }
+    };
+    let calls: Vec<CallRequest> = reply.calls.into_iter().enumerate().map(with_unique_id).collect();
     let policies = calls.iter().map(|call| decide_policy(setup, tools, call)).collect();
     let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
     // The prompt order can differ from the order of arrival: a tool result can arrive after a user message that follows
     // it in the prompt.
     message.after = in_prompt_order(&agent.messages).last().map(|last| last.id.clone());
     message.calls = calls;
+    message.reasoning = reply.reasoning;
+    message.reasoning.iter_mut().for_each(|part| part.shown = setup.definition.shows_reasoning);
     let seen = agent.messages.len();
     Ok(ReplyRecord { message, policies, usage: reply.usage, model: reply.model, seen, took_ms })
-}
-
-/// Replaces a call id that is missing, repeated or too long, because models return such ids.
-fn with_unique_id(call: CallRequest, step: u32, at: usize, agent: &Agent) -> CallRequest {
-    let fits = !call.id.is_empty() && call.id.chars().count() <= CALL_ID_CHARS_MAX;
-    let taken = agent.call(&call.id).is_some();
-    if fits && !taken { call } else { CallRequest { id: format!("call-{step}-{at}"), ..call } }
 }
 
 fn decide_policy(setup: &Setup, tools: &AllTools, call: &CallRequest) -> CallPolicy {

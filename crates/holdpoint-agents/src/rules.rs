@@ -12,6 +12,7 @@ use holdpoint_engine::extension::RequirementSource;
 use serde_json::{Map, Value};
 
 use super::definition::AgentFlaw;
+use super::traits::can_ask;
 
 /// The rules of one connection.
 #[derive(Clone, Debug)]
@@ -58,6 +59,11 @@ impl ConnectionRules {
     /// Returns true if every call of the tool is denied.
     pub(crate) fn hides(&self, tool: &str) -> bool {
         self.permissions.as_ref().is_some_and(|permissions| permissions.always_denies(tool))
+    }
+
+    /// Returns true if the rules ask about some calls.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.permissions.as_ref().is_some_and(can_ask)
     }
 
     /// Combines the approval settings of the definition with those of the operator.

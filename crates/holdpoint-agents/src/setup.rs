@@ -20,7 +20,7 @@ use super::definition::{AgentFlaw, Definition};
 use super::history::ThreadHistory;
 use super::model::{self, Model};
 use super::node::AgentNode;
-use super::rules::stricter;
+use super::rules::{ConnectionRules, stricter};
 use super::tool::{
     self, McpServers, RequiredTools, ToolDependencies, ToolList, ToolOwner, ToolSpec, Toolbox, Tools,
     WorkflowTool,
@@ -86,7 +86,7 @@ pub struct AgentRuntime {
 }
 
 /// The key of a cached setup: a node in a revision of a workflow.
-type SetupKey = (TenantId, WorkflowId, u64, String);
+pub(crate) type SetupKey = (TenantId, WorkflowId, u64, String);
 
 pub(crate) struct Setup {
     pub definition: Definition,
@@ -129,7 +129,11 @@ impl AgentRuntime {
         self.settings.connections.outage_ms.unwrap_or(OUTAGE_MS)
     }
 
-    fn prepare(&self, key: SetupKey, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
+    pub(crate) fn prepare(
+        &self,
+        key: SetupKey,
+        definition: &Map<String, Value>,
+    ) -> Result<Arc<Setup>, AgentFlaw> {
         if let Some(setup) = self.setups.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(setup.clone());
         }
@@ -245,6 +249,16 @@ impl Setup {
     /// node.
     pub(super) async fn commit_reply(&self, context: &mut EffectContext) -> Result<(), Stop> {
         if self.instant || !context.has_pending_reply() { Ok(()) } else { context.commit_actions().await }
+    }
+
+    /// Returns the rules of the connection of each tool or tool server. None for one without rules of its own.
+    pub(crate) fn tool_rules(&self) -> impl Iterator<Item = Option<&ConnectionRules>> {
+        self.tools.rules().chain(self.tools.workflows().iter().map(|_| None))
+    }
+
+    /// Returns true if some tools start other runs.
+    pub(crate) fn delegates(&self) -> bool {
+        !self.tools.workflows().is_empty()
     }
 
     /// Returns the toolbox that a tool belongs to now.

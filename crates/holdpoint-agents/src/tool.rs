@@ -3,6 +3,7 @@
 mod definition;
 mod http;
 mod mcp;
+mod progress;
 mod rust;
 mod scripted;
 mod secret;
@@ -22,6 +23,8 @@ pub(crate) use definition::ToolDependencies;
 pub use definition::{BadTools, only_for_operators};
 pub(super) use definition::{declared_flaw, schema_flaw};
 pub(crate) use mcp::McpServers;
+pub use progress::CallReporter;
+pub(crate) use progress::ReportQueue;
 pub use rust::RustTool;
 pub(crate) use set::{RequiredTools, ToolList, ToolOrigin, ToolOwner};
 pub use set::{Tools, WorkflowTool};
@@ -59,6 +62,8 @@ pub struct Call {
     pub idempotency_key: String,
     /// The answer to the interrupt about this call, if there was one.
     pub decision: Option<Value>,
+    /// Reports the progress of the call.
+    pub reporter: CallReporter,
 }
 
 /// The outcome of a call.

@@ -38,6 +38,10 @@ pub struct RunAgentInput {
     /// The id of this run, chosen by the client.
     #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub run_id: String,
+    /// The run of the thread that the input continues: its id, or the runId of the input that started it. If it is not
+    /// the last run, the thread continues from its end, without the later runs.
+    #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub parent_run_id: Option<String>,
     /// The version of AG-UI. Absent in the input of clients before 1.0.
     pub protocol_version: Option<String>,
     /// The first state of a run. Ignored with resume.
@@ -212,6 +216,8 @@ pub struct Usage {
     pub output_tokens: u64,
     /// The sum of both.
     pub total_tokens: u64,
+    /// The tokens of `outputTokens` that are reasoning, if the model reports them.
+    pub reasoning_tokens: Option<u64>,
 }
 
 /// A message of a thread.
@@ -251,14 +257,23 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
+    /// Reasoning of the agent before the next message.
+    Reasoning {
+        /// The id of the message.
+        id: String,
+        /// The text, which is empty if only the model can read the reasoning.
+        content: String,
+        /// The reasoning that only the model can read.
+        encrypted_value: Option<String>,
+    },
     /// The result of a tool call.
     Tool {
         /// The id of the message.
         id: String,
         /// The call whose result this message is.
         tool_call_id: String,
-        /// The content of the message.
-        content: String,
+        /// The result: a string, or a list of content parts for clients of 1.0.
+        content: Value,
     },
 }
 
@@ -270,6 +285,7 @@ impl Message {
             | Self::System { id, .. }
             | Self::User { id, .. }
             | Self::Assistant { id, .. }
+            | Self::Reasoning { id, .. }
             | Self::Tool { id, .. } => id,
         }
     }

@@ -223,6 +223,8 @@ pub struct Vote {
     pub action: String,
     /// The instant of the vote.
     pub at: Instant,
+    /// Data that the client sent with the answer. Nothing verifies it: names in it are claims.
+    pub client_metadata: Option<Map<String, Value>>,
     /// The credential of the vote.
     pub via: Option<Via>,
     /// True if the vote was cast in the source of this fork; it does not count.
@@ -320,6 +322,9 @@ pub struct InterruptDecision {
     pub decision: Option<String>,
     /// The reason of the decision.
     pub reason: Option<String>,
+    /// Data that the client sent with the answer. Nothing verifies it: names in it are claims.
+    #[serde(rename = "clientMetadata")]
+    pub client_metadata: Option<Map<String, Value>>,
     /// The credential of the answer.
     pub via: Option<Via>,
 }

@@ -1,5 +1,6 @@
 //! `bench ag-ui`: many front ends at once, each with a run whose model replies after a delay. Measures the time to the
-//! first event and the memory of the server. With `--thread-messages` it measures turns in a long thread.
+//! first event and the memory of the server. With `--tokens` the models stream their replies, with `--thread-messages`
+//! it measures turns in a long thread.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use holdpoint_client::api::agui::{self, InputMessage, RunAgentInput, VERSION};
 use holdpoint_client::api::ids::StrictValue;
 
 use super::agui_thread;
+use super::agui_tokens::{self, TokenLoad};
 use super::batch::{Batch, repeat};
 use super::definitions::{agent, list, object};
 use super::measure::{Percentiles, RoundedNumber, format_number, round};
@@ -31,6 +33,9 @@ pub(crate) struct Load {
     /// Delay of each model reply in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
+    /// Number of tokens that each model streams in these seconds. Without it, each model replies once, after them
+    #[arg(long, value_name = "N", conflicts_with = "thread_messages", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tokens: Option<u32>,
     /// Measures turns in a thread of this many messages instead, and the same turns in new threads
     #[arg(long, value_name = "N", conflicts_with_all = ["runs", "seconds"], value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     thread_messages: Option<u32>,
@@ -48,6 +53,10 @@ struct Peak {
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
     if let Some(messages) = load.thread_messages {
         return agui_thread::bench(connection, &load.database, messages, load.turns).await;
+    }
+    if let Some(tokens) = load.tokens {
+        let load_of = TokenLoad { runs: load.runs, tokens, seconds: load.seconds };
+        return agui_tokens::bench(connection, &load.database, load_of).await;
     }
     let target = Target::start(connection, &load.database, &[]).await?;
     let (driver, agents) = (&target.driver, target.driver.client.agents());

@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - `all`: the most important figures with their goals; `ceiling`: the program without an engine that it compares with
-//! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `agui_thread`, `webhooks`, `mailbox`, `wake`: the benchmarks
+//! - `cycle`, `decide`, `inbox`, `parked`, `agent`, `agui`, `agui_thread`, `agui_tokens`, `webhooks`, `mailbox`, `wake`:
+//!   the benchmarks
 //! - `target`, `driver`, `server`, `database`, `cluster`: the server under test, its client, process and database
 //! - `batch`, `background_connections`, `definitions`: concurrent clients, idle and slow connections, workflows and
 //!   agents
@@ -12,6 +13,7 @@
 mod agent;
 mod agui;
 mod agui_thread;
+mod agui_tokens;
 mod all;
 mod background_connections;
 mod batch;
@@ -64,6 +66,7 @@ Examples:
   holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
   holdpoint bench agent --postgres --concurrency 16 --history 100000
   holdpoint bench ag-ui --runs 1000
+  holdpoint bench ag-ui --runs 1000 --seconds 20 --tokens 400
   holdpoint bench ag-ui --thread-messages 50000
   holdpoint bench decide --pending 100000 --seconds 10
   holdpoint bench inbox --pending 100000

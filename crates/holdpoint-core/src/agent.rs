@@ -9,8 +9,10 @@ use crate::interrupt::{AgentDecision, InterruptRequest};
 pub use crate::permission::Behaviour;
 use crate::{InterruptId, WorkflowId};
 
+mod activity;
 mod call;
 mod call_interrupts;
+mod content_parts;
 mod low_confidence;
 mod message;
 mod next_step;
@@ -18,13 +20,15 @@ mod reply_chunk;
 mod resumption;
 mod ticket;
 
+pub use activity::ActivityReport;
 pub use call::{CallRun, CallStatus, ToolCall, ToolCallError};
 pub use call_interrupts::{ARGUMENTS_SCHEMA, ApprovalSettings, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
+pub use content_parts::{content_parts_as_text, is_content_parts};
 pub use holdpoint_ids::{ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use low_confidence::UnratifiedReply;
-pub use message::{CallRequest, Message, in_prompt_order};
+pub use message::{CallRequest, Message, ReasoningPart, in_prompt_order};
 pub use next_step::AgentStep;
-pub use reply_chunk::{ReplyChunk, StreamProgress};
+pub use reply_chunk::{ChunkContent, ReplyChunk, StreamProgress};
 pub use resumption::Resumption;
 pub(crate) use resumption::edited_arguments;
 pub use ticket::{PendingToolCall, SuspendTicket, Suspension, ToolCallResume};
@@ -37,9 +41,24 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens of the reply.
     pub output_tokens: u64,
+    /// Tokens of the reply that are reasoning, if the model reports them. They are part of `output_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
+    /// Adds the tokens of another call.
+    pub fn add(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
+    }
+
     /// Returns the sum of input and output tokens.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
@@ -70,8 +89,6 @@ pub struct Agent {
     pub usage: Usage,
     /// The number of messages up to and including the last reply: those that the model has seen.
     pub seen: usize,
-    /// The progress of a reply that is being streamed.
-    pub streamed: Option<StreamProgress>,
     /// The interrupt that must ratify the last reply before the agent acts on it.
     pub unratified: Option<UnratifiedReply>,
 }
@@ -79,8 +96,11 @@ pub struct Agent {
 /// An action of an agent, to be recorded as events.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentAction {
-    /// Records a chunk of a reply. The reply itself follows, in this or a later command.
+    /// Records a chunk of a reply. The reply of an agent follows, in this or a later command. A node that is not an
+    /// agent can stream too.
     Stream(Box<ReplyChunk>),
+    /// Records a report of an activity. A report that does not fit is dropped.
+    Report(Box<ActivityReport>),
     /// Records a reply of the model.
     Reply(Box<ReplyRecord>),
     /// Records the decision that a reply contains. Opens a low-confidence interrupt if one is required.

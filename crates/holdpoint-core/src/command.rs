@@ -18,6 +18,9 @@ use crate::{InterruptId, NodeId, Principal, RequestSource, RunId, Timestamp, Wor
 pub enum Command {
     /// Starts the run.
     Start(Box<StartRequest>),
+    /// Records what follows from the state of the run although nodes are ready or at work: unreachable nodes are skipped
+    /// and back edges are taken, so that the nodes behind them can begin.
+    Settle,
     /// A worker begins to execute a node that is ready.
     Begin {
         /// The node to execute.
@@ -215,6 +218,11 @@ pub struct StartRequest {
     pub callback_secret: Option<String>,
     /// See [`RunParameters::source`](crate::RunParameters::source).
     pub source: Option<RequestSource>,
+    /// See [`RunParameters::branch_of`](crate::RunParameters::branch_of). The caller must have checked that the run is
+    /// part of the thread.
+    pub branch_of: Option<RunId>,
+    /// See [`RunParameters::client_run`](crate::RunParameters::client_run).
+    pub client_run: Option<String>,
     /// See [`RunParameters::dispatch`](crate::RunParameters::dispatch).
     pub dispatch: DispatchOptions,
     /// See [`RunParameters::trigger`](crate::RunParameters::trigger).
@@ -245,6 +253,8 @@ impl StartRequest {
             credentials: Vec::new(),
             callback_secret: None,
             source: Some(RequestSource::INTERNAL),
+            branch_of: None,
+            client_run: None,
             dispatch: DispatchOptions::default(),
             trigger: None,
         }

@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::run::Run;
 
+mod activity;
 mod agent;
 mod cancel;
 mod children;
@@ -55,6 +56,8 @@ pub fn decide_and_apply(
         // interrupt.
         if matches!(command, Command::Start(_) | Command::Finish { .. }) {
             events.extend(consequences::next(run));
+        } else if matches!(command, Command::Settle) {
+            events.extend(consequences::next_beside_ready_nodes(run));
         }
         if events.len() == applied {
             return Ok(events);
@@ -65,6 +68,7 @@ pub fn decide_and_apply(
 fn decide_without_consequences(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
         Command::Start(start) => start::start(run, start, now),
+        Command::Settle => Ok(Vec::new()),
         Command::Begin { node, effect } => finish::begin(run, node, *effect),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Act { node, actions: acts } => agent::act(run, node, acts, now),

@@ -112,6 +112,9 @@ pub enum Event {
         vote: Option<Value>,
         /// The credential of the answer. Answers of the host and of older versions have none.
         via: Option<Via>,
+        /// Data that the client sent with the answer. Nothing verifies it.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        client_metadata: Map<String, Value>,
     },
     /// The deadline passed without an answer. This is neither a grant nor a rejection.
     #[serde(rename = "interrupt.timed_out")]
@@ -134,6 +137,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
         via: Option<Via>,
+        /// Data that the client sent with the vote. Nothing verifies it.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        client_metadata: Map<String, Value>,
     },
     /// An approver repeated its vote. The repetition does not count.
     #[serde(rename = "holdpoint.vote.repeated")]
@@ -237,6 +243,41 @@ pub enum Event {
         last: bool,
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         meta: Map<String, Value>,
+    },
+    /// A chunk of the reasoning of a model.
+    #[serde(rename = "holdpoint.reasoning.chunk")]
+    ReasoningChunk {
+        node: NodeId,
+        chunk: String,
+        /// True for the last chunk of a part of the reasoning.
+        last: bool,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        meta: Map<String, Value>,
+    },
+    /// A chunk of the arguments of a tool call that the model generates. The recorded reply has the call that counts.
+    #[serde(rename = "holdpoint.tool.chunk")]
+    ToolCallChunk {
+        node: NodeId,
+        call: String,
+        /// The name of the tool, in the first chunk of a call.
+        name: Option<String>,
+        chunk: String,
+        /// True for the last chunk of a call without a recorded reply.
+        last: bool,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        meta: Map<String, Value>,
+    },
+    /// A node or a tool call reported its activity. The content replaces the earlier content of this activity.
+    #[serde(rename = "holdpoint.activity.reported")]
+    ActivityReported {
+        node: NodeId,
+        /// The id of the activity, unique in its node.
+        activity: String,
+        kind: String,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        content: Map<String, Value>,
+        /// The tool call that reported the activity.
+        call: Option<String>,
     },
     /// A message was added to an agent.
     #[serde(rename = "holdpoint.message.added")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_ids::digest;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Via;
 use crate::limits;
@@ -69,6 +69,8 @@ pub struct Answer {
     pub copied: bool,
     /// The credential that the answer was sent with.
     pub via: Option<Via>,
+    /// Data that the client sent with the answer, such as the name of a user. It is recorded and never trusted.
+    pub client_metadata: Map<String, Value>,
 }
 
 impl Answer {
@@ -85,6 +87,7 @@ impl Answer {
             decision: None,
             copied: false,
             via: None,
+            client_metadata: Map::new(),
         }
     }
 

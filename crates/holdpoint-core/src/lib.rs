@@ -69,7 +69,7 @@ pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{
     ChildRunState, Conversation, EdgeOutcome, NodeState, NodeStatus, NodeWork, OutageDelay, Pause, Run,
-    RunEnd, Status, UnusableGrant,
+    RunEnd, Status, UnseenChanges, UnusableGrant,
 };
 pub use schema::{check_schema, compile_checker};
 pub use workflow::Workflow;

@@ -97,6 +97,9 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::VariableChanged { .. }
         | Event::ChannelWritten { .. }
         | Event::MessageChunk { .. }
+        | Event::ReasoningChunk { .. }
+        | Event::ToolCallChunk { .. }
+        | Event::ActivityReported { .. }
         | Event::ModelReplied { .. }
         | Event::ToolCalled { .. }
         | Event::ToolSuspended { .. }

@@ -24,6 +24,7 @@ mod low_confidence;
 mod queries;
 mod state;
 mod times;
+mod unseen;
 
 pub use conversations::Conversation;
 use grants::CopiedPart;
@@ -31,6 +32,7 @@ pub use grants::UnusableGrant;
 pub use holdpoint_ids::Status;
 pub use state::{ChildRunState, EdgeOutcome, NodeState, NodeStatus, NodeWork, OutageDelay, Pause, RunEnd};
 pub(crate) use times::deadline;
+pub use unseen::UnseenChanges;
 
 /// The state of a run: the fold of its events.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,13 +161,15 @@ impl Run {
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.apply_agent_event(event),
-            Event::MessageChunk { last: true, .. } => {}
-            Event::MessageChunk { node, last: false, meta, .. } => self.apply_message_chunk(node, meta),
+            Event::MessageChunk { node, meta, .. }
+            | Event::ReasoningChunk { node, meta, .. }
+            | Event::ToolCallChunk { node, meta, .. } => self.apply_stream_chunk(node, meta),
+            Event::ActivityReported { node, .. } => self.count_activity(node),
             Event::SleepStarted { node, until } => self.update_node(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.update_node(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.add_child(event),
             Event::ChildChanged { .. } | Event::ChildEnded { .. } => self.update_child(event),
-            Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
+            Event::VariableChanged { node, name, next, .. } => self.change_variable(node, name, next),
             Event::ChannelWritten { .. } => self.write_channel(event, at),
             Event::LoopTurned { edge, iteration } => self.take_back_edge(edge, *iteration),
             Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
@@ -271,6 +275,12 @@ impl Run {
         }
     }
 
+    fn change_variable(&mut self, node: &NodeId, name: &str, value: &Value) {
+        self.keep_variables_of_siblings(node);
+        self.show_own_change(node, name, value);
+        self.set_variable(name, value);
+    }
+
     pub(super) fn set_variable(&mut self, name: &str, value: &Value) {
         if let Value::Object(variables) = Arc::make_mut(&mut self.variables) {
             variables.insert(name.to_owned(), value.clone());
@@ -279,6 +289,8 @@ impl Run {
 
     fn complete_node(&mut self, node: &NodeId, event: &Event, at: Timestamp) {
         let Event::NodeCompleted { outputs, branch, unmapped, .. } = event else { return };
+        self.keep_variables_of_siblings(node);
+        self.hide_outputs(node);
         if !outputs.is_empty()
             && let Value::Object(variables) = Arc::make_mut(&mut self.variables)
         {
@@ -306,8 +318,13 @@ impl Run {
         if let Some(position) = self.workflow.position(node) {
             // An event of the node ends its delay, unless the event is another delay.
             let before = self.nodes[position].delay.take();
-            change(&mut self.nodes[position]);
-            self.nodes[position].continue_delay(before);
+            let state = &mut self.nodes[position];
+            change(state);
+            state.continue_delay(before);
+            // A node sees the current state of the run when it begins and when it is resumed.
+            if state.status != NodeStatus::Running {
+                state.unseen = None;
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ pub use expression::{Expression, ExpressionScope};
 pub use loops::Loop;
 pub use ports::InputError;
 pub(crate) use ports::{readable_variables, resolve_inputs};
-pub(crate) use scheduling::{GraphAction, evaluate_edge, next_action, ready_nodes};
+pub(crate) use scheduling::{GraphAction, evaluate_edge, next_action, next_consequence, ready_nodes};
 
 /// The prefix of the workflow ids of agents. An agent is registered as a workflow with one node. No other workflow id
 /// can have this prefix.
@@ -99,6 +99,8 @@ pub struct Settings {
     pub max_retries: u32,
     /// The number of times that a back edge may be taken.
     pub max_loopback_iterations: u32,
+    /// The number of nodes with effects that a run executes at a time. With 1, all nodes execute one at a time.
+    pub max_parallel_nodes: u32,
 }
 
 /// A node of a workflow.

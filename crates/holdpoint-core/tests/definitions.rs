@@ -199,18 +199,19 @@ fn settings_are_whole_numbers_and_known_words() {
         (settings(json!({"timeout": "soon"})), "settings.timeout"),
         (settings(json!({"maxRetries": 101})), "settings.maxRetries"),
         (settings(json!({"maxLoopbackIterations": 1.5})), "settings.maxLoopbackIterations"),
+        (settings(json!({"maxParallelNodes": 65})), "settings.maxParallelNodes"),
         (settings(json!({"logLevel": "loud"})), "settings.logLevel"),
         (set("/nodes/0/settings", json!({"maxRetries": "three"})), "a: settings.maxRetries"),
         (set("/configurableSchema", json!({"type": 5})), "configurableSchema"),
         (set("/configurableSchema", json!({"$ref": "https://example.org/x"})), "configurableSchema"),
     ]);
-    let all =
-        json!({"timeout": 0, "maxRetries": 3, "logLevel": "info", "maxLoopbackIterations": 9, "theirs": {}});
+    let all = json!({"timeout": 0, "maxRetries": 3, "logLevel": "info", "maxLoopbackIterations": 9, "maxParallelNodes": 2, "theirs": {}});
     let workflow = Workflow::parse(&settings(all), 1).expect("a valid definition");
     assert_eq!(workflow.settings.timeout_ms, None);
     assert_eq!((workflow.settings.max_retries, workflow.settings.max_loopback_iterations), (3, 9));
     let plain = Workflow::parse(&valid(), 1).expect("a valid definition");
     assert_eq!((plain.settings.max_retries, plain.settings.max_loopback_iterations), (0, 5));
+    assert_eq!((workflow.settings.max_parallel_nodes, plain.settings.max_parallel_nodes), (2, 8));
 }
 
 #[test]

@@ -15,9 +15,11 @@ use crate::trace::{SpanContext, trace_headers};
 
 mod effects;
 mod stop;
+mod suspend;
 
 pub use effects::EffectContext;
 pub use stop::Stop;
+pub use suspend::SuspendRequest;
 
 /// Options of a write to a channel. Each one overrides the declaration of the channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,7 +116,8 @@ impl Context {
         self.run.artifact_id(&self.node().id)
     }
 
-    /// Returns the variables of the run as a JSON object, without the channels that the node may not read.
+    /// Returns the variables of the run as a JSON object, without the channels that the node may not read. They are those
+    /// of the moment at which the node began or was resumed: a node does not see what other nodes change meanwhile.
     pub fn variables(&self) -> &Value {
         &self.variables
     }
@@ -267,7 +270,8 @@ impl Context {
         self.run.nodes[self.position].agent.as_ref()
     }
 
-    /// Returns the run as it was when the node began, with the later changes of this node.
+    /// Returns the run as it was when the node was entered or made its last change. It contains changes that other nodes
+    /// made meanwhile; code that must have the same result in every execution reads only the parts of its own node.
     pub fn run(&self) -> &Arc<Run> {
         &self.run
     }

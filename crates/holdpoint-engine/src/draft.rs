@@ -32,6 +32,25 @@ pub(crate) struct RunDraft {
     pub options: DispatchOptions,
 }
 
+/// The nodes of a run that a worker does not begin or enter now.
+#[derive(Debug, Default)]
+pub(crate) struct BusyNodes {
+    /// The positions of the nodes that execute.
+    pub at_work: Vec<usize>,
+    /// The positions of the nodes whose execution failed. They are entered again under another claim.
+    pub set_aside: Vec<usize>,
+}
+
+impl BusyNodes {
+    fn contains(&self, position: usize) -> bool {
+        self.at_work.contains(&position) || self.set_aside.contains(&position)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at_work.is_empty() && self.set_aside.is_empty()
+    }
+}
+
 impl RunDraft {
     pub(crate) fn new(of: RunRef, run: Arc<Run>, now: Timestamp) -> Self {
         let (before, from) = (PriorState::of(&run), (run.seq > 0).then(|| run.clone()));
@@ -71,41 +90,78 @@ impl RunDraft {
         Ok(())
     }
 
-    /// Executes pure nodes until the run ends, waits, or reaches a node with outside effects.
+    /// Executes pure nodes until the run ends or waits, or until only nodes with outside effects can continue.
     pub(crate) fn execute_pure_nodes(&mut self, types: &NodeTypes) -> Result<(), Refusal> {
-        while let Some(work) = self.next_work(types) {
-            let node = &self.run.workflow.nodes[work.position()];
-            let pure = match types.get(&node.type_id) {
-                Some(NodeType::Effect(_)) => return Ok(()),
-                Some(NodeType::Pure(pure)) => Ok(pure.clone()),
-                None => Err(format!("this engine has no node type {:?}", node.type_id)),
-            };
-            let effect = types.effect_of(node);
-            if !self.begin(work, effect)? {
+        loop {
+            while let Some(work) = self.next_pure_work(types) {
+                self.execute_pure_work(types, work)?;
+            }
+            // Nodes that cannot be reached are skipped at once, because nodes behind them may be ready.
+            if self.is_sequential() || self.run.next_work().is_none() || self.run.is_settled() {
                 return Ok(());
             }
-            let outcome = match pure {
-                Ok(pure) => types.restrict_outcome(self.execute_pure(work.position(), pure.as_ref())),
-                Err(why) => NodeOutcome::Failed(RunError::new("unknown_node_type", why)),
-            };
-            self.finish(work.position(), outcome)?;
+            self.decide(&Command::Settle)?;
         }
-        Ok(())
     }
 
-    /// Returns the next node. A gate whose inputs are available comes before nodes with effects, so that its interrupt
-    /// does not wait for a slow call. A gate without its inputs keeps its place in the order.
-    fn next_work(&self, types: &NodeTypes) -> Option<NodeWork> {
-        let next = self.run.next_work()?;
-        let nodes = &self.run.workflow.nodes;
-        let asks = |work: &NodeWork| {
-            let node = &nodes[work.position()];
-            types.is_gate(node) && self.run.inputs_of(node).is_ok()
+    fn execute_pure_work(&mut self, types: &NodeTypes, work: NodeWork) -> Result<(), Refusal> {
+        let node = &self.run.workflow.nodes[work.position()];
+        let pure = match types.get(&node.type_id) {
+            Some(NodeType::Pure(pure)) => Ok(pure.clone()),
+            Some(NodeType::Effect(_)) | None => {
+                Err(format!("this engine has no node type {:?} without effects", node.type_id))
+            }
         };
-        match types.get(&nodes[next.position()].type_id) {
-            Some(NodeType::Effect(_)) => Some(self.run.ready_work().into_iter().find(asks).unwrap_or(next)),
-            Some(NodeType::Pure(_)) | None => Some(next),
+        let effect = types.effect_of(node);
+        if !self.begin(work, effect)? {
+            return Ok(());
         }
+        let outcome = match pure {
+            Ok(pure) => types.restrict_outcome(self.execute_pure(work.position(), pure.as_ref())),
+            Err(why) => NodeOutcome::Failed(RunError::new("unknown_node_type", why)),
+        };
+        self.finish(work.position(), outcome)
+    }
+
+    /// Returns whether the workflow executes one node at a time.
+    fn is_sequential(&self) -> bool {
+        self.run.workflow.settings.max_parallel_nodes == 1
+    }
+
+    fn has_effects(&self, types: &NodeTypes, work: NodeWork) -> bool {
+        let node = &self.run.workflow.nodes[work.position()];
+        matches!(types.get(&node.type_id), Some(NodeType::Effect(_)))
+    }
+
+    /// Returns whether a node can start while others execute: it has begun, or its inputs are available. A node without
+    /// its inputs starts when no other node executes, because one of them may provide the inputs.
+    fn can_start_beside(&self, work: NodeWork) -> bool {
+        match work {
+            NodeWork::Enter(_) => true,
+            NodeWork::Begin(position) => self.run.inputs_of(&self.run.workflow.nodes[position]).is_ok(),
+        }
+    }
+
+    /// Returns the next node without outside effects. Gates come first, so that their interrupts open early.
+    fn next_pure_work(&self, types: &NodeTypes) -> Option<NodeWork> {
+        let next = self.run.next_work()?;
+        if !self.has_effects(types, next) {
+            return Some(next);
+        }
+        if self.run.nodes.len() == 1 {
+            return None;
+        }
+        let is_beside = |work: &NodeWork| match (next, work) {
+            (NodeWork::Enter(_), NodeWork::Begin(_)) => !self.is_sequential(),
+            (NodeWork::Enter(_) | NodeWork::Begin(_), _) => true,
+        };
+        let mut ready = self.run.ready_work();
+        ready.retain(|work| {
+            is_beside(work) && !self.has_effects(types, *work) && self.can_start_beside(*work)
+        });
+        let is_gate = |work: &&NodeWork| types.is_gate(&self.run.workflow.nodes[work.position()]);
+        let other = || ready.first().filter(|_| !self.is_sequential());
+        ready.iter().find(is_gate).or_else(other).copied()
     }
 
     /// Begins the next node, which has outside effects, and returns it.
@@ -114,6 +170,49 @@ impl RunDraft {
             Some(work) => Ok(self.begin(work, Effect::Outside)?.then_some(work)),
             None => Ok(None),
         }
+    }
+
+    /// Begins nodes with outside effects, as many as the workflow admits beside the `busy` ones, and returns the nodes to
+    /// enter. The caller has executed the pure nodes.
+    pub(crate) fn begin_effects(
+        &mut self,
+        types: &NodeTypes,
+        busy: &BusyNodes,
+    ) -> Result<Vec<NodeWork>, Refusal> {
+        let most = usize::try_from(self.run.workflow.settings.max_parallel_nodes).unwrap_or(usize::MAX);
+        let mut begun: Vec<NodeWork> = Vec::new();
+        while busy.at_work.len() + begun.len() < most {
+            let Some(work) = self.next_effect(types, busy, &begun) else { break };
+            if !self.begin(work, Effect::Outside)? {
+                return Ok(Vec::new());
+            }
+            begun.push(work);
+        }
+        Ok(begun)
+    }
+
+    fn next_effect(&self, types: &NodeTypes, busy: &BusyNodes, begun: &[NodeWork]) -> Option<NodeWork> {
+        let next = self.run.next_work()?;
+        let nodes = &self.run.workflow.nodes;
+        let others = || busy.at_work.iter().copied().chain(begun.iter().map(|work| work.position()));
+        // The run has one handle, which one node at a time uses.
+        let uses_handle = |position: usize| types.uses_handle(&nodes[position]);
+        let is_free = |work: NodeWork| {
+            let position = work.position();
+            let waits_for_handle = uses_handle(position) && others().any(uses_handle);
+            !busy.contains(position) && others().all(|other| other != position) && !waits_for_handle
+        };
+        let is_alone = busy.is_empty() && begun.is_empty();
+        if self.is_sequential() || (is_alone && self.run.nodes.len() == 1) {
+            return Some(next).filter(|work| is_free(*work));
+        }
+        let mut ready = self.run.ready_work();
+        ready.retain(|work| self.has_effects(types, *work) && is_free(*work));
+        if is_alone && ready.len() <= 1 {
+            return Some(next);
+        }
+        let startable = ready.into_iter().find(|work| self.can_start_beside(*work));
+        startable.or_else(|| is_alone.then_some(next))
     }
 
     /// Begins a node. Returns false if the run ended instead because it reached the limit of node executions.

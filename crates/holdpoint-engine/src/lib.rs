@@ -111,7 +111,7 @@ pub use store::{Error as StoreError, ceiling};
 pub use worker::Worker;
 
 // Workflow definitions and node types
-pub use context::{ChannelOptions, Context, EffectContext, Stop};
+pub use context::{ChannelOptions, Context, EffectContext, Stop, SuspendRequest};
 pub use engine::{CheckedWorkflow, Registration};
 pub use nodes::{Node, Outputs, PureNode};
 pub use store::workflows::{WorkflowRevision, WorkflowSummary};

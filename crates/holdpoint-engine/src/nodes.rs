@@ -95,7 +95,7 @@ pub trait Node: Send + Sync + 'static {
     }
 
     /// Returns true if the node stores a reference to outside state in a handle. The handle then expires as soon as the
-    /// run fails or is cancelled.
+    /// run fails or is cancelled. Nodes of a run that use its handle execute one at a time.
     fn uses_handle(&self) -> bool {
         false
     }
@@ -261,8 +261,12 @@ impl NodeTypes {
 
     /// Returns whether a node of the workflow stores a reference to outside state in a handle.
     pub(crate) fn use_handles(&self, workflow: &workflow::Workflow) -> bool {
-        let uses = |node: &workflow::Node| matches!(self.get(&node.type_id), Some(NodeType::Effect(effect)) if effect.uses_handle());
-        workflow.nodes.iter().any(uses)
+        workflow.nodes.iter().any(|node| self.uses_handle(node))
+    }
+
+    /// See [`Node::uses_handle`].
+    pub(crate) fn uses_handle(&self, node: &workflow::Node) -> bool {
+        matches!(self.get(&node.type_id), Some(NodeType::Effect(effect)) if effect.uses_handle())
     }
 
     /// Returns the effect class of a node: nodes with effects and nodes that start child runs act outside of their run.

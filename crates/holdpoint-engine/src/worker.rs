@@ -20,6 +20,7 @@ use crate::work_signal::{Shortage, WorkSignal};
 
 mod leases;
 mod node_execution;
+mod nodes_at_work;
 mod return_claim;
 mod run_executor;
 mod side_questions;

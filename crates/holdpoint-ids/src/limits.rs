@@ -21,6 +21,14 @@ pub const DISPATCH_ATTEMPTS_MAX: u32 = 100;
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of an interrupt's `data`, as compact JSON.
 pub const INTERRUPT_DATA_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the metadata that a client sends with an answer, as compact JSON.
+pub const CLIENT_METADATA_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of the content of an activity, as compact JSON.
+pub const ACTIVITY_BYTES_MAX: usize = 16 * 1024;
+/// Characters of the id and of the type of an activity.
+pub const ACTIVITY_CHARS_MAX: usize = 128;
+/// Reports of activities in one visit of a node. Further ones are dropped.
+pub const ACTIVITIES_MAX: u32 = 1000;
 /// Bytes of a resume value, as compact JSON.
 pub const RESUME_VALUE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a schema that a caller supplies.
@@ -116,6 +124,10 @@ pub const CHANNEL_TTL_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
 pub const NODE_EXECUTIONS_MAX: u64 = 1000;
 /// Iterations of one loop, if the workflow does not set a limit.
 pub const LOOPBACK_ITERATIONS_DEFAULT: u32 = 5;
+/// Nodes with effects of one run that execute at a time, if the workflow does not set a limit.
+pub const PARALLEL_NODES_DEFAULT: u32 = 8;
+/// Nodes with effects of one run that execute at a time, at most.
+pub const PARALLEL_NODES_MAX: u32 = 64;
 /// Retries of a node in one visit.
 pub const RETRIES_MAX: u32 = 100;
 /// The delay before the first retry of a node. Each further delay is twice as long.
@@ -132,6 +144,8 @@ pub const RUN_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const INTERRUPTS_PER_RUN_MAX: usize = 10_000;
 /// Bytes of one recorded step result, as compact JSON.
 pub const STEP_RESULT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the result of a tool call that is a list of content parts, as compact JSON.
+pub const CONTENT_PARTS_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of one node's outputs, as compact JSON.
 pub const NODE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// The maximum lifetime of a link in milliseconds: thirty days.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-const AGENTS: [(&str, &str); 9] = [
+const AGENTS: [(&str, &str); 10] = [
     ("echo", include_str!("demo/echo.json")),
     ("approve", include_str!("demo/approve.json")),
     ("edit", include_str!("demo/edit.json")),
@@ -13,6 +13,7 @@ const AGENTS: [(&str, &str); 9] = [
     ("confirm", include_str!("demo/confirm.json")),
     ("chain", include_str!("demo/chain.json")),
     ("nested", include_str!("demo/nested.json")),
+    ("reasoning", include_str!("demo/reasoning.json")),
 ];
 
 /// The workflow that the agent `nested` calls. It calls `sample-approval`.

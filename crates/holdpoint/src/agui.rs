@@ -2,6 +2,7 @@
 //! requests into commands, and events of runs into AG-UI events. Rules about runs are in the core.
 
 mod answers;
+mod branches;
 mod capabilities;
 mod client_order;
 mod custom_interrupts;

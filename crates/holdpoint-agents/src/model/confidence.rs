@@ -1,12 +1,15 @@
 //! Confidence of models that report none: the model rates its reply, or the probabilities of its tokens count.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdpoint_core::agent::{CallRequest, Message, Role, Usage};
+use holdpoint_core::agent::{CallRequest, Message, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{DeltaHandler, FinishReason, Model, ModelError, ModelPrompt, ModelReply, ReplyFuture, ToolSpec};
+use super::{
+    DeltaHandler, FinishReason, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ReplyFuture, ToolSpec,
+};
 
 /// The tool with which a model rates its reply. It is never executed or recorded.
 const RATING_TOOL: &str = "report_confidence";
@@ -78,7 +81,19 @@ impl RatedModel {
         prompt.tools.push(Arc::new(rating_tool()));
         let own = prompt.instructions.take().map(|own| format!("{own}\n\n")).unwrap_or_default();
         prompt.instructions = Some(own + RATING_INSTRUCTION);
-        let mut reply = self.model.reply(&prompt, &mut *listener).await?;
+        let mut ratings = BTreeSet::new();
+        let mut without_ratings = |delta: ReplyDelta| match &delta {
+            ReplyDelta::Call { index, name: Some(name), .. } if name == RATING_TOOL => {
+                ratings.insert(*index);
+            }
+            ReplyDelta::Call { index, .. } if ratings.contains(index) => {}
+            ReplyDelta::Restarted => {
+                ratings.clear();
+                listener(delta);
+            }
+            ReplyDelta::Call { .. } | ReplyDelta::Text(_) | ReplyDelta::Reasoning { .. } => listener(delta),
+        };
+        let mut reply = self.model.reply(&prompt, &mut without_ratings).await?;
         let mut rating = take_rating(&mut reply);
         if let Some(rated) = rating
             && reply.text.trim().is_empty()
@@ -87,8 +102,11 @@ impl RatedModel {
             // The model expects a result of the tool before it replies.
             prompt.messages.extend(rating_messages(rated).map(Arc::new));
             let first = reply.usage;
-            reply = self.model.reply(&prompt, listener).await?;
-            reply.usage = sum(first, reply.usage);
+            if !reply.reasoning.is_empty() {
+                without_ratings(ReplyDelta::Restarted);
+            }
+            reply = self.model.reply(&prompt, &mut without_ratings).await?;
+            reply.usage.add(first);
             rating = Some(take_rating(&mut reply).map_or(rated, |again| again.min(rated)));
             if reply.text.trim().is_empty() && reply.calls.is_empty() {
                 return Err(ModelError::BadReply(
@@ -112,6 +130,10 @@ impl Model for RatedModel {
 
     fn check_content(&self, content: &Value) -> Result<(), String> {
         self.model.check_content(content)
+    }
+
+    fn media_types(&self) -> BTreeSet<String> {
+        self.model.media_types()
     }
 }
 
@@ -150,12 +172,5 @@ fn rating_tool() -> ToolSpec {
         }),
         idempotent: true,
         primary: None,
-    }
-}
-
-fn sum(one: Usage, other: Usage) -> Usage {
-    Usage {
-        input_tokens: one.input_tokens.saturating_add(other.input_tokens),
-        output_tokens: one.output_tokens.saturating_add(other.output_tokens),
     }
 }

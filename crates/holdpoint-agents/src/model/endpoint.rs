@@ -1,6 +1,7 @@
 //! Models behind an HTTP endpoint. Replies are streamed by default. Transient errors are retried within the timeout of
 //! the reply; a complete reply is never requested again. Each API has a file below.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ mod settings;
 
 pub use api::EndpointApi;
 pub use attachments::AttachmentRules;
+pub(crate) use media_data::check as check_media;
 pub use settings::{EndpointSettings, HeaderText};
 
 use assembly::ReplyAssembly;
@@ -216,7 +218,7 @@ impl EndpointModel {
                 }
             }
         }
-        assembly.finish(&self.settings.model, hidden)
+        assembly.finish(&self.settings, hidden)
     }
 
     /// Adds an event to the reply. Errors after a complete reply are ignored.
@@ -266,6 +268,10 @@ impl Model for EndpointModel {
 
     fn check_content(&self, content: &Value) -> Result<(), String> {
         self.settings.attachments.check(content)
+    }
+
+    fn media_types(&self) -> BTreeSet<String> {
+        self.settings.attachments.types.iter().cloned().collect()
     }
 
     fn reports_token_probabilities(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A model with fallbacks: other models that are called in order while the models before them are not available.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{DeltaHandler, Model, ModelError, ModelPrompt, ModelReply, ReplyDelta, ReplyFuture};
@@ -79,6 +80,11 @@ impl Model for FallbackModel {
 
     fn check_content(&self, content: &serde_json::Value) -> Result<(), String> {
         self.all().try_for_each(|model| model.check_content(content))
+    }
+
+    fn media_types(&self) -> BTreeSet<String> {
+        let accepted = self.all().map(|model| model.media_types());
+        accepted.reduce(|all, one| &all & &one).unwrap_or_default()
     }
 
     fn reports_token_probabilities(&self) -> bool {

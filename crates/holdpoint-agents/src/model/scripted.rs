@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use holdpoint_core::agent::{CallRequest, Usage};
+use holdpoint_core::agent::{CallRequest, ReasoningPart, Usage};
 use holdpoint_core::parse_strict;
 use serde_json::{Map, Value};
 
@@ -19,6 +19,8 @@ use prompt_summary::PromptSummary;
 
 const DELAY_MS_MAX: u64 = 600_000;
 const SCRIPT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The number of characters of the arguments of a call that arrive together if they have a delay.
+const ARGUMENT_PIECE_CHARS: usize = 8;
 const DEFAULT_TEXT: &str = "Done.";
 
 /// A scripted model. Reply `n` of a run comes from entry `n`. An entry is a list of alternatives; the first one whose
@@ -33,12 +35,16 @@ struct ScriptedReply {
     when: ReplyCondition,
     /// The parts of the text, with a delay before each. Each part is sent word by word.
     pieces: Vec<String>,
+    /// The parts of the reasoning before the text.
+    reasoning: Vec<String>,
     calls: Vec<CallRequest>,
     confidence: Option<f64>,
     usage: Usage,
     error: Option<ScriptedError>,
     /// The delay before each piece, or before a reply without text.
     delay_ms: u64,
+    /// The delay before each piece of the arguments of a call. Without it, they arrive at once.
+    argument_delay_ms: Option<u64>,
 }
 
 /// Texts that the prompt must contain, ignoring case. All of them must be found.
@@ -140,7 +146,9 @@ impl Model for ScriptedModel {
     }
 
     fn is_instant(&self) -> bool {
-        self.entries.iter().flatten().all(|step| step.delay_ms == 0)
+        let is_instant =
+            |step: &ScriptedReply| step.delay_ms == 0 && step.argument_delay_ms.unwrap_or(0) == 0;
+        self.entries.iter().flatten().all(is_instant)
     }
 }
 
@@ -157,11 +165,13 @@ impl ScriptedReply {
         let step = Self {
             when,
             pieces: parse_text(&mut members)?,
+            reasoning: members.take("reasoning", "a list of strings")?.unwrap_or_default(),
             calls: calls?,
             confidence: members.take("confidence", "a number from 0 to 1")?,
             usage: members.take("usage", "{\"inputTokens\": …, \"outputTokens\": …}")?.unwrap_or_default(),
             error: members.take("error", "one of unavailable, timeout, overflow, refused")?,
             delay_ms: members.count("delayMs", 0..=DELAY_MS_MAX)?.unwrap_or(0),
+            argument_delay_ms: members.count("argumentDelayMs", 0..=DELAY_MS_MAX)?,
         };
         if step.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return Err(members.flaw("confidence", "must be a number from 0 to 1"));
@@ -170,19 +180,41 @@ impl ScriptedReply {
         Ok(step)
     }
 
+    /// Sends the reasoning word by word, with the delay before each part.
+    async fn produce_reasoning(
+        &self,
+        summary: &PromptSummary,
+        listener: DeltaHandler<'_>,
+    ) -> Vec<ReasoningPart> {
+        let mut parts = Vec::new();
+        for (part, text) in self.reasoning.iter().enumerate() {
+            sleep_ms(self.delay_ms).await;
+            let text = summary.fill_placeholders(text);
+            for word in text.split_inclusive(' ') {
+                listener(ReplyDelta::Reasoning { part, text: word.to_owned() });
+            }
+            parts.push(ReasoningPart {
+                text,
+                data: Value::Null,
+                source: "scripted".to_owned(),
+                shown: false,
+            });
+        }
+        parts
+    }
+
     async fn produce(
         &self,
         summary: &PromptSummary,
         listener: DeltaHandler<'_>,
     ) -> Result<ModelReply, ModelError> {
         let mut text = String::new();
+        let reasoning = self.produce_reasoning(summary, listener).await;
         // The delay also applies to a reply without text.
         let empty = String::new();
         let pieces = if self.pieces.is_empty() { std::slice::from_ref(&empty) } else { &self.pieces };
         for piece in pieces {
-            if self.delay_ms > 0 {
-                tokio::time::sleep(Duration::from_millis(self.delay_ms)).await;
-            }
+            sleep_ms(self.delay_ms).await;
             let piece = summary.fill_placeholders(piece);
             piece.split_inclusive(' ').for_each(|word| listener(ReplyDelta::Text(word.to_owned())));
             text.push_str(&piece);
@@ -198,9 +230,19 @@ impl ScriptedReply {
         for (index, call) in calls.iter().enumerate() {
             let id = Some(call.id.clone()).filter(|id| !id.is_empty());
             let (name, arguments) = (Some(call.name.clone()), call.arguments.to_string());
-            listener(ReplyDelta::Call { index, id, name, arguments });
+            let Some(delay_ms) = self.argument_delay_ms else {
+                listener(ReplyDelta::Call { index, id, name, arguments });
+                continue;
+            };
+            listener(ReplyDelta::Call { index, id, name, arguments: String::new() });
+            for piece in arguments.chars().collect::<Vec<_>>().chunks(ARGUMENT_PIECE_CHARS) {
+                sleep_ms(delay_ms).await;
+                let arguments = piece.iter().collect();
+                listener(ReplyDelta::Call { index, id: None, name: None, arguments });
+            }
         }
         Ok(ModelReply {
+            reasoning,
             text,
             finish: if calls.is_empty() { FinishReason::Stop } else { FinishReason::Calls },
             calls,
@@ -209,6 +251,13 @@ impl ScriptedReply {
             confidence: self.confidence,
             token_probability: None,
         })
+    }
+}
+
+/// Sleeps, unless the duration is zero.
+async fn sleep_ms(duration_ms: u64) {
+    if duration_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(duration_ms)).await;
     }
 }
 

@@ -6,6 +6,7 @@ mod content;
 mod endpoint;
 mod process;
 mod programs;
+mod progress;
 mod session;
 mod streamable;
 mod tools;
@@ -21,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::definition::{BadTools, ToolDependencies, ToolMembers};
-use super::{CallOutcome, ToolError};
+use super::{CallOutcome, CallReporter, ToolError};
 use endpoint::{CallFailure, ServerEndpoint, classify_failure};
 use programs::ProgramSlots;
 use session::{McpSession, SessionGuard};
@@ -172,14 +173,18 @@ impl McpServer {
     }
 
     /// Makes a call. If the session had ended before the server received the call, makes it in a new session.
-    async fn call(&self, params: CallToolRequestParams) -> Result<CallOutcome, ToolError> {
+    async fn call(
+        &self,
+        params: CallToolRequestParams,
+        reporter: &CallReporter,
+    ) -> Result<CallOutcome, ToolError> {
         let first = self.session().await?;
-        match self.attempt(&first, params.clone()).await {
+        match self.attempt(&first, params.clone(), reporter).await {
             Err(CallFailure::NeverReceived(_)) => {
                 self.drop_session(&first, "it had ended").await;
                 drop(first);
                 let second = self.session().await?;
-                let attempt = self.attempt(&second, params).await;
+                let attempt = self.attempt(&second, params, reporter).await;
                 self.finish_call(&second, attempt).await
             }
             attempt => self.finish_call(&first, attempt).await,
@@ -190,8 +195,9 @@ impl McpServer {
         &self,
         session: &SessionGuard,
         params: CallToolRequestParams,
+        reporter: &CallReporter,
     ) -> Result<CallOutcome, CallFailure> {
-        match tokio::time::timeout(self.timeout, session.call(params)).await {
+        match tokio::time::timeout(self.timeout, session.call(params, reporter)).await {
             Ok(Ok(response)) => Ok(content::outcome(response)),
             Ok(Err(failure)) => classify_failure(failure),
             Err(_) => {

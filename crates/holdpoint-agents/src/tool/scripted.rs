@@ -14,7 +14,7 @@ use super::{
     ArgumentsCheck, Call, CallFuture, CallOutcome, ListFuture, StateChange, ToolError, ToolSpec, Toolbox,
 };
 
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "type",
     "name",
     "description",
@@ -25,8 +25,11 @@ const KNOWN: [&str; 11] = [
     "error",
     "counts",
     "delayMs",
+    "progress",
     "asks",
 ];
+/// The number of reports of the progress of a call.
+const PROGRESS_MAX: u64 = 100;
 /// The placeholders for all arguments and for a unique text.
 const ARGUMENTS: &str = "{{arguments}}";
 const UNIQUE: &str = "{{unique}}";
@@ -38,6 +41,8 @@ pub(super) struct ScriptedTool {
     /// The member of the run's state that counts the calls.
     counts: Option<String>,
     delay: Option<Duration>,
+    /// The number of delays, with a report of the progress after each.
+    progress: u64,
     question: Option<ScriptedQuestion>,
 }
 
@@ -77,6 +82,14 @@ impl ScriptedTool {
             None => None,
             Some(_) => Some(Duration::from_millis(members.milliseconds("delayMs", 1)?)),
         };
+        let progress = match members.value("progress") {
+            None => 1,
+            Some(steps) if delay.is_some() => {
+                let steps = steps.as_u64().filter(|steps| (1..=PROGRESS_MAX).contains(steps));
+                steps.ok_or_else(|| members.bad("progress", format!("must be 1 to {PROGRESS_MAX}")))?
+            }
+            Some(_) => return Err(members.bad("progress", "requires delayMs")),
+        };
         let spec = ToolSpec {
             name: name.to_owned(),
             description: members.text("description")?.unwrap_or_default().to_owned(),
@@ -86,7 +99,7 @@ impl ScriptedTool {
         };
         let counts = members.text("counts")?.map(str::to_owned);
         let question = members.within("asks")?.map(|asks| ScriptedQuestion::parse(&asks)).transpose()?;
-        Ok(Self { spec: Arc::new(spec), check: Box::new(check), outcome, counts, delay, question })
+        Ok(Self { spec: Arc::new(spec), check: Box::new(check), outcome, counts, delay, progress, question })
     }
 
     async fn perform(&self, call: &Call) -> Result<CallOutcome, ToolError> {
@@ -96,7 +109,14 @@ impl ScriptedTool {
             return Ok(CallOutcome::Suspended(Box::new(question.ticket(call))));
         }
         if let Some(delay) = self.delay {
-            tokio::time::sleep(delay).await;
+            for done in 1..=self.progress {
+                tokio::time::sleep(delay).await;
+                let content =
+                    [("progress".to_owned(), json!(done)), ("total".to_owned(), json!(self.progress))];
+                if self.progress > 1 {
+                    call.reporter.report("progress", "PROGRESS", content.into_iter().collect());
+                }
+            }
         }
         let result = match &self.outcome {
             ScriptedOutcome::Error(text) => {
@@ -218,6 +238,7 @@ mod tests {
     use holdpoint_core::{RunId, RunRef};
 
     use super::*;
+    use crate::tool::CallReporter;
 
     fn call(decision: Option<Value>) -> Call {
         let (tenant, run) = (TenantId::parse("t").unwrap(), RunId::parse("r").unwrap());
@@ -228,6 +249,7 @@ mod tests {
             arguments: json!({"to": "ann", "n": 2}),
             idempotency_key: "k".into(),
             decision,
+            reporter: CallReporter::default(),
         }
     }
 

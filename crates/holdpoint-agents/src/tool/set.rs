@@ -134,6 +134,11 @@ impl Tools {
         error.map_or(Ok(specs), Err)
     }
 
+    /// Returns the rules of the connection of each entry. None for an entry without rules.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = Option<&ConnectionRules>> {
+        self.entries.iter().map(|entry| entry.origin.as_ref()?.rules.as_deref())
+    }
+
     /// Makes a call. Workflow tools cannot be called with this.
     pub async fn call(&self, call: &Call) -> Result<CallOutcome, ToolError> {
         let owner = match self.owner(&call.name) {
@@ -309,6 +314,7 @@ mod tests {
             arguments: json!({}),
             idempotency_key: "k".to_owned(),
             decision: None,
+            reporter: crate::tool::CallReporter::default(),
         }
     }
 

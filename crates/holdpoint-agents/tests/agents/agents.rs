@@ -32,6 +32,7 @@ mod outages;
 mod refusals;
 mod rules;
 mod slow_models;
+mod streamed_parts;
 mod streams;
 mod threads;
 mod unknown_outcomes;

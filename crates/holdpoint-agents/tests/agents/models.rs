@@ -9,6 +9,7 @@ pub(crate) mod fake_endpoint;
 mod fallbacks;
 mod keys;
 mod openai_responses;
+mod reasoning;
 mod replies;
 mod requests;
 mod retries;

@@ -6,8 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::basics::Supported;
-
 /// The capabilities of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -22,10 +20,12 @@ pub struct AgUiCapabilities {
     pub output: AgUiOutput,
     /// The shared state.
     pub state: AgUiState,
-    /// True if several agents can take part in a run.
-    pub multi_agent: Supported,
-    /// True if the agent sends its reasoning.
-    pub reasoning: Supported,
+    /// The other agents that can take part in a run.
+    pub multi_agent: AgUiMultiAgent,
+    /// The reasoning that the agent sends.
+    pub reasoning: AgUiReasoning,
+    /// The content that the agent accepts beside texts.
+    pub multimodal: AgUiMultimodal,
     /// The forms of human participation.
     pub human_in_the_loop: AgUiHumanInTheLoop,
     /// Capabilities beyond those of the protocol.
@@ -93,10 +93,56 @@ pub struct AgUiState {
     pub snapshots: bool,
     /// True if changes of the state are sent.
     pub deltas: bool,
-    /// True if the agent remembers earlier runs of the thread.
+    /// True if the agent has a memory beyond the thread.
     pub memory: bool,
     /// True if the state survives a restart.
     pub persistent_state: bool,
+}
+
+/// The other agents that can take part in a run of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiMultiAgent {
+    /// True if other agents or workflows can take part.
+    pub supported: bool,
+    /// True if the agent delegates tasks and gets their results.
+    pub delegation: bool,
+    /// True if the agent transfers the conversation to another agent.
+    pub handoffs: bool,
+}
+
+/// The reasoning that an agent sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiReasoning {
+    /// True if the definition of the agent shows the reasoning of its model.
+    pub supported: bool,
+    /// True if it is sent while the model writes it.
+    pub streaming: bool,
+}
+
+/// The content that an agent accepts beside texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiMultimodal {
+    /// The content of messages of the user.
+    pub input: AgUiMultimodalInput,
+}
+
+/// The content that an agent accepts in messages of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiMultimodalInput {
+    /// True if the model accepts images.
+    pub image: bool,
+    /// True if the model accepts audio.
+    pub audio: bool,
+    /// True if the model accepts video.
+    pub video: bool,
+    /// True if the model accepts PDF documents.
+    pub pdf: bool,
+    /// True if the model accepts other files.
+    pub file: bool,
 }
 
 /// The forms of human participation in a run.

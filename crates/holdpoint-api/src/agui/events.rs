@@ -161,8 +161,8 @@ pub enum Event {
         message_id: String,
         /// The id of the tool call.
         tool_call_id: String,
-        /// The result of the call.
-        content: String,
+        /// The result: a string, or a list of content parts for clients of 1.0.
+        content: Value,
         /// The author of the message.
         role: Option<Cow<'static, str>>,
     },
@@ -199,7 +199,7 @@ pub enum Event {
         /// The type of the activity.
         activity_type: String,
         /// The changes as a JSON Patch (RFC 6902).
-        patch: Vec<Value>,
+        patch: Vec<PatchOperation>,
     },
     /// An event of another system.
     Raw {

@@ -48,6 +48,8 @@ pub struct AgentMessage<'a> {
     pub role: Role,
     /// A text or a list of parts. In a message of a tool: the result of the call.
     pub content: Cow<'a, Value>,
+    /// The reasoning of the model before the reply, if the agent shows it.
+    pub reasoning: Option<Vec<Cow<'a, str>>>,
     /// The calls that a reply of the model requests.
     pub tool_calls: Option<Vec<MessageCall<'a>>>,
     /// The call whose result the message is.

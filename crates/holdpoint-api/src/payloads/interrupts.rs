@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use holdpoint_ids::{Kind, NodeId, RunId, Via};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 use crate::{Instant, Members};
@@ -148,6 +148,8 @@ pub struct InterruptResolved<'a> {
     pub resolved_by: Option<Cow<'a, str>>,
     /// The answer. Null if the interrupt timed out.
     pub resume_value: Option<Cow<'a, Value>>,
+    /// Data that the client sent with the answer. Nothing verifies it: names in it are claims.
+    pub client_metadata: Option<Cow<'a, Map<String, Value>>>,
     /// The id of the run.
     pub run_id: RunId,
     /// The credential of the answer.
@@ -235,6 +237,8 @@ pub struct VoteCast<'a> {
     /// The id of the node.
     #[serialize_always]
     pub node_id: Option<NodeId>,
+    /// Data that the client sent with the answer. Nothing verifies it: names in it are claims.
+    pub client_metadata: Option<Cow<'a, Map<String, Value>>>,
     /// The credential of the vote.
     pub via: Option<Via>,
 }

@@ -204,6 +204,57 @@ pub struct MessageChunk<'a> {
     pub run_id: RunId,
 }
 
+/// The payload of `holdpoint.reasoning.chunk`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasoningChunk<'a> {
+    /// The text of the chunk.
+    pub chunk: Cow<'a, str>,
+    /// True if this is the last chunk of a part of the reasoning.
+    pub is_last: bool,
+    /// Metadata of the chunk.
+    pub meta: Option<Cow<'a, Map<String, Value>>>,
+    /// The id of the node.
+    pub node_id: NodeId,
+}
+
+/// The payload of `holdpoint.tool.chunk`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallChunk<'a> {
+    /// The id of the call.
+    pub call_id: Cow<'a, str>,
+    /// The next part of the arguments, as JSON text.
+    pub chunk: Cow<'a, str>,
+    /// True for the last chunk of a call without a recorded reply.
+    pub is_last: bool,
+    /// Metadata of the chunk.
+    pub meta: Option<Cow<'a, Map<String, Value>>>,
+    /// The id of the node.
+    pub node_id: NodeId,
+    /// The name of the tool, in the first chunk of a call.
+    pub tool_name: Option<Cow<'a, str>>,
+}
+
+/// The payload of `holdpoint.activity.reported`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityReported<'a> {
+    /// The id of the activity, unique in its node.
+    pub activity_id: Cow<'a, str>,
+    /// The type of the activity.
+    pub activity_type: Cow<'a, str>,
+    /// The tool call that reported the activity.
+    pub call_id: Option<Cow<'a, str>>,
+    /// The content, which replaces the earlier content of the activity.
+    pub content: Cow<'a, Map<String, Value>>,
+    /// The id of the node.
+    pub node_id: NodeId,
+}
+
 /// The payload of `artifact.created`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

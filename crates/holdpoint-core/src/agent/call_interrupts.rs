@@ -31,6 +31,11 @@ pub struct ApprovalSettings {
 }
 
 impl ApprovalSettings {
+    /// Returns true if an approver may edit the arguments of a call. Several approvers must approve the same arguments.
+    pub fn offers_edits(&self) -> bool {
+        !self.arguments_fixed && !self.needs_several_approvals()
+    }
+
     fn needs_several_approvals(&self) -> bool {
         self.people.get("requiredApprovals").and_then(Value::as_u64).is_some_and(|required| required > 1)
     }

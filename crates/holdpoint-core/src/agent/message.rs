@@ -19,6 +19,22 @@ pub struct CallRequest {
     pub arguments: Value,
 }
 
+/// A part of the reasoning of a model before its reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReasoningPart {
+    /// The readable text, which can be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// Data of the provider, such as a signature. The next request contains it unchanged.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub data: Value,
+    /// The API and the model that wrote the part. Only they get it back.
+    pub source: String,
+    /// True if readers may see the part.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown: bool,
+}
+
 /// One entry of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +55,9 @@ pub struct Message {
     /// The last message that the model had seen when it sent this message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// The reasoning of the model before this message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasoning: Vec<ReasoningPart>,
     /// The principal that sent the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -48,6 +67,16 @@ pub struct Message {
     /// The source of the request that sent the message. Earlier versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<RequestSource>,
+}
+
+impl ReasoningPart {
+    /// The member of the data with reasoning that only the model can read.
+    pub const ENCRYPTED: &str = "encrypted";
+
+    /// Returns the reasoning that only the model can read.
+    pub fn encrypted(&self) -> Option<&str> {
+        self.data.get(Self::ENCRYPTED)?.as_str()
+    }
 }
 
 impl Message {
@@ -60,6 +89,7 @@ impl Message {
             calls: Vec::new(),
             call_id: None,
             after: None,
+            reasoning: Vec::new(),
             by: None,
             metadata: Map::new(),
             source: None,

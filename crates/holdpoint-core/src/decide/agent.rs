@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::activity::report_activity;
 use super::children::start_child_for_call;
 use super::complete::variable_changes;
 use super::finish::{check_running, remaining_bytes};
@@ -11,6 +12,7 @@ use super::resolve::{HOST, resolve_by_host, resume_waiting_nodes};
 use super::{check_unfinished, low_confidence};
 use crate::agent::{
     Agent, AgentAction, CallStatus, Message, ReplyRecord, ResumePolicy, Ticket, ToolCallError,
+    is_content_parts,
 };
 use crate::event::Event;
 use crate::interrupt::{Interrupt, Kind};
@@ -35,6 +37,7 @@ pub(super) fn act(
     for act in acts {
         let happened = match act {
             AgentAction::Stream(piece) => chunk_event(&after, node, piece).into_iter().collect(),
+            AgentAction::Report(report) => report_activity(&after, node, report)?.into_iter().collect(),
             AgentAction::Reply(reply) => record_reply(&after, node, reply)?,
             AgentAction::Decide { decision, question } => {
                 low_confidence::record_decision(&after, node, decision, question.as_deref())?
@@ -166,7 +169,12 @@ fn return_call(
             format!("{} is not a terminal status of a tool call", status.as_str()),
         ));
     }
-    check_size("the tool's result", content, limits::STEP_RESULT_BYTES_MAX.min(remaining_bytes(run)))?;
+    let max = if is_content_parts(content) {
+        limits::CONTENT_PARTS_BYTES_MAX
+    } else {
+        limits::STEP_RESULT_BYTES_MAX
+    };
+    check_size("the tool's result", content, max.min(remaining_bytes(run)))?;
     Ok(Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content: content.clone() })
 }
 

@@ -3,26 +3,40 @@
 
 use crate::event::{Cap, Event, RunError};
 use crate::run::{Pause, Run};
-use crate::workflow::{GraphAction, next_action};
+use crate::workflow::{GraphAction, next_action, next_consequence};
 
 /// Returns the next events that follow from the state of the run. They may have consequences, too.
 pub(super) fn next(run: &Run) -> Vec<Event> {
     if run.finished() {
         return Vec::new();
     }
-    let name = |position: usize| run.workflow.nodes[position].id.clone();
     match next_action(run) {
         Some(GraphAction::Begin(_)) => pause_if_drained(run),
-        Some(GraphAction::Skip(position, reason)) => {
-            vec![Event::NodeSkipped { node: name(position), reason }]
-        }
-        Some(GraphAction::ConditionFailed(position, why)) => vec![Event::RunFailed {
+        Some(action) => events_of(run, action),
+        None if run.nodes.iter().all(|state| state.status.has_ended()) => vec![Event::RunCompleted],
+        None => pause_if_drained(run),
+    }
+}
+
+/// Returns the next events that follow although nodes are ready to begin. [`next`] does not look past such nodes, and
+/// its order is part of stored logs.
+pub(super) fn next_beside_ready_nodes(run: &Run) -> Vec<Event> {
+    if run.finished() {
+        return Vec::new();
+    }
+    next_consequence(run).map_or_else(Vec::new, |action| events_of(run, action))
+}
+
+fn events_of(run: &Run, action: GraphAction) -> Vec<Event> {
+    let name = |position: usize| run.workflow.nodes[position].id.clone();
+    match action {
+        GraphAction::Begin(_) => Vec::new(),
+        GraphAction::Skip(position, reason) => vec![Event::NodeSkipped { node: name(position), reason }],
+        GraphAction::ConditionFailed(position, why) => vec![Event::RunFailed {
             error: RunError::new("condition_failed", why),
             node: Some(name(position)),
         }],
-        Some(GraphAction::TakeBackEdge(at)) => take_back_edge(run, at),
-        None if run.nodes.iter().all(|state| state.status.has_ended()) => vec![Event::RunCompleted],
-        None => pause_if_drained(run),
+        GraphAction::TakeBackEdge(at) => take_back_edge(run, at),
     }
 }
 

@@ -61,16 +61,18 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
         return Ok(Vec::new());
     }
     let interrupt = open_interrupt(run, id, now)?;
-    let via = answer.via.clone();
+    check_size("the client metadata", &answer.client_metadata, limits::CLIENT_METADATA_BYTES_MAX)?;
+    let (via, client_metadata) = (answer.via.clone(), answer.client_metadata.clone());
     match interrupt.evaluate_answer(&run.requesters(), answer, now)? {
         AnswerResult::Asked { question, who } => {
             Ok(vec![raise_side_question(run, interrupt, question, who, via)?])
         }
         AnswerResult::Voted { value, by } => {
-            check_size("the vote", &value, remaining_bytes(run))?;
+            check_size("the vote", &(&value, &client_metadata), remaining_bytes(run))?;
             let gate_event = governed_gate_event(interrupt, &value);
             let decision = answer.decision.clone();
-            let cast = Event::VoteCast { interrupt: id, value, by, decision, copied: answer.copied, via };
+            let copied = answer.copied;
+            let cast = Event::VoteCast { interrupt: id, value, by, decision, copied, via, client_metadata };
             Ok(std::iter::once(cast).chain(gate_event).collect())
         }
         AnswerResult::Repeated { who: AnswerAuthor { by, acted_by }, action } => {
@@ -86,7 +88,7 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             Ok(resolution_events(
                 run,
                 interrupt,
-                Event::InterruptResolved { id, value, by, decision, vote, copied, via },
+                Event::InterruptResolved { id, value, by, decision, vote, copied, via, client_metadata },
             ))
         }
     }
@@ -130,7 +132,7 @@ pub(super) fn deliver(
     }
     interrupt.evaluate_answer(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
     let (value, by, via) = (event.recorded_value(), by.name.clone(), Some(Via::event()));
-    let resolved = Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false, via };
+    let resolved = unnamed_resolution(id, value, by, via);
     Ok(resolution_events(run, interrupt, resolved))
 }
 
@@ -162,8 +164,22 @@ fn resolution_events(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<E
 
 /// Returns the event of an answer that the host gives itself.
 pub(super) fn resolve_by_host(id: InterruptId, value: Value) -> Event {
-    let by = HOST.to_owned();
-    Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false, via: None }
+    unnamed_resolution(id, value, HOST.to_owned(), None)
+}
+
+/// Returns the event of an answer that is not a decision with an id.
+fn unnamed_resolution(id: InterruptId, value: Value, by: String, via: Option<Via>) -> Event {
+    let client_metadata = serde_json::Map::new();
+    Event::InterruptResolved {
+        id,
+        value,
+        by,
+        decision: None,
+        vote: None,
+        copied: false,
+        via,
+        client_metadata,
+    }
 }
 
 pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {

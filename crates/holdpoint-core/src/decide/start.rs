@@ -45,6 +45,8 @@ pub(super) fn start(run: &Run, start: &StartRequest, now: Timestamp) -> Result<V
         credentials: start.credentials.clone(),
         callback_secret: start.callback_secret.clone(),
         source: start.source,
+        branch_of: start.branch_of.clone(),
+        client_run: start.client_run.clone(),
         dispatch: start.dispatch.clone(),
         trigger: start.trigger.clone(),
     }));

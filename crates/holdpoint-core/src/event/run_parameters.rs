@@ -77,6 +77,13 @@ pub struct RunParameters {
     /// source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<RequestSource>,
+    /// The run of the thread that this run continues. The later runs before this one are no longer part of the thread.
+    /// Without it, the run continues the last run of the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_of: Option<RunId>,
+    /// The id that the front end gave the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_run: Option<String>,
     /// The options of the first dispatch. Later dispatches inherit priority and attempts.
     #[serde(default, skip_serializing_if = "DispatchOptions::is_default")]
     pub dispatch: DispatchOptions,

@@ -25,6 +25,9 @@ impl Event {
             | Self::ApprovalOverridden { .. }
             | Self::ConversationExchanged { .. }
             | Self::StepRecorded { .. }
+            | Self::ReasoningChunk { .. }
+            | Self::ToolCallChunk { .. }
+            | Self::ActivityReported { .. }
             | Self::MessageAdded { .. }
             | Self::ModelReplied { .. }
             | Self::ToolCalled { .. }
@@ -120,6 +123,9 @@ impl Event {
             | Self::ApprovalReceived { .. }
             | Self::ClarificationResolved { .. }
             | Self::StepRecorded { .. }
+            | Self::ReasoningChunk { .. }
+            | Self::ToolCallChunk { .. }
+            | Self::ActivityReported { .. }
             | Self::MessageAdded { .. }
             | Self::ModelReplied { .. }
             | Self::ToolCalled { .. }

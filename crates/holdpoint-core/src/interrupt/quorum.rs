@@ -22,6 +22,8 @@ pub struct Vote {
     pub copied: bool,
     /// The credential that the vote was sent with.
     pub via: Option<Via>,
+    /// Data that the client sent with the vote. Nothing verifies it.
+    pub client_metadata: Map<String, Value>,
 }
 
 impl Vote {

@@ -1,6 +1,6 @@
 //! The end of an interrupt: an answer or a timeout.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::assignee_rules;
 use crate::event::Event;
@@ -8,6 +8,7 @@ use crate::{Timestamp, Via};
 
 /// The end of an interrupt.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "most interrupts are answered")]
 pub enum Resolution {
     /// An answer resolved the interrupt.
     Answered {
@@ -21,6 +22,8 @@ pub enum Resolution {
         decision: Option<String>,
         /// The credential that the answer was sent with.
         via: Option<Via>,
+        /// Data that the client sent with the answer. Nothing verifies it.
+        client_metadata: Map<String, Value>,
     },
     /// The interrupt expired.
     TimedOut {
@@ -32,11 +35,11 @@ pub enum Resolution {
 impl Resolution {
     /// Returns the resolution that an event records: an answer, or a timeout for every other event.
     pub(crate) fn of(event: &Event, at: Timestamp) -> Self {
-        let Event::InterruptResolved { value, by, decision, via, .. } = event else {
+        let Event::InterruptResolved { value, by, decision, via, client_metadata, .. } = event else {
             return Self::TimedOut { at };
         };
         let (value, by, decision, via) = (value.clone(), by.clone(), decision.clone(), via.clone());
-        Self::Answered { value, by, at, decision, via }
+        Self::Answered { value, by, at, decision, via, client_metadata: client_metadata.clone() }
     }
 
     /// Returns the time at which the interrupt was closed.

@@ -12,14 +12,19 @@ use crate::{InterruptId, NodeId, RunId};
 impl Run {
     /// Records the progress of a streamed reply that is not complete. The text is not kept, because the complete reply
     /// contains it.
-    pub(super) fn apply_message_chunk(&mut self, node: &NodeId, meta: &Map<String, Value>) {
+    pub(super) fn apply_stream_chunk(&mut self, node: &NodeId, meta: &Map<String, Value>) {
         let Some(progress) = StreamProgress::from_meta(meta) else { return };
         // A chunk does not end a delay of the node: a model that fails repeatedly may stream chunks before each
         // failure.
         let Some(position) = self.workflow.position(node) else { return };
-        if let Some(agent) = &mut self.nodes[position].agent {
-            Arc::make_mut(agent).streamed = Some(progress);
-        }
+        self.nodes[position].streamed = Some(progress);
+    }
+
+    /// Counts a reported activity. Like a chunk, it does not end a delay of the node.
+    pub(super) fn count_activity(&mut self, node: &NodeId) {
+        let Some(position) = self.workflow.position(node) else { return };
+        let state = &mut self.nodes[position];
+        state.activities = state.activities.saturating_add(1);
     }
 
     /// Folds an event of an agent. The return of a call abandons the child run that executes it.
@@ -36,6 +41,9 @@ impl Run {
         let abandoned =
             if let Event::ToolReturned { call, .. } = event { self.run_of_call(node, call) } else { None };
         self.update_node(node, |state| {
+            if let Event::ModelReplied { .. } = event {
+                state.streamed = None;
+            }
             let agent = state.agent.get_or_insert_default();
             Arc::make_mut(agent).apply(event);
             // An agent that no longer waits for a child run continues.
@@ -124,11 +132,9 @@ impl Agent {
             self.unratified = self.unratified.filter(|reply| !reply.overruled);
         } else if let Event::ModelReplied { message, seen, usage, .. } = event {
             self.steps += 1;
-            self.usage.input_tokens = self.usage.input_tokens.saturating_add(usage.input_tokens);
-            self.usage.output_tokens = self.usage.output_tokens.saturating_add(usage.output_tokens);
+            self.usage.add(*usage);
             self.messages.push(Arc::new((**message).clone()));
             self.seen = seen + 1;
-            self.streamed = None;
         } else if let Event::ToolCalled { call, behaviour, why, idempotent, client, .. } = event {
             let Some(wanted) =
                 self.last_reply().and_then(|reply| reply.calls.iter().find(|wanted| wanted.id == *call))

@@ -16,7 +16,8 @@ struct ChannelLimits {
 
 impl Run {
     pub(super) fn write_channel(&mut self, event: &Event, at: Timestamp) {
-        let Event::ChannelWritten { channel, value, reducer, ttl_ms, max_size, .. } = event else { return };
+        let Event::ChannelWritten { node, channel, value, reducer, ttl_ms, max_size } = event else { return };
+        self.keep_variables_of_siblings(node);
         self.channels.insert(channel.clone());
         let limits = ChannelLimits { ttl_ms: *ttl_ms, max_size: *max_size };
         let state = reduce(self.variables.get(channel), value, *reducer, limits, at);

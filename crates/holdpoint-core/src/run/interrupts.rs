@@ -58,10 +58,11 @@ impl Run {
 
     /// Folds the events before a decision: votes, side questions and denials.
     pub(super) fn apply_approver_event(&mut self, event: &Event, at: Timestamp) {
-        if let Event::VoteCast { interrupt, value, by, decision, copied, via } = event {
+        if let Event::VoteCast { interrupt, value, by, decision, copied, via, client_metadata } = event {
             let copied = *copied || self.is_copied(at);
             let (by, value, decision, via) = (by.clone(), value.clone(), decision.clone(), via.clone());
-            let vote = Vote { by, value, at, decision, copied, via };
+            let client_metadata = client_metadata.clone();
+            let vote = Vote { by, value, at, decision, copied, via, client_metadata };
             self.update_interrupt(*interrupt, |asked| {
                 asked.votes.push(vote);
                 asked.undecided_answer = Some(UndecidedAnswer::Voted);
@@ -99,12 +100,14 @@ impl Run {
         let taken_over = matches!(event, Event::InterruptResolved { copied: true, .. }) || self.is_copied(at);
         self.update_interrupt(id, |asked| {
             asked.taken_over = taken_over;
-            if let Event::InterruptResolved { value, by, vote, via, .. } = event
+            if let Event::InterruptResolved { value, by, vote, via, client_metadata, .. } = event
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
                 let (by, value, via) = (by.clone(), vote.as_ref().unwrap_or(value).clone(), via.clone());
-                asked.votes.push(Vote { by, value, at, decision: None, copied: taken_over, via });
+                let client_metadata = client_metadata.clone();
+                let decision = None;
+                asked.votes.push(Vote { by, value, at, decision, copied: taken_over, via, client_metadata });
             }
             asked.resolution = Some(resolution);
             // A closed interrupt accepts no answers, so the compiled schemas are not needed.

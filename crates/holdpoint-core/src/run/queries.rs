@@ -10,7 +10,8 @@ use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
 use crate::refusal::Refusal;
 use crate::workflow::{
-    GraphAction, InputError, Node, next_action, readable_variables, ready_nodes, resolve_inputs,
+    GraphAction, InputError, Node, next_action, next_consequence, readable_variables, ready_nodes,
+    resolve_inputs,
 };
 use crate::{InterruptId, NodeId, RunId, Timestamp};
 
@@ -280,18 +281,31 @@ impl Run {
         self.nodes.iter().any(ends_by_itself)
     }
 
-    /// Returns all work that a worker can do now: the running nodes, or the nodes that are ready if none is running. If
-    /// loops wait for one another, the result may not contain [`Run::next_work`].
+    /// Returns all work that a worker can do now, side by side: the running nodes, then the nodes that can begin. If loops
+    /// wait for one another, the result may not contain [`Run::next_work`].
     pub fn ready_work(&self) -> Vec<NodeWork> {
-        match self.next_work() {
-            None => Vec::new(),
-            Some(NodeWork::Begin(_)) => ready_nodes(self).into_iter().map(NodeWork::Begin).collect(),
-            Some(NodeWork::Enter(_)) => {
-                let nodes = self.nodes.iter().enumerate();
-                let running = nodes.filter(|(_, state)| state.status == NodeStatus::Running);
-                running.map(|(position, _)| NodeWork::Enter(position)).collect()
-            }
+        if self.next_work().is_none() {
+            return Vec::new();
         }
+        let nodes = self.nodes.iter().enumerate();
+        let running = nodes.filter(|(_, state)| state.status == NodeStatus::Running);
+        let begins = if self.draining.is_none() { ready_nodes(self) } else { Vec::new() };
+        let running = running.map(|(position, _)| NodeWork::Enter(position));
+        running.chain(begins.into_iter().map(NodeWork::Begin)).collect()
+    }
+
+    /// Returns whether no event follows from the state of the run besides the work of nodes. Otherwise
+    /// [`Command::Settle`](crate::Command::Settle) records the events.
+    pub fn is_settled(&self) -> bool {
+        self.finished() || next_consequence(self).is_none()
+    }
+
+    /// Returns whether a change by another party can give the run more work while the nodes at these positions execute:
+    /// another node is active, or one is ready and has not begun.
+    pub fn can_get_work_beside(&self, at_work: &[usize]) -> bool {
+        let others = (0..self.nodes.len()).filter(|position| !at_work.contains(position));
+        others.clone().any(|position| self.nodes[position].status.is_active())
+            || !ready_nodes(self).is_empty()
     }
 
     /// Returns the values of the input ports of a node, or the error of the first port without a value.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, StreamProgress};
 use crate::event::{ChildInterrupt, ChildResult, ClosedChildInterrupt, Drain, RunError};
-use crate::run::Status;
+use crate::run::{Status, UnseenChanges};
 use crate::{InterruptId, NodeId, NodeStatusName, RunId, Timestamp, WorkflowId};
 
 /// The state of a node in its current visit.
@@ -44,10 +44,16 @@ pub struct NodeState {
     pub children: Vec<RunId>,
     /// The state of the agent, for the node of an agent.
     pub agent: Option<Arc<Agent>>,
+    /// The progress of a reply that is being streamed.
+    pub streamed: Option<StreamProgress>,
+    /// The number of reported activities.
+    pub activities: u32,
     /// True if the node resumes when all its interrupts are closed, not with the first answer.
     pub waits_for_all: bool,
     /// The current delay because of an outage. Every other event of the node, except a chunk, ends it.
     pub delay: Option<Arc<OutageDelay>>,
+    /// The changes of other nodes that the running node does not see. None if there are none.
+    pub unseen: Option<Arc<UnseenChanges>>,
 }
 
 /// The delay of a node because a server that it needs is unavailable.
@@ -125,8 +131,11 @@ impl NodeState {
             keys_from: 0,
             children: Vec::new(),
             agent: None,
+            streamed: None,
+            activities: 0,
             waits_for_all: false,
             delay: None,
+            unseen: None,
         }
     }
 }

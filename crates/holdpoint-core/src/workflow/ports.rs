@@ -31,15 +31,17 @@ pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value
                     code: "channel_access_denied",
                     why,
                 })?;
-                let value = run.variables.get(name).cloned();
+                let value = run.visible_variables(&node.id).get(name).cloned();
                 if value.is_none() && !optional {
                     return Err(input_error(format!("variable {name:?} is not set")));
                 }
                 value
             }
             PortValue::Connection { node: source, output, optional, back } => {
-                let state = run.node_state(source);
-                let value = state.and_then(|state| state.outputs.get(output));
+                let position = run.workflow.position(source);
+                let state = position.map(|position| &run.nodes[position]);
+                let visible = position.is_some_and(|position| run.sees_outputs_of(&node.id, position));
+                let value = state.filter(|_| visible).and_then(|state| state.outputs.get(output));
                 let before = state.filter(|_| *back).and_then(|state| state.outputs_before.get(output));
                 let value = value.or(before).cloned();
                 if value.is_none() && !optional {
@@ -64,7 +66,7 @@ pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value
 pub(crate) fn readable_variables(run: &Run, node: &Node) -> Arc<Value> {
     let denied = run.workflow.channels.iter().filter(|(_, channel)| !channel.may_read(node));
     let denied: Vec<&String> = denied.map(|(name, _)| name).collect();
-    let mut variables = run.variables.clone();
+    let mut variables = run.visible_variables(&node.id).clone();
     if !denied.is_empty()
         && let Value::Object(members) = Arc::make_mut(&mut variables)
     {

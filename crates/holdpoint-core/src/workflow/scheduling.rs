@@ -35,6 +35,14 @@ pub(crate) fn next_action(run: &Run) -> Option<GraphAction> {
     })
 }
 
+/// Returns the next action that begins no node.
+pub(crate) fn next_consequence(run: &Run) -> Option<GraphAction> {
+    let pending = (0..run.workflow.nodes.len()).filter(|at| run.nodes[*at].status == NodeStatus::Pending);
+    let mut actions = pending.filter_map(|position| action_of_node(run, position));
+    let begins = |action: &GraphAction| matches!(action, GraphAction::Begin(_));
+    next_back_edge(run).or_else(|| actions.find(|action| !begins(action) && !must_wait_for_loop(run, action)))
+}
+
 /// Returns the nodes that may begin now, in the order of the file. Nodes that a back edge may still reset are left out.
 pub(crate) fn ready_nodes(run: &Run) -> Vec<usize> {
     if next_back_edge(run).is_some() {

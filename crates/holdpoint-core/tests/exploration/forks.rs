@@ -32,6 +32,8 @@ pub(crate) enum Move {
     VoteAgain(&'static str),
     /// The worker does the next work of the run.
     Work,
+    /// The worker does the last work of those that it can do side by side.
+    WorkBeside,
     Pause,
     Resume,
     Cancel,
@@ -43,7 +45,7 @@ pub(crate) enum Move {
 }
 
 /// Olga starts every run; Ann and Bob are the approvers.
-pub(crate) const MOVES: [Move; 10] = [
+pub(crate) const MOVES: [Move; 11] = [
     Move::Vote("ann", "accept"),
     Move::Vote("bob", "accept"),
     Move::Vote("bob", "reject"),
@@ -51,6 +53,7 @@ pub(crate) const MOVES: [Move; 10] = [
     Move::VoteAgain("ann"),
     Move::VoteAgain("bob"),
     Move::Work,
+    Move::WorkBeside,
     Move::Pause,
     Move::Resume,
     Move::Cancel,
@@ -111,7 +114,7 @@ impl ExploredRun {
         let start = StartRequest::new(Owner { tenant, principal: "olga".to_owned() });
         first.submit(&Command::Start(Box::new(start))).expect("a run");
         while first.run.open_interrupts().next().is_none() {
-            first.work().expect("the gate is reached");
+            first.work(first.run.next_work()).expect("the gate is reached");
         }
         first
     }
@@ -129,7 +132,8 @@ impl ExploredRun {
             Move::Vote(name, action) => next.vote(name, action, false)?,
             Move::VoteAgain(_) if !self.run.diverged => return Err(Refusal::InterruptNotFound),
             Move::VoteAgain(name) => next.vote(name, "accept", true)?,
-            Move::Work => next.work()?,
+            Move::Work => next.work(next.run.next_work())?,
+            Move::WorkBeside => next.work(next.run.ready_work().last().copied())?,
             Move::Pause => {
                 let drain = Drain::DrainCurrentNode;
                 next.submit(&Command::Pause { reason: None, drain, by: by("olga") })?;
@@ -164,9 +168,9 @@ impl ExploredRun {
         self.submit(&Command::Resolve { answers: BTreeMap::from([(asked, answer)]) })
     }
 
-    /// Does the next work of the run: begins a node, enters the gate, performs an effect, records it, or ends the node.
-    pub(crate) fn work(&mut self) -> Result<(), Refusal> {
-        let Some(work) = self.run.next_work() else { return Err(Refusal::NodeNotRunning) };
+    /// Does work of the run: begins a node, enters the gate, performs an effect, records it, or ends the node.
+    fn work(&mut self, work: Option<NodeWork>) -> Result<(), Refusal> {
+        let Some(work) = work else { return Err(Refusal::NodeNotRunning) };
         let node = self.run.workflow.nodes[work.position()].id.clone();
         let effect = if EFFECTS.contains(&node.as_str()) { Effect::Outside } else { Effect::None };
         match (work, effect) {

@@ -12,6 +12,7 @@ use crate::world::{DEADLINE_MS, GATE, Gate, Move, START_TIME, World};
 mod crashes;
 mod forks;
 mod grants;
+mod parallel;
 mod world;
 
 const DEPTH: usize = 6;

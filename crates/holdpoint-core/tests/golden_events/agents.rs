@@ -16,7 +16,7 @@ pub(super) fn events() -> Vec<Event> {
         node: node("a"),
         message: Box::new(message.clone()),
         seen: 1,
-        usage: Usage { input_tokens: 10, output_tokens: 2 },
+        usage: Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() },
         model: "small".to_owned(),
         took_ms,
     };
@@ -76,6 +76,7 @@ fn waiting_events(interrupt: InterruptId) -> [Event; 4] {
             decision: Some("d1".to_owned()),
             via: None,
             copied: false,
+            client_metadata: serde_json::Map::new(),
             vote: None,
         },
         Event::NodeDispatched {

@@ -23,6 +23,7 @@ pub(crate) fn events() -> [Event; 3] {
             decision: None,
             vote: Some(json!({"action": "accept", "comment": "fine", "ignored": {"payment": 7}})),
             copied: false,
+            client_metadata: serde_json::Map::new(),
             via: None,
         },
         Event::NodeFailed { node: node("a"), error: timed_out },

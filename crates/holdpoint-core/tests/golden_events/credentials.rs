@@ -14,6 +14,7 @@ pub(crate) fn events() -> Vec<Event> {
             decision: None,
             via: Some(Via::key("key_1")),
             copied: false,
+            client_metadata: serde_json::Map::new(),
             vote: None,
         },
         Event::InterruptResolved {
@@ -23,6 +24,7 @@ pub(crate) fn events() -> Vec<Event> {
             decision: None,
             via: Some(Via::event()),
             copied: false,
+            client_metadata: serde_json::Map::new(),
             vote: None,
         },
         Event::VoteCast {
@@ -32,6 +34,7 @@ pub(crate) fn events() -> Vec<Event> {
             decision: None,
             via: Some(Via::session("ses_1")),
             copied: false,
+            client_metadata: serde_json::Map::new(),
         },
         Event::VoteRepeated {
             interrupt,

@@ -33,6 +33,7 @@ pub(super) fn events() -> Vec<Event> {
             decision: None,
             vote: None,
             copied: true,
+            client_metadata: serde_json::Map::new(),
             via: None,
         },
         Event::VoteCast {
@@ -41,6 +42,7 @@ pub(super) fn events() -> Vec<Event> {
             by: by(),
             decision: None,
             copied: true,
+            client_metadata: serde_json::Map::new(),
             via: None,
         },
         Event::RunStarted(std::sync::Arc::new(RunParameters { fork: Some(fork), grants, ..bare_start() })),

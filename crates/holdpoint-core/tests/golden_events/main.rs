@@ -17,6 +17,7 @@ mod credentials;
 mod grants;
 mod sources;
 mod starts;
+mod streams;
 
 use starts::{bare_start, full_start};
 
@@ -103,6 +104,7 @@ fn events() -> Vec<Event> {
         Event::NodeDelayed { node: node("a"), error: error(), until: None },
     ]);
     events.extend(sources::events());
+    events.extend(streams::events());
     events
 }
 
@@ -126,6 +128,7 @@ fn approver_events() -> [Event; 7] {
             decision: None,
             via: None,
             copied: false,
+            client_metadata: serde_json::Map::new(),
         },
         Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None, via: None },
         Event::AskRaised {
@@ -251,6 +254,7 @@ fn interrupt_events() -> Vec<Event> {
             decision: None,
             via: None,
             copied: false,
+            client_metadata: serde_json::Map::new(),
             vote: None,
         },
         Event::InterruptResolved {
@@ -260,6 +264,7 @@ fn interrupt_events() -> Vec<Event> {
             decision: None,
             via: None,
             copied: false,
+            client_metadata: serde_json::Map::new(),
             vote: None,
         },
         Event::InterruptTimedOut { id },

@@ -27,6 +27,8 @@ pub(super) fn bare_start() -> RunParameters {
         credentials: Vec::new(),
         callback_secret: None,
         source: None,
+        branch_of: None,
+        client_run: None,
         dispatch: DispatchOptions::default(),
         trigger: None,
     }

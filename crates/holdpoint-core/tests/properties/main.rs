@@ -111,7 +111,7 @@ proptest! {
     /// A replay would diverge if a number changed in the log.
     #[test]
     fn every_number_survives_the_log(number in finite()) {
-        let event = Event::InterruptResolved { id: InterruptId(1), value: json!(number), by: "ada".to_owned(), decision: None, via: None, copied: false, vote: None };
+        let event = Event::InterruptResolved { id: InterruptId(1), value: json!(number), by: "ada".to_owned(), decision: None, via: None, copied: false, vote: None, client_metadata: serde_json::Map::new() };
         let text = serde_json::to_string(&event).expect("an event is JSON");
         assert_eq!(serde_json::from_str::<Event>(&text).expect("an event"), event);
     }

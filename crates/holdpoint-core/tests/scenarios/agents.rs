@@ -45,7 +45,7 @@ pub(crate) fn reply(seen: usize, calls: &[(&str, Behaviour)]) -> AgentAction {
         client: false,
     };
     let policies = calls.iter().map(policy).collect();
-    let usage = Usage { input_tokens: 3, output_tokens: 2 };
+    let usage = Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() };
     AgentAction::Reply(Box::new(ReplyRecord {
         message,
         policies,

@@ -370,6 +370,7 @@ fn interrupts_without_assignees_record_the_sender() {
         at: START_TIME,
         decision: None,
         via: None,
+        client_metadata: serde_json::Map::new(),
     };
     assert_eq!(story.interrupt_of("gate").expect("an interrupt").resolution, Some(answered));
 }

@@ -1,6 +1,6 @@
 //! Boundary values of rules: the last value that is accepted and the first one that is refused.
 
-use holdpoint_core::agent::{AgentAction, Message, ReplyChunk, Role};
+use holdpoint_core::agent::{AgentAction, ChunkContent, Message, ReplyChunk, Role};
 use holdpoint_core::{
     Answer, Command, Completion, Event, InterruptId, InterruptRequest, Kind, Principal, Refusal, Resolution,
     StartRequest, Status, TextChunk, digest, limits,
@@ -217,7 +217,8 @@ fn streaming() -> Story {
 
 fn reply_chunk(index: u32, text: &str, last: bool) -> ReplyChunk {
     let end = last.then(Map::new);
-    ReplyChunk { message: "m".to_owned(), attempt: 1, index, text: text.to_owned(), end }
+    let content = ChunkContent::Text { text: text.to_owned(), end };
+    ReplyChunk { message: "m".to_owned(), attempt: 1, index, content }
 }
 
 fn recorded(story: Story, reply_chunk: ReplyChunk) -> Option<(String, bool)> {

@@ -39,6 +39,7 @@ fn answered(id: u32) -> Event {
         decision: None,
         via: None,
         copied: false,
+        client_metadata: serde_json::Map::new(),
         vote: None,
     }
 }
@@ -204,6 +205,7 @@ fn a_simulated_exchange_is_answered_by_the_host_at_once() {
                 decision: None,
                 via: None,
                 copied: false,
+                client_metadata: serde_json::Map::new(),
                 vote: None,
             },
             Event::ConversationExchanged { interrupt: InterruptId(2) },

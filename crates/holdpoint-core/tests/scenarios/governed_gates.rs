@@ -81,6 +81,7 @@ fn a_holder_of_the_role_grants_and_the_run_continues() {
                 decision: None,
                 via: None,
                 copied: false,
+                client_metadata: serde_json::Map::new(),
                 vote: None,
             },
             granted(),
@@ -183,6 +184,7 @@ fn each_granting_vote_counts_once_and_the_last_required_one_decides() {
         decision: None,
         via: None,
         copied: false,
+        client_metadata: serde_json::Map::new(),
     };
     let story = quorum(2, false).when(releaser("bob", "granted")).then([cast, granted()]);
     let again = Event::VoteRepeated {

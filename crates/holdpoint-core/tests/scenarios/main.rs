@@ -1,5 +1,6 @@
 //! Scenarios of the core: given past events and commands, when a command is decided, then it has events or a refusal.
 
+mod activities;
 mod addressing;
 mod agent_child_runs;
 mod agent_edits;
@@ -33,6 +34,7 @@ mod loops;
 mod low_confidence;
 mod message_chunks;
 mod nodes;
+mod parallel_nodes;
 mod pauses;
 mod quorums;
 mod requests;

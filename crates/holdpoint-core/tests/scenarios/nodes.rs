@@ -35,18 +35,6 @@ fn a_node_begins_only_when_its_predecessors_have_ended() {
 }
 
 #[test]
-fn one_node_runs_at_a_time() {
-    on(left_and_right())
-        .given([start(), begin("left")])
-        .next_is("enter left")
-        .when(begin("right"))
-        .refused(Refusal::NodeNotRunning)
-        .when(done("left"))
-        .accepted()
-        .next_is("begin right");
-}
-
-#[test]
 fn only_a_running_node_finishes_or_records() {
     for command in [done("gate"), fail("gate"), ask("gate", approval()), record("gate", "s", json!(1))] {
         given([start()]).when(command.clone()).refused(Refusal::NodeNotRunning);

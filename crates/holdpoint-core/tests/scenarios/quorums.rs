@@ -35,6 +35,7 @@ fn cast(name: &str, action: &str) -> Event {
         decision: None,
         via: None,
         copied: false,
+        client_metadata: serde_json::Map::new(),
     }
 }
 
@@ -65,6 +66,7 @@ fn votes_are_collected_and_the_last_required_vote_decides() {
         decision: None,
         via: None,
         copied: false,
+        client_metadata: serde_json::Map::new(),
         vote: None,
     };
     let story = story.when(vote("eve", "accept")).then([decided, approval_received(1), resumed("gate", 1)]);

@@ -275,6 +275,8 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         credentials: Vec::new(),
         callback_secret: None,
         source: Some(RequestSource::INTERNAL),
+        branch_of: None,
+        client_run: None,
         dispatch: DispatchOptions::default(),
         trigger: None,
     }))
@@ -340,6 +342,7 @@ pub(crate) fn resolved_via(id: u32, value: Value, via: Option<Via>) -> Event {
         decision: None,
         via,
         copied: false,
+        client_metadata: serde_json::Map::new(),
         vote: None,
     }
 }

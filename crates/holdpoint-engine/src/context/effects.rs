@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::agent::AgentAction;
+use holdpoint_core::agent::{ActivityReport, AgentAction};
 use holdpoint_core::{Command, NodeId, NodeOutcome, Run, RunRef, Timestamp};
 use serde_json::{Map, Value};
 
@@ -67,19 +67,35 @@ impl EffectContext {
         Ok(())
     }
 
+    /// Reports an activity of the node to readers of the run, for example the progress of an effect. A later report with
+    /// the same id replaces the content. Each report is a commit, so a node should report a few times per second at
+    /// most. A report beyond [`limits::ACTIVITIES_MAX`](holdpoint_core::limits::ACTIVITIES_MAX) is dropped.
+    pub async fn report_activity(&mut self, report: ActivityReport) -> Result<(), Stop> {
+        self.apply_action(AgentAction::Report(Box::new(report)))?;
+        self.commit_actions().await
+    }
+
     /// Stops an execution without a claim. Its actions so far are committed with the change that it belongs to, and a
     /// worker continues after them. An action that must be followed by its effect is applied after this call.
     pub fn require_claim(&mut self) -> Result<(), Stop> {
         self.execution.claimed(&mut self.context.actions).map(|_| ())
     }
 
-    /// Commits one action while the agent continues. The future returns the run after the commit, for
-    /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
+    /// Commits one action while the agent continues, as [`Self::commit_actions_concurrently`].
     pub fn commit_action_concurrently(
         &self,
         action: AgentAction,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
-        let command = Command::Act { node: self.node().id.clone(), actions: vec![action] };
+        self.commit_actions_concurrently(vec![action])
+    }
+
+    /// Commits actions while the agent continues. The future returns the run after the commit, for
+    /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
+    pub fn commit_actions_concurrently(
+        &self,
+        actions: Vec<AgentAction>,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
+        let command = Command::Act { node: self.node().id.clone(), actions };
         let execution = self.execution.clone();
         Box::pin(async move { execution.claimed(&mut Vec::new())?.record(command).await })
     }

@@ -35,7 +35,7 @@ impl Engine {
     /// performed dispatch in the thread of the run; most workflows are in no thread and need no row.
     pub(super) async fn activate(&self, draft: &mut RunDraft) -> Result<(), Error> {
         if !draft.wakes() {
-            return Ok(());
+            return self.advance_beside_worker(draft).await;
         }
         if draft.dispatch_options().is_delayed(draft.now) && draft.run.next_work().is_some() {
             draft.mail = MailboxAction::Enqueue(Uuid::now_v7().to_string());
@@ -52,6 +52,16 @@ impl Engine {
             None if draft.run.is_in_thread() => MailboxAction::Performed(Uuid::now_v7().to_string()),
             None => MailboxAction::Activated,
         };
+        Ok(())
+    }
+
+    /// Executes nodes without effects of a run that has a live dispatch: they do not wait for the nodes of its worker.
+    /// The worker begins the nodes with effects after them.
+    async fn advance_beside_worker(&self, draft: &mut RunDraft) -> Result<(), Error> {
+        let is_active = draft.run.starts > 0 && draft.run.next_work().is_some();
+        if is_active && draft.obligations.contains(&Obligation::Activate) {
+            self.advance(draft).await?;
+        }
         Ok(())
     }
 

@@ -84,7 +84,7 @@ fn of_top(top: &Map<String, Value>) -> Vec<DefinitionFlaw> {
             found.push(DefinitionFlaw::at_top(name, message));
         }
     }
-    let known = ["timeout", "maxRetries", "maxLoopbackIterations"];
+    let known = ["timeout", "maxRetries", "maxLoopbackIterations", "maxParallelNodes"];
     let settings = top.get("settings").and_then(Value::as_object).into_iter().flatten();
     let unknown = settings.filter(|(name, value)| !known.contains(&name.as_str()) && is_set(value));
     found.extend(unknown.map(|(name, _)| DefinitionFlaw::at_top(format!("settings.{name}"), IGNORED)));

@@ -201,15 +201,16 @@ impl Threads<'_> {
         Ok(ThreadInterruption { mail, cancelled })
     }
 
-    /// Returns the last messages of a thread before the messages of a run, oldest first. With `since`, only messages of
-    /// that run and of later ones.
+    /// Returns the last messages of a thread before the messages of a run, oldest first. With `since`, only the message at
+    /// that position and later ones.
     pub async fn messages_before(
         self,
         of: &RunRef,
         thread: &str,
-        since: Option<&RunId>,
+        since: Option<(&RunId, u64)>,
         limit: u32,
     ) -> Result<Vec<ThreadMessage>, Error> {
+        let since = since.map(|(run, seq)| MessagePosition { run: run.as_str(), seq });
         Ok(messages::before(self.engine.db(), of, thread, since, limit).await?)
     }
 

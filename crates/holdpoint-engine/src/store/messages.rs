@@ -18,10 +18,13 @@ const LAST: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenan
     AND (run_id, seq) < ($3, $4) ORDER BY run_id DESC, seq DESC LIMIT $5";
 /// A text that is greater than the id of every run, byte by byte.
 const END: &str = "\u{10FFFF}";
-/// Selects the messages of the runs from one on and before another, the newest first.
+/// Selects the messages from a position on and before a run, the newest first.
 const BEFORE: &str =
     "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
-    AND run_id >= $3 AND run_id < $4 ORDER BY run_id DESC, seq DESC LIMIT $5";
+    AND (run_id, seq) >= ($3, $4) AND run_id < $5 ORDER BY run_id DESC, seq DESC LIMIT $6";
+/// Moves the messages of the runs between two runs to another thread.
+const ABANDON: &str = "UPDATE messages SET thread_id = $1 WHERE tenant_id = $2 AND thread_id = $3
+    AND run_id > $4 AND run_id < $5";
 /// Selects the id of a message to an agent if the thread has it.
 const INPUT: &str = "SELECT m.input_id FROM messages m WHERE m.tenant_id = $1 AND m.thread_id = $2
     AND m.input_id = $3";
@@ -46,6 +49,9 @@ pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Erro
     let own = std::iter::once((change.at, &*change.events));
     let all = change.history.iter().map(|(at, events)| (*at, events.as_slice())).chain(own);
     let mut rows = Vec::new();
+    if change.before == 0 {
+        rows.extend(abandon_later(of, change, thread));
+    }
     let mut seq = change.before;
     for (at, events) in all {
         for event in events {
@@ -59,6 +65,14 @@ pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Erro
         }
     }
     Ok(rows)
+}
+
+/// Returns the statement that removes the messages of later runs from the thread if a run branches off an earlier one.
+/// They stay stored under the name of a thread that no client can use.
+fn abandon_later(of: &RunRef, change: &Change, thread: &str) -> Option<Statement> {
+    let branch_of = change.after.started.as_ref()?.branch_of.as_ref()?;
+    let abandoned = format!("{thread}\u{1}{}", of.run);
+    Some(Statement::new(ABANDON, params![abandoned, &of.tenant, thread, branch_of, &of.run]))
 }
 
 fn message_of(event: &Event) -> Option<Message> {
@@ -102,16 +116,16 @@ pub(crate) async fn last(
     rows.iter().map(read).collect()
 }
 
-/// Returns the last messages before a run, or those of them since another run, the oldest first.
+/// Returns the last messages before a run, or those of them from a position on, the oldest first.
 pub(crate) async fn before(
     db: &Database,
     of: &RunRef,
     thread: &str,
-    since: Option<&RunId>,
+    since: Option<MessagePosition<'_>>,
     limit: u32,
 ) -> Result<Vec<ThreadMessage>, Error> {
-    let (since, limit) = (since.map_or("", RunId::as_str), u64::from(limit));
-    let values = params![of.tenant.as_str(), thread, since, of.run.as_str(), limit];
+    let MessagePosition { run, seq } = since.unwrap_or(MessagePosition { run: "", seq: 0 });
+    let values = params![of.tenant.as_str(), thread, run, seq, of.run.as_str(), u64::from(limit)];
     let rows = db.query(BEFORE, values).await?;
     rows.iter().rev().map(read).collect()
 }
@@ -134,7 +148,7 @@ pub(crate) async fn plan(db: &Database, tenant: &TenantId, thread: &str) -> Resu
     Ok(vec![
         db.plan(PAGE, params![tenant, thread, run, 0_u64, 1_u64]).await?,
         db.plan(LAST, params![tenant, thread, run, 0_u64, 1_u64]).await?,
-        db.plan(BEFORE, params![tenant, thread, "", run, 1_u64]).await?,
+        db.plan(BEFORE, params![tenant, thread, "", 0_u64, run, 1_u64]).await?,
         db.plan(INPUT, params![tenant, thread, "id"]).await?,
     ])
 }

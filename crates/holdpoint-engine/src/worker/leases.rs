@@ -2,11 +2,12 @@
 //! renewed in time, aborts its own work only.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use holdpoint_core::Timestamp;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::committer::{Claim, ClaimToken};
@@ -16,14 +17,16 @@ use crate::engine::Engine;
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: AtomicI64,
-    /// True while an effect is done and not yet recorded. The work is then not aborted, because that would repeat
-    /// the effect; the fencing token protects the write.
-    recording: AtomicBool,
+    /// The number of nodes whose effect is done and not yet recorded. The work is then not aborted, because that would
+    /// repeat the effect; the fencing token protects the write.
+    recording: AtomicUsize,
+    /// Notified when the lease is about to expire while a node records.
+    overdue: Notify,
 }
 
 impl Lease {
     pub(super) fn new(until: Timestamp) -> Self {
-        Self { until: AtomicI64::new(until.0), recording: AtomicBool::new(false) }
+        Self { until: AtomicI64::new(until.0), recording: AtomicUsize::new(0), overdue: Notify::new() }
     }
 
     pub(super) fn ends(&self) -> Timestamp {
@@ -34,15 +37,32 @@ impl Lease {
         now < self.ends()
     }
 
+    /// Waits until the lease is about to expire while a node records. The other nodes of the run must then stop.
+    pub(super) async fn wait_until_overdue(&self, engine: &Engine) {
+        loop {
+            self.overdue.notified().await;
+            // The lease may have been renewed since the notification.
+            if self.ends() <= overdue_at(engine) {
+                return;
+            }
+        }
+    }
+
     pub(super) fn renew(&self, until: Timestamp) {
         self.until.store(until.0, Ordering::SeqCst);
     }
 
     /// Marks the lease as recording until the guard is dropped. An aborted task drops it, too.
     pub(super) fn begin_recording(&self) -> RecordingGuard<'_> {
-        self.recording.store(true, Ordering::SeqCst);
+        self.recording.fetch_add(1, Ordering::SeqCst);
         RecordingGuard(self)
     }
+}
+
+/// Returns the time up to which a lease is about to expire. A sixth of the lease is reserved for the abort and for clock
+/// differences.
+fn overdue_at(engine: &Engine) -> Timestamp {
+    engine.now().plus_ms(engine.lease_ms() / 6)
 }
 
 #[derive(Debug)]
@@ -50,7 +70,7 @@ pub(super) struct RecordingGuard<'a>(&'a Lease);
 
 impl Drop for RecordingGuard<'_> {
     fn drop(&mut self) {
-        self.0.recording.store(false, Ordering::SeqCst);
+        self.0.recording.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -122,18 +142,18 @@ impl LeaseKeeper {
         true
     }
 
-    /// Aborts work whose lease is about to expire. A sixth of the lease is reserved for the abort and for clock
-    /// differences. Returns the time until the next lease must be aborted.
+    /// Aborts work whose lease is about to expire, except nodes that record. Returns the time until the next lease must be aborted.
     fn stop_overdue(&self) -> Duration {
-        let end = self.engine.now().plus_ms(self.engine.lease_ms() / 6);
+        let end = overdue_at(&self.engine);
         let mut left = i64::MAX;
         let mut overdue = Vec::new();
         for (id, held) in self.lock().iter() {
             let over = held.lease.ends().0.saturating_sub(end.0);
             match held.lease.recording.load(Ordering::SeqCst) {
-                true => {}
-                false if over <= 0 => overdue.push(id.clone()),
-                false => left = left.min(over),
+                1.. if over <= 0 => held.lease.overdue.notify_one(),
+                1.. => {}
+                0 if over <= 0 => overdue.push(id.clone()),
+                0 => left = left.min(over),
             }
         }
         overdue.iter().for_each(|id| self.stop(id, "the lease could not be renewed"));

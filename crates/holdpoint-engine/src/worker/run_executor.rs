@@ -1,19 +1,26 @@
 //! Executes a run under a claimed dispatch. All writes are fenced with the token of the claim.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use holdpoint_core::mailbox::ClaimAction;
-use holdpoint_core::{Command, NodeStatus, NodeWork, Refusal, Run, RunRef, Timestamp};
+use holdpoint_core::{Command, NodeWork, Run, RunRef, Timestamp};
+use tokio::sync::Mutex;
 
 use super::Lease;
 use super::node_execution::{NodeExecution, NodeResult};
+use super::nodes_at_work::{EndedNode, NodesAtWork, UnrecordedEffects};
 use crate::committer::{Claim, ClaimToken, MailboxAction, Precondition, dispatch_result};
 use crate::context::Stop;
-use crate::draft::RunDraft;
+use crate::draft::{BusyNodes, RunDraft};
 use crate::engine::{CommitOutcome, Engine, ParentLookup};
 use crate::error::Error;
 use crate::nodes::NodeType;
+
+mod progress;
+mod writes;
+
+use progress::Progress;
+use writes::RECORD_WAITS;
 
 /// Executes a run under the claim of a worker. Clones share the state of the execution.
 #[derive(Clone, Debug)]
@@ -21,16 +28,31 @@ pub(crate) struct RunExecutor {
     engine: Engine,
     claim: Arc<Claim>,
     lease: Arc<Lease>,
+    /// Locked during each write, so that the writes of nodes at work follow one another.
     local: Arc<Mutex<LocalState>>,
+    /// The effects of the node that uses this clone.
+    unrecorded: UnrecordedEffects,
 }
 
 /// The state of the executor that the store or the cache may not have yet.
 #[derive(Debug, Default)]
 struct LocalState {
     /// Decided events that are not yet written. They are committed with the first write of the node, or with its end.
+    /// Only a node to which no other node can be added has some.
     deferred: Option<DeferredWrite>,
     /// The run after the last commit. The next write detects a concurrent change.
     written: Option<Arc<Run>>,
+    /// The number of events of the run after the last commit or read.
+    seq: u64,
+    /// True if a write followed changes by others that the executor has not handled yet.
+    follows_changes: bool,
+}
+
+impl LocalState {
+    fn set_written(&mut self, run: Arc<Run>) {
+        self.seq = run.seq;
+        self.written = Some(run);
+    }
 }
 
 #[derive(Debug)]
@@ -39,48 +61,105 @@ struct DeferredWrite {
     what: ClaimAction,
 }
 
-/// The progress of an execution.
-#[derive(Debug)]
-struct Progress {
-    /// True if the dispatch has a record of its start.
-    started: bool,
-    /// The place where the state of the parent is looked up next.
-    lookup: ParentLookup,
-}
-
 /// The result of advancing a run.
-#[derive(Debug)]
 enum Advance {
-    /// The next node must be executed.
-    Enter { run: Arc<Run>, work: NodeWork, now: Timestamp },
+    /// These nodes must be executed, beside those at work. The list can be empty.
+    Enter { run: Arc<Run>, works: Vec<NodeWork>, now: Timestamp },
     /// The run was changed concurrently.
     Again,
-    /// The run waits or has ended, or the claim is lost.
+    /// The claim is lost.
+    Lost,
+    /// The run waits or has ended, or only failed nodes can continue.
     Over,
 }
 
 impl RunExecutor {
     pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
-        Self { engine, claim, lease, local: Arc::default() }
+        Self { engine, claim, lease, local: Arc::default(), unrecorded: UnrecordedEffects::default() }
     }
 
     /// Executes the nodes of the run until it waits, ends, or the claim is lost. `handoff` is the run of a handoff,
     /// which is not read from the store.
     pub(super) async fn execute_run(self, handoff: Option<Arc<Run>>) -> Result<(), Error> {
-        let mut finished: Option<(usize, NodeResult)> = None;
-        // The start of a handoff was recorded in the change that created it.
-        let mut progress = Progress { started: handoff.is_some(), lookup: ParentLookup::Store };
-        self.local().written = handoff;
+        let mut progress = Progress {
+            // The start of a handoff was recorded in the change that created it.
+            started: handoff.is_some(),
+            lookup: ParentLookup::Store,
+            busy: BusyNodes::default(),
+            failure: None,
+            must_watch: false,
+            changes: None,
+        };
+        if let Some(run) = handoff {
+            self.local.lock().await.set_written(run);
+        }
+        let (mut nodes, mut finished) = (NodesAtWork::default(), None);
         loop {
-            match self.advance_with_retries(finished.as_ref(), &mut progress).await? {
-                Advance::Enter { run, work, now } => {
-                    finished = Some((work.position(), self.execute_node(run, work, now).await?));
-                    progress.started |= self.local().deferred.is_none();
+            match self.advance_with_retries(finished.as_ref(), &mut progress).await {
+                Ok(Advance::Enter { run, works, now }) => {
+                    if let [work] = works[..]
+                        && nodes.is_empty()
+                        && !progress.must_watch
+                    {
+                        // A node beside which nothing can happen executes in this task.
+                        finished = Some((work.position(), self.enter(run, work, now).await?));
+                        progress.started |= self.local.lock().await.deferred.is_none();
+                        continue;
+                    }
+                    for work in works {
+                        progress.busy.at_work.push(work.position());
+                        let unrecorded = UnrecordedEffects::default();
+                        let executor = Self { unrecorded: unrecorded.clone(), ..self.clone() };
+                        let run = run.clone();
+                        let entered = async move { executor.enter(run, work, now).await };
+                        nodes.start(work.position(), unrecorded, entered);
+                    }
                 }
-                Advance::Again => {}
-                Advance::Over => return Ok(()),
+                Ok(Advance::Again) => continue,
+                Ok(Advance::Lost) => return self.wait_for_cancelled(nodes).await,
+                Ok(Advance::Over) => return progress.failure.map_or(Ok(()), Err),
+                Err(error) => progress.fail(finished.as_ref().map(|(position, _)| *position), error),
+            }
+            finished = match self.wait(&mut nodes, &mut progress).await {
+                WaitEnd::Ended(position, result) => Some((position, result)),
+                WaitEnd::Changed => None,
+                WaitEnd::Nothing => return progress.failure.map_or(Ok(()), Err),
+            };
+        }
+    }
+
+    /// Waits until a node ends or another party changes the run. A node that failed is set aside.
+    async fn wait(&self, nodes: &mut NodesAtWork, progress: &mut Progress) -> WaitEnd {
+        if self.watch(progress).await {
+            return WaitEnd::Changed;
+        }
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = nodes.next() => break ended,
+                () = self.wait_for_change(progress.changes.as_mut()) => return WaitEnd::Changed,
+                () = self.lease.wait_until_overdue(&self.engine) => nodes.abort_unless_recording(),
+            }
+        };
+        let Some(EndedNode { position, result }) = ended else { return WaitEnd::Nothing };
+        progress.busy.at_work.retain(|at_work| *at_work != position);
+        match result {
+            Ok(result) => WaitEnd::Ended(position, result),
+            Err(error) => {
+                progress.fail(Some(position), error);
+                // Another node may begin in place of the failed one.
+                WaitEnd::Changed
             }
         }
+    }
+
+    /// Waits for nodes that can release what they hold, because their run was cancelled. Otherwise another worker has the
+    /// run: the nodes are aborted.
+    async fn wait_for_cancelled(&self, mut nodes: NodesAtWork) -> Result<(), Error> {
+        if !nodes.is_empty() && self.lost_claim().await == Stop::Cancelled {
+            while nodes.next().await.is_some() {}
+        }
+        Ok(())
     }
 
     /// Advances the run. Waits if the store is busy and the last node has actions that are not recorded, such as the
@@ -104,21 +183,22 @@ impl RunExecutor {
         self.advance(finished, progress).await
     }
 
-    /// Commits the result of the last node, the nodes without effects after it, and the start of the next node. The
-    /// start may also be left to the next node.
+    /// Commits the result of the last node, the nodes without effects after it, and the start of the next nodes. The
+    /// start of a single node may also be left to the node.
     async fn advance(
         &self,
         finished: Option<&(usize, NodeResult)>,
         progress: &mut Progress,
     ) -> Result<Advance, Error> {
-        let deferred = self.local().deferred.take();
-        let mut draft = match deferred {
+        let mut local = self.local.lock().await;
+        let mut draft = match local.deferred.take() {
             Some(DeferredWrite { draft, .. }) => draft,
             None => {
                 let lookup = std::mem::replace(&mut progress.lookup, ParentLookup::CacheOnly);
-                self.load_draft(lookup).await?
+                self.load_draft(&mut local, lookup).await?
             }
         };
+        local.follows_changes = false;
         if let Some((position, NodeResult { actions, outcome })) = finished.cloned() {
             // A refusal means that the run has ended, or that the node must be entered again.
             let _ = draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome));
@@ -126,19 +206,27 @@ impl RunExecutor {
         self.engine.advance(&mut draft).await?;
         // Events of finished work are committed before the next node executes; only a write without them is deferred.
         let settled = draft.events.is_empty();
-        let work = draft.begin_next()?;
-        let what = match work {
-            Some(_) if progress.started => ClaimAction::Touch,
-            Some(_) => ClaimAction::RecordStart { instance_id: self.claim.instance.clone() },
-            None => ClaimAction::Complete(dispatch_result(&draft.run, Some(&self.claim.instance))),
-        };
+        let works = draft.begin_effects(self.engine.nodes(), &progress.busy)?;
         let (run, now) = (draft.run.clone(), draft.now);
-        if let Some(work) = work.filter(|work| settled && self.writes_first(&run, *work)) {
-            self.local().deferred = Some(DeferredWrite { draft, what });
-            return Ok(Advance::Enter { run, work, now });
+        progress.watch_beside(&run, &works);
+        let what = self.claim_action(&run, &works, progress);
+        let is_idle = matches!(what, ClaimAction::Complete(_));
+        if works.is_empty() && settled && !is_idle {
+            // A commit is not needed.
+            local.set_written(run.clone());
+            return Ok(progress.advanced(run, works, now));
+        }
+        if let [work] = works[..]
+            && settled
+            && progress.busy.is_empty()
+            && !progress.must_watch
+            && self.writes_first(&run, work)
+        {
+            local.deferred = Some(DeferredWrite { draft, what });
+            return Ok(Advance::Enter { run, works, now });
         }
         match self.commit(draft, what).await? {
-            CommitOutcome::Conflict(Precondition::Claim) => Ok(Advance::Over),
+            CommitOutcome::Conflict(Precondition::Claim) => Ok(Advance::Lost),
             CommitOutcome::Conflict(
                 Precondition::Sequence
                 | Precondition::Revision
@@ -147,15 +235,30 @@ impl RunExecutor {
             ) => Ok(Advance::Again),
             CommitOutcome::Written => {
                 progress.started = true;
-                self.local().written = Some(run.clone());
-                Ok(work.map_or(Advance::Over, |work| Advance::Enter { run, work, now }))
+                local.set_written(run.clone());
+                if is_idle {
+                    progress.failure = None;
+                }
+                Ok(progress.advanced(run, works, now))
             }
         }
     }
 
+    /// Returns the action on the dispatch. It is completed when no node is at work and none can begin.
+    fn claim_action(&self, run: &Run, works: &[NodeWork], progress: &Progress) -> ClaimAction {
+        let is_idle = works.is_empty() && progress.busy.at_work.is_empty();
+        if is_idle && (progress.failure.is_none() || run.finished()) {
+            ClaimAction::Complete(dispatch_result(run, Some(&self.claim.instance)))
+        } else if progress.started {
+            ClaimAction::Touch
+        } else {
+            ClaimAction::RecordStart { instance_id: self.claim.instance.clone() }
+        }
+    }
+
     /// Loads the run into a draft. Cancels it if its parent has ended.
-    async fn load_draft(&self, lookup: ParentLookup) -> Result<RunDraft, Error> {
-        let run = self.current_run().await?;
+    async fn load_draft(&self, local: &mut LocalState, lookup: ParentLookup) -> Result<RunDraft, Error> {
+        let run = self.current_run(local).await?;
         let mut draft = RunDraft::new(self.of().clone(), run, self.engine.now());
         if self.engine.must_end_with_parent(&draft.of, &draft.run, lookup).await? {
             // After this command, further commands of the change are refused or have no effect.
@@ -172,18 +275,16 @@ impl RunExecutor {
         }
     }
 
-    fn local(&self) -> MutexGuard<'_, LocalState> {
-        self.local.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the run that the last commit left in `written`. If there is none, reads the store and not the cache, which
     /// may not have the commit that caused the claim.
-    async fn current_run(&self) -> Result<Arc<Run>, Error> {
-        let written = self.local().written.take();
-        match written {
-            Some(run) => Ok(run),
-            None => self.engine.runs().get_stored(&self.claim.run).await,
+    async fn current_run(&self, local: &mut LocalState) -> Result<Arc<Run>, Error> {
+        if let Some(run) = local.written.take() {
+            return Ok(run);
         }
+        let run = self.engine.runs().get_stored(&self.claim.run).await?;
+        local.follows_changes |= run.seq != local.seq;
+        local.seq = run.seq;
+        Ok(run)
     }
 
     /// Commits a draft under the claim.
@@ -193,7 +294,7 @@ impl RunExecutor {
     }
 
     /// Enters one node with effects.
-    async fn execute_node(&self, run: Arc<Run>, work: NodeWork, now: Timestamp) -> Result<NodeResult, Error> {
+    async fn enter(&self, run: Arc<Run>, work: NodeWork, now: Timestamp) -> Result<NodeResult, Error> {
         NodeExecution::Claimed(self.clone()).enter(run, work.position(), now).await
     }
 
@@ -227,31 +328,6 @@ impl RunExecutor {
         }
     }
 
-    /// Commits a recorded step and returns the resulting run. Waits if the store is busy, because the effect is done
-    /// and must not be repeated.
-    pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        let _recording = self.lease.begin_recording();
-        self.record_with_retries(command).await
-    }
-
-    async fn record_with_retries(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        let mut waits = RECORD_WAITS.iter();
-        loop {
-            match self.try_record(&command).await {
-                Ok(Some(run)) => return Ok(run),
-                Ok(None) => {}
-                Err(RecordError::Stop(stop)) => return Err(stop),
-                Err(RecordError::Failed(Error::Store(error @ crate::store::Error::Closed))) => {
-                    return Err(Stop::Broken(error.to_string()));
-                }
-                Err(RecordError::Failed(error)) => match waits.next() {
-                    Some(wait) => tokio::time::sleep(*wait).await,
-                    None => return Err(Stop::Broken(error.to_string())),
-                },
-            }
-        }
-    }
-
     pub(crate) fn of(&self) -> &RunRef {
         &self.claim.run
     }
@@ -259,100 +335,14 @@ impl RunExecutor {
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
-
-    /// Records a step. Returns None if the run was changed concurrently.
-    async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, RecordError> {
-        let deferred = self.local().deferred.take();
-        if let Some(DeferredWrite { mut draft, what }) = deferred {
-            decide_step(&mut draft, command)?;
-            return self.write(draft, what).await;
-        }
-        let run = self.current_run().await?;
-        if let Command::Record { node, name, result, .. } = command
-            && let Some(recorded) = run.node_state(node).and_then(|state| state.steps.get(name))
-        {
-            // An earlier commit with an unknown outcome was successful, or another process has recorded the step.
-            return if recorded == result { Ok(Some(run)) } else { Err(RecordError::Stop(Stop::Lost)) };
-        }
-        let mut draft = RunDraft::new(self.of().clone(), run, self.engine.now());
-        decide_step(&mut draft, command)?;
-        self.write(draft, ClaimAction::Touch).await
-    }
-
-    /// Commits the entry of the node if it is not yet written.
-    pub(crate) async fn write_entry(&self, position: usize) -> Result<(), Stop> {
-        let deferred = self.local().deferred.take();
-        let Some(DeferredWrite { draft, what }) = deferred else { return Ok(()) };
-        if draft.events.is_empty() && what == ClaimAction::Touch {
-            // The entry was committed with the change that activated the run.
-            self.local().written = Some(draft.run);
-            return Ok(());
-        }
-        match self.write(draft, what).await {
-            Ok(Some(_)) => Ok(()),
-            // The run was changed concurrently. An entry in the store is kept; otherwise the node is entered again.
-            Ok(None) => match self.current_run().await {
-                Ok(run) if run.nodes.get(position).is_some_and(|node| node.status == NodeStatus::Running) => {
-                    Ok(())
-                }
-                Ok(run) => Err(Stop::of_run(&run)),
-                Err(error) => Err(Stop::Broken(error.to_string())),
-            },
-            Err(RecordError::Stop(stop)) => Err(stop),
-            Err(RecordError::Failed(error)) => Err(Stop::Broken(error.to_string())),
-        }
-    }
-
-    async fn write(&self, mut draft: RunDraft, what: ClaimAction) -> Result<Option<Arc<Run>>, RecordError> {
-        self.engine.report_failed_child_starts(&mut draft, &mut 0).await?;
-        let after = draft.run.clone();
-        match self.commit(draft, what).await? {
-            CommitOutcome::Written => {
-                self.local().written = Some(after.clone());
-                Ok(Some(after))
-            }
-            CommitOutcome::Conflict(Precondition::Claim) => Err(RecordError::Stop(self.lost_claim().await)),
-            CommitOutcome::Conflict(
-                Precondition::Sequence
-                | Precondition::Revision
-                | Precondition::Receipt
-                | Precondition::Arrival,
-            ) => Ok(None),
-        }
-    }
 }
 
-fn decide_step(draft: &mut RunDraft, command: &Command) -> Result<(), RecordError> {
-    draft.decide(command).map_err(|refusal| {
-        RecordError::Stop(match refusal {
-            Refusal::RunFinished(_) | Refusal::NodeNotRunning => Stop::of_run(&draft.run),
-            // An earlier commit with an unknown outcome was successful. The stored run determines the next step.
-            Refusal::BadCall(_) => Stop::Broken(refusal.to_string()),
-            refusal => Stop::failed(refusal.code().as_str(), refusal.to_string()),
-        })
-    })
-}
-
-/// Waits between the attempts to record a finished effect: about a minute in total.
-const RECORD_WAITS: [Duration; 16] = {
-    let mut waits = [Duration::from_secs(6); 16];
-    let short = [50, 100, 200, 400, 800, 1600, 3200];
-    let mut at = 0;
-    while at < short.len() {
-        waits[at] = Duration::from_millis(short[at]);
-        at += 1;
-    }
-    waits
-};
-
-/// The reason why a step was not recorded.
-enum RecordError {
-    Stop(Stop),
-    Failed(Error),
-}
-
-impl From<Error> for RecordError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
+/// The event that ended a wait.
+enum WaitEnd {
+    /// The node at this position returned.
+    Ended(usize, NodeResult),
+    /// Another party changed the run, or a node failed.
+    Changed,
+    /// No node is at work.
+    Nothing,
 }

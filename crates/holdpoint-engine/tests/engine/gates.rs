@@ -1,10 +1,12 @@
 //! Gates through the engine: several approvers, side questions, conversations and low confidence.
 
-use holdpoint_engine::Error;
-use holdpoint_engine::core::{Answer, Command, NodeId, Principal, Refusal, RunRef, StartRequest, WorkflowId};
+use holdpoint_engine::core::{
+    Answer, Command, Kind, NodeId, Principal, Refusal, RunRef, StartRequest, WorkflowId,
+};
+use holdpoint_engine::{Context, Error, Outputs, PureNode, Stop, SuspendRequest};
 use serde_json::{Value, json};
 
-use crate::test_database::on_both;
+use crate::test_database::{TestDatabase, on_both};
 use crate::test_env::{TestEnv, accept, graph, line, node, start, tenant};
 
 on_both! {
@@ -12,6 +14,7 @@ on_both! {
     a_side_question_and_its_answer_are_recorded_before_the_decision,
     a_rejection_follows_its_edge_and_the_gate_asks_again_under_another_key,
     interrupt_nodes_accept_their_kind_as_kind_or_reason,
+    a_node_that_suspends_opens_an_interrupt_with_its_key_and_schema,
     a_conversation_is_exchanged_and_closed,
     a_conversation_with_mock_auto_resume_answers_itself,
     a_low_confidence_decision_opens_an_interrupt,
@@ -127,6 +130,33 @@ async fn interrupt_nodes_accept_their_kind_as_kind_or_reason(env: TestEnv) {
     let run = env.run(&of).await;
     assert_eq!(run.conversations[0].id, format!("{}:c", of.run));
     assert!(run.conversations[0].closed_by.is_some());
+}
+
+async fn a_node_that_suspends_opens_an_interrupt_with_its_key_and_schema(database: TestDatabase) {
+    struct Suspending;
+    impl PureNode for Suspending {
+        fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
+            let request = SuspendRequest {
+                resume_key: Some("k".to_owned()),
+                answer_schema: Some(json!({"type": "number"})),
+                timeout_ms: Some(5000),
+                ..SuspendRequest::new(Kind::Custom, json!({"customKind": "x"}))
+            };
+            let first = context.suspend(request.clone())?;
+            assert_eq!(context.suspend(request)?, first, "the key opens one interrupt");
+            Ok(Outputs::from_iter([("answer".to_owned(), first)]))
+        }
+    }
+    let env = TestEnv::with(database, |options| options.pure_node("test.suspending", Suspending)).await;
+    env.register(line("flow", &[("gate", "test.suspending", json!({}))])).await;
+    let of = env.start("flow").await;
+    let run = env.run(&of).await;
+    let asked = run.interrupt_by_key("k").expect("the interrupt is open");
+    assert_eq!((asked.kind, asked.timeout_ms), (Kind::Custom, Some(5000)));
+    let refused = answer_as(&env, &of, "ann", json!("five")).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "the answer does not match the schema: {refused:?}");
+    assert_eq!(answer_as(&env, &of, "ann", json!(5)).await.unwrap(), "completed");
+    assert_eq!(env.run(&of).await.variables["answer"], json!(5));
 }
 
 async fn a_conversation_is_exchanged_and_closed(env: TestEnv) {

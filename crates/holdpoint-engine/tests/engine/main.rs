@@ -6,7 +6,9 @@
 // The names of the fixtures in the tests.
 #[path = "../fixtures/mod.rs"]
 mod fixtures;
-use fixtures::{certificates, courier, database as test_database, env as test_env, peer, slow_node};
+use fixtures::{
+    certificates, courier, database as test_database, env as test_env, held_node, peer, slow_node,
+};
 
 mod cancellations;
 mod crashes;
@@ -38,6 +40,9 @@ mod nested_interrupts;
 mod node_types;
 mod opening;
 mod outgoing;
+mod parallel_branches;
+mod parallel_crashes;
+mod parallel_nodes;
 mod pauses;
 mod pending;
 mod postgres;

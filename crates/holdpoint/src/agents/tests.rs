@@ -101,7 +101,7 @@ impl TestServer {
         let reply = ReplyRecord {
             message,
             policies: vec![gate.clone(), gate],
-            usage: Usage { input_tokens: 3, output_tokens: 2 },
+            usage: Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() },
             model: "m".to_owned(),
             seen: 1,
             took_ms: None,

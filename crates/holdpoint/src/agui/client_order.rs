@@ -22,7 +22,9 @@ impl ClientOrder {
 
     /// Applies an event of the stream in the same way as a client.
     pub(super) fn apply(&mut self, event: &Event) {
-        if let Event::TextMessageStart { message_id, .. } = event {
+        if let Event::TextMessageStart { message_id, .. } | Event::ReasoningMessageStart { message_id, .. } =
+            event
+        {
             self.add(message_id);
         } else if let Event::ToolCallStart { parent_message_id: Some(parent), .. } = event {
             self.add(parent);
@@ -80,8 +82,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_thread_at_a_client_has_the_same_messages_in_the_same_order() {
-        let result =
-            |id: &str| Message::Tool { id: id.into(), tool_call_id: "c".into(), content: String::new() };
+        let result = |id: &str| Message::Tool { id: id.into(), tool_call_id: "c".into(), content: json!("") };
         let ends = |client: &[&str], thread: &[Message]| {
             ClientOrder::new(client.iter().copied()).ends_with(thread.iter())
         };

@@ -45,6 +45,24 @@ pub(super) struct ThreadSource<'a> {
     pub target: &'a AgUiTarget,
 }
 
+/// Returns the last runs of a thread, newest first, at most [`RUNS_MAX`]. Leaves out runs that a branch has abandoned.
+pub(super) async fn lineage(
+    engine: &Engine,
+    tenant: &TenantId,
+    thread: &str,
+) -> Result<Vec<Arc<Run>>, ApiError> {
+    let (mut runs, mut until): (Vec<Arc<Run>>, Option<RunId>) = (Vec::new(), None);
+    for summary in engine.threads().runs(tenant, thread, None, RUNS_MAX).await? {
+        if until.as_ref().is_some_and(|until| summary.run > *until) {
+            continue;
+        }
+        let run = engine.runs().get(&RunRef { tenant: tenant.clone(), run: summary.run }).await?;
+        until = run.started.as_ref().and_then(|started| started.branch_of.clone());
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
 impl ThreadSource<'_> {
     /// Reads the last messages of the thread, at most `limit` of an agent.
     pub(super) async fn read(self, limit: usize) -> Result<History, ApiError> {
@@ -82,8 +100,8 @@ impl ThreadSource<'_> {
             let Some((run, ..)) = of_run.first() else { continue };
             for message in in_prompt_order(&messages) {
                 let seq = seqs.get(&Arc::as_ptr(&message)).copied().unwrap_or_default();
-                let message = messages::of_agent(run, &message);
-                history.entries.push(HistoryEntry { run: run.clone(), seq, message });
+                let entry = |message| HistoryEntry { run: run.clone(), seq, message };
+                history.entries.extend(messages::of_agent(run, &message).into_iter().map(entry));
             }
         }
         Ok(history)
@@ -94,13 +112,12 @@ impl ThreadSource<'_> {
         let mut history = History { limit: messages::MESSAGES_MAX, ..History::default() };
         let mut runs = Vec::new();
         let mut count = 0;
-        for summary in engine.threads().runs(tenant, thread, None, RUNS_MAX).await? {
+        for run in lineage(engine, tenant, thread).await? {
             if count >= messages::MESSAGES_MAX {
                 history.is_cut = true;
                 break;
             }
-            let of = RunRef { tenant: tenant.clone(), run: summary.run };
-            let run = engine.runs().get(&of).await?;
+            let of = RunRef { tenant: tenant.clone(), run: run.id.clone() };
             let (mut log, mut next) = (Vec::new(), 0);
             loop {
                 let page = engine.events().list(&of, next).await?;
@@ -153,6 +170,12 @@ impl History {
         self.messages().filter(|message| is_input(message))
     }
 
+    /// Returns the messages of a run and of those before it.
+    pub(super) fn until(mut self, run: &RunId) -> Self {
+        self.entries.retain(|entry| entry.run <= *run);
+        self
+    }
+
     pub(super) fn snapshot(self) -> Vec<Message> {
         let found = self.entries.into_iter().map(|entry| entry.message).collect();
         messages::snapshot(found, self.limit)
@@ -161,7 +184,7 @@ impl History {
     /// Returns the thread up to this state of the run, followed by new messages for the run.
     pub(super) fn with_new(mut self, run: &Run, new: &[agent::Message]) -> Self {
         self.entries.retain(|entry| entry.run != run.id || entry.seq < run.seq);
-        let new = new.iter().map(|message| messages::of_agent(&run.id, message));
+        let new = new.iter().flat_map(|message| messages::of_agent(&run.id, message));
         self.entries.extend(new.map(|message| HistoryEntry { run: run.id.clone(), seq: run.seq, message }));
         self
     }
@@ -182,6 +205,6 @@ impl History {
 fn is_input(message: &Message) -> bool {
     match message {
         Message::Developer { .. } | Message::System { .. } | Message::User { .. } => true,
-        Message::Assistant { .. } | Message::Tool { .. } => false,
+        Message::Assistant { .. } | Message::Reasoning { .. } | Message::Tool { .. } => false,
     }
 }

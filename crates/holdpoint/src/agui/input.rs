@@ -21,6 +21,9 @@ pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
         return Err(ApiError::invalid("threadId", "must not be blank"));
     }
     check_name("runId", &input.run_id, RUN_ID_CHARS_MAX)?;
+    if let Some(parent) = &input.parent_run_id {
+        check_name("parentRunId", parent, RUN_ID_CHARS_MAX)?;
+    }
     if input.resume.len() > RESUME_ENTRIES_MAX {
         return Err(ApiError::invalid("resume", format!("must have at most {RESUME_ENTRIES_MAX} entries")));
     }
@@ -109,7 +112,10 @@ pub(super) fn was_edited(given: &InputMessage, known: &wire::Message) -> bool {
 fn instruction(message: &wire::Message) -> Option<&str> {
     match message {
         wire::Message::System { content, .. } | wire::Message::Developer { content, .. } => Some(content),
-        wire::Message::User { .. } | wire::Message::Assistant { .. } | wire::Message::Tool { .. } => None,
+        wire::Message::User { .. }
+        | wire::Message::Assistant { .. }
+        | wire::Message::Reasoning { .. }
+        | wire::Message::Tool { .. } => None,
     }
 }
 
@@ -211,6 +217,7 @@ mod tests {
             (json!({"threadId": ""}), "threadId"),
             (json!({"threadId": " "}), "threadId"),
             (json!({"runId": "a\u{0}"}), "runId"),
+            (json!({"parentRunId": ""}), "parentRunId"),
             (json!({"messages": [{"role": "user", "content": "a"}]}), "messages[0].id"),
             (json!({"messages": [{"id": "a", "role": "user", "content": 7}]}), "messages[0].content"),
         ] {

@@ -1,12 +1,15 @@
 //! Translates the messages of a thread for front ends. Pure. Uses the same ids as the streams, so that a client does
 //! not show a message twice.
 
-use holdpoint_api::agui::{Function, Message, ToolCall};
+use holdpoint_api::agui::{Event as WireEvent, Function, Message, ToolCall};
 use holdpoint_core::agent::{self, Role};
 use holdpoint_core::{Event, Run, RunId};
 use serde_json::Value;
 
 use super::ids;
+use super::translate::reasoning_id;
+
+mod chunks;
 
 /// The maximum number of messages in a snapshot; it contains the last ones.
 pub(super) const MESSAGES_MAX: usize = 1000;
@@ -27,12 +30,15 @@ pub(super) fn snapshot_size(known: usize) -> usize {
 /// Returns the estimated size of a message in a snapshot.
 pub(super) fn estimate_bytes(message: &agent::Message) -> usize {
     let size = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
-    size(&message.content) + message.calls.iter().map(|call| size(&call.arguments)).sum::<usize>()
+    let reasoning = message.reasoning.iter().filter(|part| part.shown).map(|part| part.text.len());
+    size(&message.content)
+        + message.calls.iter().map(|call| size(&call.arguments)).sum::<usize>()
+        + reasoning.sum::<usize>()
 }
 
-/// Returns a message of a run of a single agent.
-pub(super) fn of_agent(run: &RunId, message: &agent::Message) -> Message {
-    describe(message, |name| ids::agent_wire_id(run, name))
+/// Returns a message of a run of a single agent, after the reasoning that led to it.
+pub(super) fn of_agent(run: &RunId, message: &agent::Message) -> Vec<Message> {
+    describe_all(message, |name| ids::agent_wire_id(run, name))
 }
 
 /// Returns the messages in the inputs of a workflow run and those of its nodes, each with the sequence of its first
@@ -50,18 +56,18 @@ fn add_event(run: &Run, seq: u64, event: &Event, messages: &mut Vec<(u64, Messag
     if let Event::RunStarted(started) = event {
         let given = started.inputs.get("messages").and_then(Value::as_array).into_iter().flatten();
         messages.extend(given.filter_map(parse_input).map(|message| (seq, message)));
-    } else if let Event::MessageChunk { node, chunk, meta, .. } = event {
-        // The chunks of an agent are skipped: its complete message follows.
-        if meta.get("messageId").is_none() {
-            add_text(messages, seq, ids::text_message_id(run, node), chunk);
-        }
+    } else if let Event::MessageChunk { .. } | Event::ReasoningChunk { .. } | Event::ToolCallChunk { .. } =
+        event
+    {
+        chunks::add(run, seq, event, messages);
     } else if let Event::MessageAdded { node, message } = event {
         // Messages of the workflow itself to an agent have no author and are not shown.
         if message.by.is_some() {
             messages.push((seq, describe(message, |name| ids::wire_id(run, node, name))));
         }
     } else if let Event::ModelReplied { node, message, .. } = event {
-        messages.push((seq, describe(message, |name| ids::wire_id(run, node, name))));
+        let shown = describe_all(message, |name| ids::wire_id(run, node, name));
+        messages.extend(shown.into_iter().map(|message| (seq, message)));
     } else if let Event::ToolReturned { node, call, content, .. } = event {
         let result =
             describe(&agent::Message::result_of(call, content), |name| ids::wire_id(run, node, name));
@@ -81,16 +87,6 @@ fn place_of_result(messages: &[(u64, Message)], call: &str) -> usize {
     reply + 1 + results.count()
 }
 
-fn add_text(messages: &mut Vec<(u64, Message)>, seq: u64, id: String, chunk: &str) {
-    let known = messages.iter_mut().rev().find(|(_, message)| message.id() == id);
-    if let Some((_, Message::Assistant { content, .. })) = known {
-        content.get_or_insert_default().push_str(chunk);
-    } else {
-        let content = Some(chunk.to_owned());
-        messages.push((seq, Message::Assistant { id, content, tool_calls: Vec::new() }));
-    }
-}
-
 /// Parses a message in the inputs of a workflow, in the form that [`crate::agui::run`] writes.
 fn parse_input(given: &Value) -> Option<Message> {
     let id = given.get("id")?.as_str()?.to_owned();
@@ -101,6 +97,19 @@ fn parse_input(given: &Value) -> Option<Message> {
         "developer" => Message::Developer { id, content: text() },
         _ => Message::User { content: user_content(&content), id },
     })
+}
+
+/// Describes a message after the reasoning that led to it.
+fn describe_all(message: &agent::Message, name: impl Fn(&str) -> String) -> Vec<Message> {
+    let reply = name(&message.id);
+    let parts = (0..).zip(&message.reasoning).filter(|(_, part)| part.shown);
+    let parts = parts.map(|(at, part)| Message::Reasoning {
+        id: reasoning_id(&reply, at),
+        content: part.text.clone(),
+        encrypted_value: part.encrypted().filter(|_| part.text.is_empty()).map(str::to_owned),
+    });
+    let is_empty = |part: &Message| matches!(part, Message::Reasoning { content, encrypted_value: None, .. } if content.is_empty());
+    parts.filter(|part| !is_empty(part)).chain([describe(message, name)]).collect()
 }
 
 /// Describes a message. `name` returns the id on the wire for an id that is unique only in its run.
@@ -120,12 +129,38 @@ fn describe(message: &agent::Message, name: impl Fn(&str) -> String) -> Message 
         Role::Tool => Message::Tool {
             id: name(&message.id),
             tool_call_id: name(message.call_id.as_deref().unwrap_or_default()),
-            content: as_text(&message.content),
+            content: result_content(&message.content),
         },
     }
 }
 
-/// Returns a result as a string, which every client accepts.
+/// Returns the result of a call: content parts as they are, and other values as a string.
+pub(super) fn result_content(content: &Value) -> Value {
+    if agent::is_content_parts(content) { content.clone() } else { as_text(content).into() }
+}
+
+/// Changes the results in an event to strings. Clients before 1.0 reject lists.
+pub(super) fn with_text_results(mut event: WireEvent) -> WireEvent {
+    let to_text = |content: &mut Value| {
+        if content.is_array() {
+            *content = agent::content_parts_as_text(content).into();
+        }
+    };
+    match &mut event {
+        WireEvent::ToolCallResult { content, .. } => to_text(content),
+        WireEvent::MessagesSnapshot { messages } => {
+            for message in messages {
+                if let Message::Tool { content, .. } = message {
+                    to_text(content);
+                }
+            }
+        }
+        _ => {}
+    }
+    event
+}
+
+/// Returns a value as a string, which every client accepts.
 pub(super) fn as_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -185,7 +220,7 @@ mod tests {
         let mut instruction = agent::Message::new("d", Role::System, "Be brief.");
         instruction.metadata.insert(ROLE_KEY.to_owned(), json!("developer"));
         let messages = [agent::Message::new("u", Role::User, "Hello"), instruction, reply, result];
-        let shown = messages.map(|one| of_agent(&RunId::parse("r").unwrap(), &one));
+        let shown = messages.map(|one| of_agent(&RunId::parse("r").unwrap(), &one)).concat();
         let shown = serde_json::to_value(shown).unwrap();
         let expected = json!([
             {"role": "user", "id": "u", "content": "Hello"},
@@ -215,7 +250,7 @@ mod tests {
             |at: usize| Message::User { id: at.to_string(), content: json!("x".repeat(BYTES_MAX / 2)) };
         let shown = snapshot(vec![large(1), large(2), user(3)], MESSAGES_MAX);
         assert_eq!(shown.iter().map(Message::id).collect::<Vec<_>>(), ["2", "3"]);
-        let tool = Message::Tool { id: "t".into(), tool_call_id: "c".into(), content: String::new() };
+        let tool = Message::Tool { id: "t".into(), tool_call_id: "c".into(), content: json!("") };
         let mut messages: Vec<Message> = vec![user(0), tool];
         messages.extend((1..MESSAGES_MAX).map(user));
         assert_eq!(snapshot(messages, MESSAGES_MAX)[0].id(), "1", "a result without its call is left out");

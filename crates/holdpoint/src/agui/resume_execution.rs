@@ -176,6 +176,7 @@ impl AgUiRequest<'_> {
         for (InterruptPlace { run, id }, planned) in &plan.answers {
             let mut answer = self.caller.answer(planned.value.clone(), planned.digest.clone());
             answer.decision = Some(format!("{}{}", planned.decision_prefix, random_suffix()?));
+            answer.client_metadata.clone_from(&planned.metadata);
             answers.entry(run.clone()).or_default().insert(*id, answer);
         }
         for place in &plan.expired {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdpoint_api::agui::{ResumeEntry, ResumeStatus};
 use holdpoint_core::{Interrupt, InterruptId, Refusal, Resolution, Run, RunEnd, RunId, Timestamp};
 use holdpoint_engine::OpenInterrupt;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::answers::{self, CancelEffect};
 use super::ids;
@@ -75,6 +75,8 @@ pub(super) struct PlannedAnswer {
     pub decision_prefix: String,
     /// The digest of the payload that the client has shown.
     pub digest: Option<String>,
+    /// The metadata of the entry, which is recorded and never trusted.
+    pub metadata: Map<String, Value>,
 }
 
 impl ResumePlan {
@@ -183,11 +185,13 @@ impl ResumePlan {
                 }
             },
         };
-        let digest = entry.metadata.as_ref().and_then(|given| given.0.get("digest")?.as_str());
+        let metadata = entry.metadata.as_ref().and_then(|given| given.0.as_object());
+        let digest = metadata.and_then(|given| given.get("digest")?.as_str());
         let answer = PlannedAnswer {
             value,
             decision_prefix: answers::decision_prefix(entry),
             digest: digest.map(str::to_owned),
+            metadata: metadata.cloned().unwrap_or_default(),
         };
         self.answers.insert(InterruptPlace { run: run.id.clone(), id: asked.id }, answer);
         Ok(())

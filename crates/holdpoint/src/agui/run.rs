@@ -55,6 +55,7 @@ fn stream_context(caller: &Caller, target: AgUiTarget, input: RunAgentInput) -> 
     let state = input.state.map_or_else(|| Value::Object(Map::new()), |given| given.0);
     let order = ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref()));
     let translator = Translator::new(&input.thread_id, &input.run_id, client, state);
+    let translator = translator.with_parent(input.parent_run_id.clone());
     StreamContext { tenant: caller.tenant().clone(), thread: input.thread_id, target, translator, order }
 }
 
@@ -82,10 +83,17 @@ impl AgUiRequest<'_> {
                 format!("run {} of another agent is open in this thread; wait until it has ended", run.id);
             return Ok(Some(StreamContent::Refused(AgUiViolation::new("THREAD_BUSY", message))));
         }
+        let branch = match self.find_branch(&latest).await? {
+            Ok(branch) => branch,
+            Err(violation) => return Ok(Some(StreamContent::Refused(violation))),
+        };
         if !self.input.resume.is_empty() {
             return self.resume(&latest, history, new).await;
         }
-        self.deliver_input(&latest, history, new).await
+        match branch {
+            None => self.deliver_input(&latest, history, new).await,
+            Some(parent) => self.branch(&latest, &parent, history.until(&parent.id), new).await,
+        }
     }
 
     /// Reads the last messages of the thread. The history has more messages if the client has more and lacks some.
@@ -245,6 +253,17 @@ impl AgUiRequest<'_> {
         history: History,
         new: Vec<Message>,
     ) -> Result<Option<StreamContent>, ApiError> {
+        self.start_after(previous, None, history, new).await
+    }
+
+    /// Starts a run that continues the previous one. With `branch_of`, the thread continues after that run.
+    pub(super) async fn start_after(
+        &self,
+        previous: Option<&Run>,
+        branch_of: Option<RunId>,
+        history: History,
+        new: Vec<Message>,
+    ) -> Result<Option<StreamContent>, ApiError> {
         let engine = &self.app.engine;
         let owner = self.caller.owner();
         let mut state = state::initial_variables(previous, self.input.state.as_ref().map(|given| &given.0));
@@ -254,6 +273,8 @@ impl AgUiRequest<'_> {
         }
         let thread = self.input.thread_id.clone();
         let mut start = self.caller.start(Transport::Agui);
+        start.branch_of = branch_of;
+        start.client_run = Some(self.input.run_id.clone());
         let started = match self.target {
             AgUiTarget::Agent { id, .. } => {
                 start.inputs = state;

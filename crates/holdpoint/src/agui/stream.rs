@@ -237,7 +237,7 @@ impl SegmentStream {
 
     fn push_at(&mut self, event: Event, at: Timestamp, queue: &mut FrameQueue) {
         self.context.order.apply(&event);
-        queue.extend(frame(event, at));
+        queue.extend(frame(self.context.translator.adapt(event), at));
     }
 }
 

@@ -4,17 +4,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_api::agui::{Event, Outcome, PatchOperation, Usage, VERSION};
+use holdpoint_api::agui::{Event, Outcome, Usage, VERSION};
 use holdpoint_core::agent::{Message, Usage as Cost};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{Event as RunEvent, NodeId, Run, RunEnd};
 use holdpoint_engine::OpenInterrupt;
 use serde_json::{Map, Value};
 
-use super::messages::as_text;
+use super::messages::{result_content, with_text_results};
 use super::open_interrupts::describe_all;
 use super::subagents::Subagents;
 use super::{ids, interrupts, state};
+
+mod activities;
+mod patch;
+mod replies;
+
+pub(super) use replies::reasoning_id;
+
+use activities::Activities;
+use patch::difference;
+use replies::StreamedReplies;
 
 /// The version of the protocol that a client supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +39,8 @@ pub(super) enum ClientVersion {
 pub(super) struct Translator {
     thread: String,
     run: String,
+    /// The run that the client continues, as it named it.
+    parent: Option<String>,
     client: ClientVersion,
     /// The last state that was sent in this segment.
     state: Option<Arc<Value>>,
@@ -36,24 +48,12 @@ pub(super) struct Translator {
     given: Arc<Value>,
     /// The open steps of this segment, in the order of their start.
     steps: Vec<NodeId>,
-    /// The text messages of nodes that are being streamed, by message id.
-    texts: BTreeMap<String, StreamedText>,
+    /// The replies of models that are being streamed.
+    replies: StreamedReplies,
     /// The subagents of this segment. Only clients of 1.0 get their events.
     subagents: Option<Subagents>,
+    activities: Activities,
     costs: BTreeMap<String, Cost>,
-    /// Set if the client got a text that a retry made invalid.
-    needs_correction: bool,
-}
-
-/// A text message that is being streamed.
-#[derive(Debug, Default)]
-struct StreamedText {
-    node: Option<NodeId>,
-    text: String,
-    attempt: u64,
-    open: bool,
-    /// Set if a retry made the sent text invalid. The messages at the end of the segment replace it.
-    void: bool,
 }
 
 /// The end of a segment.
@@ -86,14 +86,28 @@ impl Translator {
         Self {
             thread: thread.to_owned(),
             run: run.to_owned(),
+            parent: None,
             client,
             state: None,
             given: Arc::new(given),
             steps: Vec::new(),
-            texts: BTreeMap::new(),
+            replies: StreamedReplies::default(),
             subagents: (client == ClientVersion::V1).then(Subagents::default),
+            activities: Activities::default(),
             costs: BTreeMap::new(),
-            needs_correction: false,
+        }
+    }
+
+    /// Sets the run that the client continues.
+    pub(super) fn with_parent(self, parent: Option<String>) -> Self {
+        Self { parent, ..self }
+    }
+
+    /// Returns an event in the form that the client accepts.
+    pub(super) fn adapt(&self, event: Event) -> Event {
+        match self.client {
+            ClientVersion::V0 => with_text_results(event),
+            ClientVersion::V1 => event,
         }
     }
 
@@ -102,7 +116,7 @@ impl Translator {
             thread_id: self.thread.clone(),
             run_id: self.run.clone(),
             protocol_version: Some(VERSION.into()),
-            parent_run_id: None,
+            parent_run_id: self.parent.clone(),
             input: None,
         }
     }
@@ -124,25 +138,28 @@ impl Translator {
         }
         if let RunEvent::NodeStarted { node, .. } | RunEvent::NodeResumed { node, .. } = event {
             self.begin_step(run, node, &mut events);
-        } else if let RunEvent::MessageChunk { .. } = event {
-            self.translate_chunk(event, run, &mut events);
+        } else if let RunEvent::MessageChunk { .. }
+        | RunEvent::ReasoningChunk { .. }
+        | RunEvent::ToolCallChunk { .. } = event
+        {
+            self.replies.translate_chunk(event, run, &mut events);
+        } else if let RunEvent::ActivityReported { .. } = event {
+            self.activities.translate(event, run, &mut events);
         } else if let RunEvent::ModelReplied { node, message, usage, model, .. } = event {
-            let cost = self.costs.entry(model.clone()).or_default();
-            cost.input_tokens = cost.input_tokens.saturating_add(usage.input_tokens);
-            cost.output_tokens = cost.output_tokens.saturating_add(usage.output_tokens);
-            self.translate_reply(run, node, message, &mut events);
+            self.costs.entry(model.clone()).or_default().add(*usage);
+            self.replies.translate_reply(run, node, message, &mut events);
         } else if let RunEvent::ToolReturned { node, call, content, .. } = event {
             events.push(Event::ToolCallResult {
                 message_id: ids::wire_id(run, node, &Message::result_of(call, content).id),
                 tool_call_id: ids::wire_id(run, node, call),
-                content: as_text(content),
+                content: result_content(content),
                 role: Some("tool".into()),
             });
         } else if let RunEvent::NodeCompleted { node, .. }
         | RunEvent::NodeFailed { node, .. }
         | RunEvent::NodeSkipped { node, .. } = event
         {
-            self.end_texts_of(node, &mut events);
+            self.replies.end_node(node, &mut events);
             self.end_step(node, &mut events);
         }
         self.translate_state(run, &mut events);
@@ -162,63 +179,6 @@ impl Translator {
         if let Some(at) = self.steps.iter().position(|open| open == node) {
             self.steps.remove(at);
             events.push(Event::StepFinished { step_name: node.to_string() });
-        }
-    }
-
-    /// Translates a chunk of a message. A chunk of an agent has the id of its reply in the metadata.
-    fn translate_chunk(&mut self, event: &RunEvent, run: &Run, events: &mut Vec<Event>) {
-        let RunEvent::MessageChunk { node, chunk, last, meta } = event else { return };
-        let reply = meta.get("messageId").and_then(Value::as_str);
-        let id =
-            reply.map_or_else(|| ids::text_message_id(run, node), |reply| ids::wire_id(run, node, reply));
-        let attempt = meta.get("attempt").and_then(Value::as_u64).unwrap_or(1);
-        let streamed = self.texts.entry(id.clone()).or_default();
-        streamed.node = Some(node.clone());
-        if !streamed.text.is_empty() && streamed.attempt < attempt {
-            streamed.void = true;
-            streamed.end(&id, events);
-        }
-        streamed.attempt = attempt;
-        if !streamed.void {
-            streamed.append(&id, chunk, events);
-            if *last {
-                streamed.end(&id, events);
-            }
-        }
-    }
-
-    fn translate_reply(&mut self, run: &Run, node: &NodeId, message: &Message, events: &mut Vec<Event>) {
-        let id = ids::wire_id(run, node, &message.id);
-        let mut streamed = self.texts.remove(&id).unwrap_or_default();
-        let text = message.text();
-        if let Some(rest) = text.strip_prefix(streamed.text.as_str())
-            && !streamed.void
-            // A message that is already closed is corrected by the messages at the end of the segment.
-            && (streamed.open || streamed.text.is_empty())
-        {
-            streamed.append(&id, rest, events);
-        }
-        self.needs_correction |= streamed.text != text;
-        streamed.end(&id, events);
-        for call in &message.calls {
-            let tool_call_id = ids::wire_id(run, node, &call.id);
-            events.extend([
-                Event::ToolCallStart {
-                    tool_call_id: tool_call_id.clone(),
-                    tool_call_name: call.name.clone(),
-                    parent_message_id: Some(id.clone()),
-                },
-                Event::ToolCallArgs { tool_call_id: tool_call_id.clone(), delta: call.arguments.to_string() },
-                Event::ToolCallEnd { tool_call_id },
-            ]);
-        }
-    }
-
-    fn end_texts_of(&mut self, node: &NodeId, events: &mut Vec<Event>) {
-        for (id, streamed) in &mut self.texts {
-            if streamed.node.as_ref() == Some(node) {
-                streamed.end(id, events);
-            }
         }
     }
 
@@ -243,18 +203,16 @@ impl Translator {
         self.state = Some(now);
     }
 
-    /// Returns whether the client has a text that differs from the message.
+    /// Returns whether the client has content that differs from the messages.
     pub(super) fn needs_correction(&self) -> bool {
-        self.needs_correction || !self.texts.is_empty()
+        self.replies.needs_correction()
     }
 
     /// Closes all open messages, subagents and steps. `waiting` are the interrupts that the end of the segment shows. The
     /// caller sends further events before [`Self::end`].
     pub(super) fn close(&mut self, run: &Run, waiting: &[OpenInterrupt]) -> Vec<Event> {
         let mut events = Vec::new();
-        for (id, streamed) in &mut self.texts {
-            streamed.end(id, &mut events);
-        }
+        self.replies.end_all(&mut events);
         if let Some(subagents) = &mut self.subagents {
             subagents.close(run, waiting, &mut events);
         }
@@ -313,49 +271,10 @@ impl Translator {
                 input_tokens: cost.input_tokens,
                 output_tokens: cost.output_tokens,
                 total_tokens: cost.total(),
+                reasoning_tokens: Some(cost.reasoning_tokens).filter(|tokens| *tokens > 0),
             })
             .collect()
     }
-}
-
-impl StreamedText {
-    fn append(&mut self, id: &str, text: &str, events: &mut Vec<Event>) {
-        if text.is_empty() {
-            return;
-        }
-        if !self.open {
-            self.open = true;
-            let role = Some("assistant".into());
-            events.push(Event::TextMessageStart { message_id: id.to_owned(), role, name: None });
-        }
-        self.text.push_str(text);
-        events.push(Event::TextMessageContent { message_id: id.to_owned(), delta: text.to_owned() });
-    }
-
-    fn end(&mut self, id: &str, events: &mut Vec<Event>) {
-        if std::mem::take(&mut self.open) {
-            events.push(Event::TextMessageEnd { message_id: id.to_owned() });
-        }
-    }
-}
-
-/// Returns the changes between two states as a JSON Patch (RFC 6902) of the top-level members.
-fn difference(before: &Value, after: &Value) -> Vec<PatchOperation> {
-    let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return vec![PatchOperation::Replace { path: String::new(), value: after.clone() }];
-    };
-    let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-    let gone = before.keys().filter(|name| !after.contains_key(*name));
-    let gone = gone.map(|name| PatchOperation::Remove { path: path(name) });
-    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
-    let changed = changed.map(|(name, value)| {
-        let (path, value) = (path(name), value.clone());
-        match before.contains_key(name) {
-            true => PatchOperation::Replace { path, value },
-            false => PatchOperation::Add { path, value },
-        }
-    });
-    gone.chain(changed).collect()
 }
 
 /// Returns the outputs of the last nodes of a run without sensitive values.

@@ -11,6 +11,8 @@ pub(super) struct StreamVerifier {
     /// Set after a snapshot of the state.
     has_state: bool,
     open: BTreeSet<(&'static str, String)>,
+    /// The activities with a snapshot.
+    activities: BTreeSet<String>,
 }
 
 /// Panics if a client would reject the stream.
@@ -45,10 +47,32 @@ impl StreamVerifier {
                 self.check_open("text", text("messageId"));
             }
             "TEXT_MESSAGE_END" => self.close("text", text("messageId")),
+            "REASONING_START" => self.open("reasoning", text("messageId")),
+            "REASONING_MESSAGE_START" => {
+                assert_eq!(event["role"], "reasoning", "{event}");
+                self.check_open("reasoning", text("messageId"));
+                self.open("reasoning message", text("messageId"));
+            }
+            "REASONING_MESSAGE_CONTENT" => {
+                assert!(!text("delta").is_empty(), "clients before 1.0 reject an empty delta: {event}");
+                self.check_open("reasoning message", text("messageId"));
+            }
+            "REASONING_MESSAGE_END" => self.close("reasoning message", text("messageId")),
+            "REASONING_END" => self.close("reasoning", text("messageId")),
+            "REASONING_ENCRYPTED_VALUE" => assert_eq!(event["subtype"], "message", "{event}"),
+            "ACTIVITY_SNAPSHOT" => {
+                assert!(event["content"].is_object(), "{event}");
+                self.activities.insert(text("messageId"));
+            }
+            "ACTIVITY_DELTA" => {
+                assert!(self.activities.contains(&text("messageId")), "no snapshot before {event}");
+            }
             "TOOL_CALL_START" => self.open("call", text("toolCallId")),
             "TOOL_CALL_ARGS" => self.check_open("call", text("toolCallId")),
             "TOOL_CALL_END" => self.close("call", text("toolCallId")),
-            "TOOL_CALL_RESULT" => assert!(event["content"].is_string(), "{event}"),
+            "TOOL_CALL_RESULT" => {
+                assert!(event["content"].is_string() || event["content"].is_array(), "{event}");
+            }
             "STATE_SNAPSHOT" => self.has_state = true,
             // `compactEvents` of client 0.0.59 applies the first delta of a run to an empty state.
             "STATE_DELTA" => assert!(self.has_state, "no STATE_SNAPSHOT comes before {event}"),

@@ -688,6 +688,7 @@
  * @property {string} [actedBy] The principal that voted in the name of decidedBy.
  * @property {string} action The action of the vote.
  * @property {Instant} at The instant of the vote.
+ * @property {Object<string, any>} [clientMetadata] Data that the client sent with the answer. Nothing verifies it: names in it are claims.
  * @property {Via} [via] The credential of the vote.
  * @property {boolean} [copied] True if the vote was cast in the source of this fork; it does not count.
  */
@@ -721,6 +722,7 @@
  * @property {string} [action] The action of an answer to an approval.
  * @property {string} [decision] The decision of an approval.
  * @property {string} [reason] The reason of the decision.
+ * @property {Object<string, any>} [clientMetadata] Data that the client sent with the answer. Nothing verifies it: names in it are claims.
  * @property {Via} [via] The credential of the answer.
  */
 
@@ -994,7 +996,7 @@
  * @property {string} webhookId The id of the webhook.
  * @property {string} runId The run of the event.
  * @property {number} sequence The sequence of the event in the log of its run.
- * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.reasoning.chunk" | "holdpoint.tool.chunk" | "holdpoint.activity.reported" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
  * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state The state of the delivery.
  * @property {number} attempt The number of attempts.
  * @property {string} dedupKey The key by which a receiver recognizes repeated deliveries.
@@ -1030,7 +1032,7 @@
  * @property {string} deliveryId The id of the delivery.
  * @property {string} runId The run of the event.
  * @property {number} sequence The sequence of the event in the log of its run.
- * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.reasoning.chunk" | "holdpoint.tool.chunk" | "holdpoint.activity.reported" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
  * @property {number} attempt The number of attempts.
  * @property {string | null} reason The reason for which the delivery is a dead letter.
  * @property {string} dedupKey The key by which a receiver recognizes repeated deliveries.
@@ -1046,7 +1048,7 @@
  * @property {string} webhookId The id of the webhook.
  * @property {string} runId The run of the event.
  * @property {number} sequence The sequence of the event in the log of its run.
- * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.reasoning.chunk" | "holdpoint.tool.chunk" | "holdpoint.activity.reported" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType The type of the event.
  * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state The state of the delivery.
  * @property {number} attempt The number of attempts.
  * @property {string} dedupKey The key by which a receiver recognizes repeated deliveries.
@@ -1336,8 +1338,9 @@
  * @property {AgUiTools} tools The tool calls.
  * @property {AgUiOutput} output The output.
  * @property {AgUiState} state The shared state.
- * @property {Supported} multiAgent True if several agents can take part in a run.
- * @property {Supported} reasoning True if the agent sends its reasoning.
+ * @property {AgUiMultiAgent} multiAgent The other agents that can take part in a run.
+ * @property {AgUiReasoning} reasoning The reasoning that the agent sends.
+ * @property {AgUiMultimodal} multimodal The content that the agent accepts beside texts.
  * @property {AgUiHumanInTheLoop} humanInTheLoop The forms of human participation.
  * @property {AgUiCustom} custom Capabilities beyond those of the protocol.
  */
@@ -1381,8 +1384,39 @@
  * @typedef {Object} AgUiState
  * @property {boolean} snapshots True if snapshots of the state are sent.
  * @property {boolean} deltas True if changes of the state are sent.
- * @property {boolean} memory True if the agent remembers earlier runs of the thread.
+ * @property {boolean} memory True if the agent has a memory beyond the thread.
  * @property {boolean} persistentState True if the state survives a restart.
+ */
+
+/**
+ * The other agents that can take part in a run of an agent.
+ * @typedef {Object} AgUiMultiAgent
+ * @property {boolean} supported True if other agents or workflows can take part.
+ * @property {boolean} delegation True if the agent delegates tasks and gets their results.
+ * @property {boolean} handoffs True if the agent transfers the conversation to another agent.
+ */
+
+/**
+ * The reasoning that an agent sends.
+ * @typedef {Object} AgUiReasoning
+ * @property {boolean} supported True if the definition of the agent shows the reasoning of its model.
+ * @property {boolean} streaming True if it is sent while the model writes it.
+ */
+
+/**
+ * The content that an agent accepts beside texts.
+ * @typedef {Object} AgUiMultimodal
+ * @property {AgUiMultimodalInput} input The content of messages of the user.
+ */
+
+/**
+ * The content that an agent accepts in messages of the user.
+ * @typedef {Object} AgUiMultimodalInput
+ * @property {boolean} image True if the model accepts images.
+ * @property {boolean} audio True if the model accepts audio.
+ * @property {boolean} video True if the model accepts video.
+ * @property {boolean} pdf True if the model accepts PDF documents.
+ * @property {boolean} file True if the model accepts other files.
  */
 
 /**
@@ -1424,7 +1458,7 @@
 
 /**
  * A message of a thread.
- * @typedef {{ role: "developer", id: string, content: string } | { role: "system", id: string, content: string } | { role: "user", id: string, content: any } | { role: "assistant", id: string, content?: string, toolCalls?: AgUiToolCall[] } | { role: "tool", id: string, toolCallId: string, content: string }} AgUiMessage
+ * @typedef {{ role: "developer", id: string, content: string } | { role: "system", id: string, content: string } | { role: "user", id: string, content: any } | { role: "assistant", id: string, content?: string, toolCalls?: AgUiToolCall[] } | { role: "reasoning", id: string, content: string, encryptedValue?: string } | { role: "tool", id: string, toolCallId: string, content: any }} AgUiMessage
  */
 
 /**
@@ -1864,7 +1898,7 @@
 
 /**
  * The payload of an event. The type of the event determines the type of the payload.
- * @typedef {RunStarted | RunCompleted | RunFailed | RunCancelled | PauseRequested | RunPausedPayload | RunResumedPayload | CapBreached | ReplayDiverged | NodeStarted | NodeCompleted | NodeFailed | NodeSkipped | NodeRetried | NodeDelayed | NodeDispatched | NodeAwaiting | ChildChanged | SleepStarted | SleepEnded | StepRecorded | VariableChanged | ChannelWritten | MessageChunk | ArtifactCreated | LoopbackLimit | LoopTurned | NodeSuspended | NodeResumed | InterruptRequested | ApprovalRequested | ClarificationRequested | InterruptResolvedPayload | ApprovalReceived | ClarificationResolved | AuthorizationDecided | GateDecided | VoteCast | VoteRepeated | AskRaised | AskAnsweredPayload | AgentDecided | ConversationOpened | ConversationExchanged | ConversationClosed | MessageAdded | ModelReplied | ToolCalled | ToolSuspended | ToolBegun | ToolReturned | any} EventPayload
+ * @typedef {RunStarted | RunCompleted | RunFailed | RunCancelled | PauseRequested | RunPausedPayload | RunResumedPayload | CapBreached | ReplayDiverged | NodeStarted | NodeCompleted | NodeFailed | NodeSkipped | NodeRetried | NodeDelayed | NodeDispatched | NodeAwaiting | ChildChanged | SleepStarted | SleepEnded | StepRecorded | VariableChanged | ChannelWritten | MessageChunk | ReasoningChunk | ToolCallChunk | ActivityReported | ArtifactCreated | LoopbackLimit | LoopTurned | NodeSuspended | NodeResumed | InterruptRequested | ApprovalRequested | ClarificationRequested | InterruptResolvedPayload | ApprovalReceived | ClarificationResolved | AuthorizationDecided | GateDecided | VoteCast | VoteRepeated | AskRaised | AskAnsweredPayload | AgentDecided | ConversationOpened | ConversationExchanged | ConversationClosed | MessageAdded | ModelReplied | ToolCalled | ToolSuspended | ToolBegun | ToolReturned | any} EventPayload
  */
 
 /**
@@ -2089,6 +2123,36 @@
  */
 
 /**
+ * The payload of `holdpoint.reasoning.chunk`.
+ * @typedef {Object} ReasoningChunk
+ * @property {string} chunk The text of the chunk.
+ * @property {boolean} isLast True if this is the last chunk of a part of the reasoning.
+ * @property {Object<string, any>} [meta] Metadata of the chunk.
+ * @property {string} nodeId The id of the node.
+ */
+
+/**
+ * The payload of `holdpoint.tool.chunk`.
+ * @typedef {Object} ToolCallChunk
+ * @property {string} callId The id of the call.
+ * @property {string} chunk The next part of the arguments, as JSON text.
+ * @property {boolean} isLast True for the last chunk of a call without a recorded reply.
+ * @property {Object<string, any>} [meta] Metadata of the chunk.
+ * @property {string} nodeId The id of the node.
+ * @property {string} [toolName] The name of the tool, in the first chunk of a call.
+ */
+
+/**
+ * The payload of `holdpoint.activity.reported`.
+ * @typedef {Object} ActivityReported
+ * @property {string} activityId The id of the activity, unique in its node.
+ * @property {string} activityType The type of the activity.
+ * @property {string} [callId] The tool call that reported the activity.
+ * @property {Object<string, any>} content The content, which replaces the earlier content of the activity.
+ * @property {string} nodeId The id of the node.
+ */
+
+/**
  * The payload of `artifact.created`.
  * @typedef {Object} ArtifactCreated
  * @property {string} artifactId The id of the artifact.
@@ -2188,6 +2252,7 @@
  * @property {Instant} [resolvedAt] The instant of the answer.
  * @property {string} [resolvedBy] The principal that answered.
  * @property {any} [resumeValue] The answer. Null if the interrupt timed out.
+ * @property {Object<string, any>} [clientMetadata] Data that the client sent with the answer. Nothing verifies it: names in it are claims.
  * @property {string} runId The id of the run.
  * @property {Via} [via] The credential of the answer.
  */
@@ -2240,6 +2305,7 @@
  * @property {string} decidedBy The principal in whose name the vote was cast.
  * @property {string} interruptId The id of the interrupt.
  * @property {string | null} nodeId The id of the node.
+ * @property {Object<string, any>} [clientMetadata] Data that the client sent with the answer. Nothing verifies it: names in it are claims.
  * @property {Via} [via] The credential of the vote.
  */
 
@@ -2326,6 +2392,7 @@
  * @property {string} id The id of the message.
  * @property {"system" | "user" | "assistant" | "tool"} role The author of the message.
  * @property {any} content A text or a list of parts. In a message of a tool: the result of the call.
+ * @property {string[]} [reasoning] The reasoning of the model before the reply, if the agent shows it.
  * @property {MessageCall[]} [toolCalls] The calls that a reply of the model requests.
  * @property {string} [toolCallId] The call whose result the message is.
  * @property {string} [by] The principal that sent the message.
@@ -2427,7 +2494,7 @@
 
 /**
  * An event with the members that every event may have.
- * @typedef {{ timestamp?: number, rawEvent?: any, metadata?: Object<string, any>, subagentRunId?: string } & ({ type: "RUN_STARTED", threadId: string, runId: string, protocolVersion?: string, parentRunId?: string, input?: any } | { type: "RUN_FINISHED", threadId: string, runId: string, result?: any, outcome?: AgUiOutcome, usage?: AgUiUsage[] } | { type: "RUN_ERROR", message: string, code?: string, usage?: AgUiUsage[] } | { type: "STEP_STARTED", stepName: string } | { type: "STEP_FINISHED", stepName: string } | { type: "TEXT_MESSAGE_START", messageId: string, role?: string, name?: string } | { type: "TEXT_MESSAGE_CONTENT", messageId: string, delta: string } | { type: "TEXT_MESSAGE_END", messageId: string } | { type: "TEXT_MESSAGE_CHUNK", messageId?: string, role?: string, delta?: string, name?: string } | { type: "TOOL_CALL_START", toolCallId: string, toolCallName: string, parentMessageId?: string } | { type: "TOOL_CALL_ARGS", toolCallId: string, delta: string } | { type: "TOOL_CALL_END", toolCallId: string } | { type: "TOOL_CALL_CHUNK", toolCallId?: string, toolCallName?: string, parentMessageId?: string, delta?: string } | { type: "TOOL_CALL_RESULT", messageId: string, toolCallId: string, content: string, role?: string } | { type: "STATE_SNAPSHOT", snapshot: any } | { type: "STATE_DELTA", delta: PatchOperation[] } | { type: "MESSAGES_SNAPSHOT", messages: AgUiMessage[] } | { type: "ACTIVITY_SNAPSHOT", messageId: string, activityType: string, content: Object<string, any>, replace?: boolean } | { type: "ACTIVITY_DELTA", messageId: string, activityType: string, patch: any[] } | { type: "RAW", event: any, source?: string } | { type: "CUSTOM", name: string, value: any } | { type: "REASONING_START", messageId: string } | { type: "REASONING_MESSAGE_START", messageId: string, role: string } | { type: "REASONING_MESSAGE_CONTENT", messageId: string, delta: string } | { type: "REASONING_MESSAGE_END", messageId: string } | { type: "REASONING_MESSAGE_CHUNK", messageId?: string, delta?: string } | { type: "REASONING_END", messageId: string } | { type: "REASONING_ENCRYPTED_VALUE", subtype: string, entityId: string, encryptedValue: string } | { type: "SUBAGENT_STARTED", subagentRunId: string, name: string, description?: string, parentSubagentRunId?: string, parentToolCallId?: string, parentMessageId?: string } | { type: "SUBAGENT_FINISHED", subagentRunId: string, result?: any, outcome?: SubagentOutcome } | { type: "SUBAGENT_ERROR", subagentRunId: string, message: string, code?: string })} AgUiFrame
+ * @typedef {{ timestamp?: number, rawEvent?: any, metadata?: Object<string, any>, subagentRunId?: string } & ({ type: "RUN_STARTED", threadId: string, runId: string, protocolVersion?: string, parentRunId?: string, input?: any } | { type: "RUN_FINISHED", threadId: string, runId: string, result?: any, outcome?: AgUiOutcome, usage?: AgUiUsage[] } | { type: "RUN_ERROR", message: string, code?: string, usage?: AgUiUsage[] } | { type: "STEP_STARTED", stepName: string } | { type: "STEP_FINISHED", stepName: string } | { type: "TEXT_MESSAGE_START", messageId: string, role?: string, name?: string } | { type: "TEXT_MESSAGE_CONTENT", messageId: string, delta: string } | { type: "TEXT_MESSAGE_END", messageId: string } | { type: "TEXT_MESSAGE_CHUNK", messageId?: string, role?: string, delta?: string, name?: string } | { type: "TOOL_CALL_START", toolCallId: string, toolCallName: string, parentMessageId?: string } | { type: "TOOL_CALL_ARGS", toolCallId: string, delta: string } | { type: "TOOL_CALL_END", toolCallId: string } | { type: "TOOL_CALL_CHUNK", toolCallId?: string, toolCallName?: string, parentMessageId?: string, delta?: string } | { type: "TOOL_CALL_RESULT", messageId: string, toolCallId: string, content: any, role?: string } | { type: "STATE_SNAPSHOT", snapshot: any } | { type: "STATE_DELTA", delta: PatchOperation[] } | { type: "MESSAGES_SNAPSHOT", messages: AgUiMessage[] } | { type: "ACTIVITY_SNAPSHOT", messageId: string, activityType: string, content: Object<string, any>, replace?: boolean } | { type: "ACTIVITY_DELTA", messageId: string, activityType: string, patch: PatchOperation[] } | { type: "RAW", event: any, source?: string } | { type: "CUSTOM", name: string, value: any } | { type: "REASONING_START", messageId: string } | { type: "REASONING_MESSAGE_START", messageId: string, role: string } | { type: "REASONING_MESSAGE_CONTENT", messageId: string, delta: string } | { type: "REASONING_MESSAGE_END", messageId: string } | { type: "REASONING_MESSAGE_CHUNK", messageId?: string, delta?: string } | { type: "REASONING_END", messageId: string } | { type: "REASONING_ENCRYPTED_VALUE", subtype: string, entityId: string, encryptedValue: string } | { type: "SUBAGENT_STARTED", subagentRunId: string, name: string, description?: string, parentSubagentRunId?: string, parentToolCallId?: string, parentMessageId?: string } | { type: "SUBAGENT_FINISHED", subagentRunId: string, result?: any, outcome?: SubagentOutcome } | { type: "SUBAGENT_ERROR", subagentRunId: string, message: string, code?: string })} AgUiFrame
  */
 
 /**
@@ -2442,6 +2509,7 @@
  * @property {number} inputTokens The tokens that the model read.
  * @property {number} outputTokens The tokens that the model wrote.
  * @property {number} totalTokens The sum of both.
+ * @property {number} [reasoningTokens] The tokens of `outputTokens` that are reasoning, if the model reports them.
  */
 
 /**
@@ -2647,7 +2715,7 @@
  * The body of `POST /v1/webhooks`.
  * @typedef {Object} CreateWebhook
  * @property {string} url The https URL that receives deliveries.
- * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled">} events The types of the events to send.
+ * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.reasoning.chunk" | "holdpoint.tool.chunk" | "holdpoint.activity.reported" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled">} events The types of the events to send.
  * @property {string | null} [tenantId] The tenant of the key. Another tenant is rejected.
  * @property {string[] | null} [tags] Only events of runs with one of these tags.
  * @property {boolean | null} [durable] If true (default), each event is sent until the receiver accepts it or the attempts are used up. If false, each event is sent once.
@@ -2681,7 +2749,7 @@
  * @typedef {Object} ReplayWindow
  * @property {string} from The start of the time window.
  * @property {string} to The end of the time window.
- * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"> | null} [events] The types of the events. All by default.
+ * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.reasoning.chunk" | "holdpoint.tool.chunk" | "holdpoint.activity.reported" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"> | null} [events] The types of the events. All by default.
  */
 
 /**
@@ -2804,6 +2872,7 @@
  * @typedef {Object} RunAgentInput
  * @property {string} threadId The thread, chosen by the client.
  * @property {string} runId The id of this run, chosen by the client.
+ * @property {string | null} [parentRunId] The run of the thread that the input continues: its id, or the runId of the input that started it. If it is not the last run, the thread continues from its end, without the later runs.
  * @property {string | null} [protocolVersion] The version of AG-UI. Absent in the input of clients before 1.0.
  * @property {any} [state] The first state of a run. Ignored with resume.
  * @property {AgUiInputMessage[] | null} [messages] The messages of the thread; the server reads the new ones.

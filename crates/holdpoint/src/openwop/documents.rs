@@ -63,6 +63,9 @@ fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
         | Event::VariableChanged { .. }
         | Event::ChannelWritten { .. }
         | Event::MessageChunk { .. }
+        | Event::ReasoningChunk { .. }
+        | Event::ToolCallChunk { .. }
+        | Event::ActivityReported { .. }
         | Event::ArtifactCreated { .. }
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }

@@ -88,7 +88,12 @@ pub(crate) fn modes_of(event: &Event) -> StreamModes {
         | Event::ToolSuspended { .. }
         | Event::ToolBegun { .. }
         | Event::ToolReturned { .. } => UPDATE,
-        Event::MessageChunk { .. } | Event::MessageAdded { .. } | Event::ModelReplied { .. } => MESSAGE,
+        Event::MessageChunk { .. }
+        | Event::ReasoningChunk { .. }
+        | Event::ToolCallChunk { .. }
+        | Event::ActivityReported { .. }
+        | Event::MessageAdded { .. }
+        | Event::ModelReplied { .. } => MESSAGE,
         Event::NodeStarted { .. } => STATE,
         Event::RunStarted(_)
         | Event::NodeCompleted { .. }

@@ -110,6 +110,7 @@ pub(super) fn votes(asked: &Interrupt) -> Vec<Vote> {
         acted_by: vote.value.get("actedBy").and_then(Value::as_str).map(str::to_owned),
         action: vote.action().to_owned(),
         at: vote.at.into(),
+        client_metadata: Some(vote.client_metadata.clone()).filter(|metadata| !metadata.is_empty()),
         via: vote.via.clone(),
         copied: vote.copied.then_some(true),
     };

@@ -1,5 +1,8 @@
 //! The messages API of Anthropic.
 
+use holdpoint_core::agent::ReasoningPart;
+use serde_json::Value;
+
 use super::super::DeltaHandler;
 use super::assembly::{CallPiece, ReplyAssembly, ReplyEnd};
 use super::failure::{AttemptFailure, HiddenSecrets};
@@ -8,6 +11,9 @@ mod request;
 mod wire;
 
 pub(super) use request::{MEDIA_TYPES, RESERVED, body};
+
+/// The member of the data of reasoning with its signature.
+const SIGNATURE: &str = "signature";
 
 use wire::{Block, BlockDelta, MessageEvent, MessageHead, TokenCounts};
 
@@ -35,6 +41,12 @@ pub(super) fn add_event(
         MessageEvent::ContentBlockDelta { index, delta: BlockDelta::InputJson { partial_json } } => {
             let arguments = partial_json;
             reply.add_call(CallPiece { index: Some(index), arguments, ..CallPiece::default() }, listener)
+        }
+        MessageEvent::ContentBlockDelta { index, delta: BlockDelta::Thinking { thinking } } => {
+            reply.add_reasoning(index, &thinking, listener)
+        }
+        MessageEvent::ContentBlockDelta { index, delta: BlockDelta::Signature { signature } } => {
+            add_opaque(reply, index, SIGNATURE, &signature)
         }
         MessageEvent::MessageDelta { delta, usage } => {
             add_tokens(reply, usage.as_ref());
@@ -112,6 +124,28 @@ fn add_block(
             let arguments = input.map(|input| input.to_string()).unwrap_or_default();
             reply.add_call(CallPiece { index: Some(index), id, name, arguments }, listener)
         }
+        Block::Thinking { thinking, signature } => {
+            reply.add_reasoning(index, &thinking, listener)?;
+            add_opaque(reply, index, SIGNATURE, &signature)
+        }
+        Block::RedactedThinking { data } => add_opaque(reply, index, ReasoningPart::ENCRYPTED, &data),
         Block::Other => Ok(()),
     }
+}
+
+/// Adds a piece of a signature or of encrypted reasoning.
+fn add_opaque(
+    reply: &mut ReplyAssembly,
+    index: u64,
+    member: &str,
+    piece: &str,
+) -> Result<(), AttemptFailure> {
+    if piece.is_empty() {
+        return Ok(());
+    }
+    reply.add_reasoning_data(index, piece.len(), |data| {
+        if let Value::String(text) = data.entry(member).or_insert_with(|| "".into()) {
+            text.push_str(piece);
+        }
+    })
 }

@@ -28,12 +28,21 @@ pub(super) struct Header {
 impl EndpointApi {
     /// Returns the API of a `provider` in a definition.
     pub(in super::super) fn of_provider(provider: &str) -> Option<Self> {
-        match provider {
-            "openai" => Some(Self::ChatCompletions),
-            "openai-responses" => Some(Self::Responses),
-            "anthropic" => Some(Self::Messages),
-            _ => None,
+        let all = [Self::ChatCompletions, Self::Responses, Self::Messages];
+        all.into_iter().find(|api| api.provider() == provider)
+    }
+
+    fn provider(self) -> &'static str {
+        match self {
+            Self::ChatCompletions => "openai",
+            Self::Responses => "openai-responses",
+            Self::Messages => "anthropic",
         }
+    }
+
+    /// Returns the source of the reasoning of a model.
+    pub(super) fn source_of(self, model: &str) -> String {
+        format!("{}:{model}", self.provider())
     }
 
     pub(super) fn path(self) -> &'static [&'static str] {

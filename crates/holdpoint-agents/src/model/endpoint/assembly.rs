@@ -1,11 +1,12 @@
 //! Assembles a reply from the parts that an API delivers. All APIs share the limits, the calls and the end of a reply.
 
-use holdpoint_core::agent::{CallRequest, Usage};
+use holdpoint_core::agent::{CallRequest, ReasoningPart, Usage};
 use holdpoint_core::parse_strict;
 use serde_json::{Map, Value, json};
 
 use super::super::{DeltaHandler, FinishReason, ModelError, ModelReply, ReplyDelta, UNPARSED};
 use super::failure::{AttemptFailure, HiddenSecrets};
+use super::settings::EndpointSettings;
 
 const CALLS_MAX: usize = 128;
 
@@ -20,6 +21,9 @@ pub(super) struct ReplyAssembly {
     /// The server has sent the end of the stream.
     done: bool,
     log_probability: LogProbability,
+    reasoning: Vec<PartialReasoning>,
+    /// Set if the reply has text, a refusal or a call.
+    has_content: bool,
     bytes: usize,
     bytes_max: usize,
 }
@@ -43,6 +47,15 @@ pub(super) const FILTERED: ReplyEnd = ReplyEnd::Refused("the provider's content 
 struct LogProbability {
     sum: f64,
     tokens: u32,
+}
+
+/// A part of the reasoning whose pieces are still arriving.
+#[derive(Debug)]
+struct PartialReasoning {
+    /// The index that the server gives the part.
+    index: u64,
+    text: String,
+    data: Map<String, Value>,
 }
 
 /// A tool call whose pieces are still arriving.
@@ -80,7 +93,7 @@ impl ReplyAssembly {
 
     /// Returns true if the reply has no content yet.
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes == 0
+        !self.has_content
     }
 
     pub(super) fn set_done(&mut self) {
@@ -109,6 +122,7 @@ impl ReplyAssembly {
     ) -> Result<(), AttemptFailure> {
         self.count_bytes(text.len())?;
         if !text.is_empty() {
+            self.has_content = true;
             self.text.push_str(&text);
             listener(ReplyDelta::Text(text));
         }
@@ -117,6 +131,7 @@ impl ReplyAssembly {
 
     pub(super) fn add_refusal(&mut self, refusal: &str) -> Result<(), AttemptFailure> {
         self.count_bytes(refusal.len())?;
+        self.has_content |= !refusal.is_empty();
         self.refusal.push_str(refusal);
         Ok(())
     }
@@ -144,6 +159,7 @@ impl ReplyAssembly {
                 self.calls.len() - 1
             }
         };
+        self.has_content = true;
         let slot = &mut self.calls[index];
         // Some servers repeat the id and the name in every piece.
         let id = id.filter(|_| slot.id.is_empty()).inspect(|id| slot.id.clone_from(id));
@@ -151,6 +167,47 @@ impl ReplyAssembly {
         slot.arguments.push_str(&arguments);
         listener(ReplyDelta::Call { index, id, name, arguments });
         Ok(())
+    }
+
+    /// Adds readable text to the part of the reasoning with this index.
+    pub(super) fn add_reasoning(
+        &mut self,
+        index: u64,
+        text: &str,
+        listener: DeltaHandler<'_>,
+    ) -> Result<(), AttemptFailure> {
+        self.count_bytes(text.len())?;
+        if !text.is_empty() {
+            let part = self.reasoning_at(index);
+            self.reasoning[part].text.push_str(text);
+            listener(ReplyDelta::Reasoning { part, text: text.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Adds data of the provider to the part of the reasoning with this index. `change` gets the data so far.
+    pub(super) fn add_reasoning_data(
+        &mut self,
+        index: u64,
+        bytes: usize,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> Result<(), AttemptFailure> {
+        self.count_bytes(bytes)?;
+        let part = self.reasoning_at(index);
+        change(&mut self.reasoning[part].data);
+        Ok(())
+    }
+
+    /// Returns true if the part of the reasoning with this index has text.
+    pub(super) fn has_reasoning(&self, index: u64) -> bool {
+        self.reasoning.iter().any(|part| part.index == index && !part.text.is_empty())
+    }
+
+    fn reasoning_at(&mut self, index: u64) -> usize {
+        self.reasoning.iter().position(|part| part.index == index).unwrap_or_else(|| {
+            self.reasoning.push(PartialReasoning { index, text: String::new(), data: Map::new() });
+            self.reasoning.len() - 1
+        })
     }
 
     /// Returns true if the call with this index has arguments.
@@ -186,7 +243,11 @@ impl ReplyAssembly {
     }
 
     /// Returns the reply after its last part.
-    pub(super) fn finish(self, model: &str, hidden: &HiddenSecrets) -> Result<ModelReply, AttemptFailure> {
+    pub(super) fn finish(
+        self,
+        settings: &EndpointSettings,
+        hidden: &HiddenSecrets,
+    ) -> Result<ModelReply, AttemptFailure> {
         if !self.is_complete() {
             return Err(AttemptFailure::bad_reply("the reply ended before it was complete"));
         }
@@ -215,11 +276,19 @@ impl ReplyAssembly {
             id: slot.id,
             name: slot.name,
         });
+        let source = settings.source();
+        let reasoning = self.reasoning.into_iter().map(|part| ReasoningPart {
+            text: part.text,
+            data: if part.data.is_empty() { Value::Null } else { Value::Object(part.data) },
+            source: source.clone(),
+            shown: false,
+        });
         Ok(ModelReply {
+            reasoning: reasoning.collect(),
             text: self.text,
             calls: calls.collect(),
             usage: self.usage,
-            model: self.model.unwrap_or_else(|| model.to_owned()),
+            model: self.model.unwrap_or_else(|| settings.model.clone()),
             finish,
             confidence: None,
             token_probability: self.log_probability.mean(),

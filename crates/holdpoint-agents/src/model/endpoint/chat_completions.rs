@@ -4,6 +4,7 @@ use super::super::DeltaHandler;
 use super::assembly::{CallPiece, FILTERED, ReplyAssembly, ReplyEnd};
 use super::failure::{AttemptFailure, HiddenSecrets};
 
+mod reasoning;
 mod request;
 mod wire;
 
@@ -36,6 +37,8 @@ pub(super) fn add_chunk(
     if let Some(usage) = chunk.usage {
         reply.usage.input_tokens = usage.prompt_tokens.unwrap_or(reply.usage.input_tokens);
         reply.usage.output_tokens = usage.completion_tokens.unwrap_or(reply.usage.output_tokens);
+        let details = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+        reply.usage.reasoning_tokens = details.unwrap_or(reply.usage.reasoning_tokens);
     }
     reply.set_model(chunk.model);
     for choice in chunk.choices.into_iter().flatten().filter(Choice::is_first) {
@@ -68,6 +71,7 @@ fn add_piece(
     piece: MessagePiece,
     listener: DeltaHandler<'_>,
 ) -> Result<(), AttemptFailure> {
+    reasoning::add(reply, &piece, listener)?;
     reply.add_text(piece.text(), listener)?;
     reply.add_refusal(piece.refusal.as_deref().unwrap_or_default())?;
     for call in piece.tool_calls.into_iter().flatten() {

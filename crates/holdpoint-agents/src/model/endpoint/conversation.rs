@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use holdpoint_core::agent::{CallRequest, Message, Role};
+use holdpoint_core::agent::{CallRequest, Message, ReasoningPart, Role, is_content_parts};
 use serde_json::Value;
 
 use super::super::ModelPrompt;
@@ -17,14 +17,17 @@ const MISSING_RESULT: &str = "There is no result of this call.";
 pub(super) enum Entry<'a> {
     System(String),
     User(Vec<ContentPart<'a>>),
-    Reply { text: String, calls: &'a [CallRequest] },
-    Result { call: &'a str, text: String },
+    Reply { text: String, calls: &'a [CallRequest], reasoning: Vec<&'a ReasoningPart> },
+    Result { call: &'a str, parts: Vec<ContentPart<'a>> },
 }
 
 pub(super) fn entries<'a>(settings: &'a EndpointSettings, prompt: &'a ModelPrompt) -> Vec<Entry<'a>> {
     let mut entries = Vec::with_capacity(prompt.messages.len() + 1);
     entries.extend(prompt.instructions.iter().map(|text| Entry::System(text.clone())));
     let attachments = RequestAttachments::new(&settings.attachments, &prompt.messages);
+    let source = settings.source();
+    // Models need their reasoning until the turn ends, not in later turns.
+    let turn = prompt.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     // Calls of the last reply that have no result yet.
     let mut open: Vec<&CallRequest> = Vec::new();
     for (at, message) in prompt.messages.iter().enumerate() {
@@ -36,10 +39,16 @@ pub(super) fn entries<'a>(settings: &'a EndpointSettings, prompt: &'a ModelPromp
         entries.push(match message.role {
             Role::System => Entry::System(plain_text(message)),
             Role::User => Entry::User(attachments.parts(at, &message.content)),
-            Role::Assistant => Entry::Reply { text: message.text(), calls: &message.calls },
+            Role::Assistant => {
+                let own = message.reasoning.iter().filter(|part| at > turn && part.source == source);
+                Entry::Reply { text: message.text(), calls: &message.calls, reasoning: own.collect() }
+            }
             Role::Tool => Entry::Result {
                 call: message.call_id.as_deref().unwrap_or_default(),
-                text: plain(&message.content),
+                parts: match is_content_parts(&message.content) {
+                    true => attachments.parts(at, &message.content),
+                    false => vec![ContentPart::Text(plain(&message.content).into())],
+                },
             },
         });
         let mut seen = BTreeSet::new();
@@ -50,7 +59,7 @@ pub(super) fn entries<'a>(settings: &'a EndpointSettings, prompt: &'a ModelPromp
 }
 
 fn missing_result(call: &CallRequest) -> Entry<'_> {
-    Entry::Result { call: &call.id, text: MISSING_RESULT.to_owned() }
+    Entry::Result { call: &call.id, parts: vec![ContentPart::Text(MISSING_RESULT.into())] }
 }
 
 fn plain_text(message: &Message) -> String {

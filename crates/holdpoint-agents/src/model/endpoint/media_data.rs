@@ -10,7 +10,7 @@ const HEAD_CHARS: usize = 1368;
 const PDF: &[u8] = b"%PDF-";
 
 /// Checks the data and returns the number of its bytes.
-pub(super) fn check(media_type: &str, data: &str) -> Result<u64, String> {
+pub(crate) fn check(media_type: &str, data: &str) -> Result<u64, String> {
     let invalid = || "the data is not valid base64".to_owned();
     let content = data.trim_end_matches('=');
     let is_base64 = data.len().is_multiple_of(4)

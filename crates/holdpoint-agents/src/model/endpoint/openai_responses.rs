@@ -1,7 +1,7 @@
 //! The responses API of OpenAI. It is used without state: every request contains the whole conversation, and the server
 //! stores no response.
 
-use holdpoint_core::agent::CallRequest;
+use holdpoint_core::agent::{CallRequest, ReasoningPart};
 use serde_json::{Map, Value, json};
 
 use super::super::{DeltaHandler, ModelPrompt};
@@ -27,6 +27,10 @@ pub(super) const RESERVED: [&str; 11] = [
     "tools",
 ];
 
+/// The member of the data of reasoning that contains the item to send back.
+const ITEM: &str = "item";
+const ENCRYPTED_CONTENT: &str = "encrypted_content";
+
 /// The media types that the API accepts.
 pub(super) const MEDIA_TYPES: [&str; 5] =
     ["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"];
@@ -35,6 +39,10 @@ pub(super) fn body(settings: &EndpointSettings, prompt: &ModelPrompt) -> Map<Str
     let mut body = options::merge(settings, prompt);
     if let Some(tokens) = body.shift_remove("max_tokens") {
         body.insert("max_output_tokens".to_owned(), tokens);
+    }
+    if body.get("reasoning").is_some_and(Value::is_object) {
+        // The server stores no response, so that it needs its reasoning back in encrypted form.
+        body.entry("include").or_insert_with(|| json!(["reasoning.encrypted_content"]));
     }
     body.insert("model".to_owned(), settings.model.clone().into());
     body.insert("store".to_owned(), false.into());
@@ -55,23 +63,33 @@ pub(super) fn body(settings: &EndpointSettings, prompt: &ModelPrompt) -> Map<Str
 fn items(entry: Entry<'_>) -> Vec<Value> {
     match entry {
         Entry::System(text) => vec![json!({"role": "system", "content": text})],
-        Entry::User(parts) => {
-            let content = only_text(&parts).map_or_else(|| parts.iter().map(part).collect(), Value::from);
-            vec![json!({"role": "user", "content": content})]
-        }
-        Entry::Reply { text, calls } => {
+        Entry::User(parts) => vec![json!({"role": "user", "content": content(&parts)})],
+        Entry::Reply { text, calls, reasoning } => {
+            let reasoning = reasoning.into_iter().filter_map(reasoning_item);
             let text = (!text.is_empty()).then(|| json!({"role": "assistant", "content": text}));
-            text.into_iter().chain(calls.iter().map(call)).collect()
+            reasoning.chain(text).chain(calls.iter().map(call)).collect()
         }
-        Entry::Result { call, text } => {
-            vec![json!({"type": "function_call_output", "call_id": call, "output": text})]
+        Entry::Result { call, parts } => {
+            vec![json!({"type": "function_call_output", "call_id": call, "output": content(&parts)})]
         }
     }
+}
+
+/// Returns the item that the model sent.
+fn reasoning_item(part: &ReasoningPart) -> Option<Value> {
+    let mut item = part.data.get(ITEM)?.clone();
+    item.as_object_mut()?.insert(ENCRYPTED_CONTENT.to_owned(), part.encrypted()?.into());
+    Some(item)
 }
 
 fn call(call: &CallRequest) -> Value {
     let arguments = call.arguments.to_string();
     json!({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments})
+}
+
+/// Returns the content. A text without attachments is a string.
+fn content(parts: &[ContentPart<'_>]) -> Value {
+    only_text(parts).map_or_else(|| parts.iter().map(part).collect(), Value::from)
 }
 
 fn part(part: &ContentPart<'_>) -> Value {
@@ -112,8 +130,19 @@ pub(super) fn add_event(
             let arguments = event.get("arguments").and_then(Value::as_str);
             complete_call(reply, CallPiece { index, ..CallPiece::default() }, arguments, listener)
         }
+        "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+            reply.add_reasoning(index.unwrap_or_default(), text("delta"), listener)
+        }
+        "response.reasoning_summary_part.added" => {
+            let index = index.unwrap_or_default();
+            let separator = if reply.has_reasoning(index) { "\n\n" } else { "" };
+            reply.add_reasoning(index, separator, listener)
+        }
         "response.output_item.added" | "response.output_item.done" => match event.get("item") {
             Some(item) if kind_of(item) == "function_call" => add_call(reply, index, item, listener),
+            Some(item) if kind_of(item) == "reasoning" && text("type").ends_with("done") => {
+                add_reasoning(reply, index.unwrap_or_default(), item, listener)
+            }
             Some(_) | None => Ok(()),
         },
         "response.created" => {
@@ -149,12 +178,15 @@ pub(super) fn add_document(
     let tokens = |name: &str| response.get("usage")?.get(name)?.as_u64();
     reply.usage.input_tokens = tokens("input_tokens").unwrap_or_default();
     reply.usage.output_tokens = tokens("output_tokens").unwrap_or_default();
+    let reasoning = response.pointer("/usage/output_tokens_details/reasoning_tokens").and_then(Value::as_u64);
+    reply.usage.reasoning_tokens = reasoning.unwrap_or_default();
     if reply.is_empty() {
         let output = response.get("output").and_then(Value::as_array);
         for (item, index) in output.into_iter().flatten().zip(0..) {
             match kind_of(item) {
                 "function_call" => add_call(reply, Some(index), item, listener)?,
                 "message" => add_message(reply, item, listener)?,
+                "reasoning" => add_reasoning(reply, index, item, listener)?,
                 _ => {}
             }
         }
@@ -184,6 +216,29 @@ fn add_message(
         }
     }
     Ok(())
+}
+
+/// Adds a complete item of reasoning. Its text is used only if no pieces of it have arrived. An item without encrypted
+/// content is not sent back, because the server has not stored it.
+fn add_reasoning(
+    reply: &mut ReplyAssembly,
+    index: u64,
+    item: &Value,
+    listener: DeltaHandler<'_>,
+) -> Result<(), AttemptFailure> {
+    if !reply.has_reasoning(index) {
+        let parts = |name: &str| item.get(name).and_then(Value::as_array).into_iter().flatten();
+        let texts = parts("summary").chain(parts("content")).filter_map(|part| part.get("text")?.as_str());
+        reply.add_reasoning(index, &texts.collect::<Vec<_>>().join("\n\n"), listener)?;
+    }
+    let Some(encrypted) = item.get(ENCRYPTED_CONTENT) else { return Ok(()) };
+    let bytes = encrypted.as_str().map_or(0, str::len);
+    reply.add_reasoning_data(index, bytes, |data| {
+        let members = item.as_object().into_iter().flatten().filter(|(name, _)| *name != ENCRYPTED_CONTENT);
+        let rest = members.map(|(name, value)| (name.clone(), value.clone())).collect();
+        data.insert(ITEM.to_owned(), Value::Object(rest));
+        data.insert(ReasoningPart::ENCRYPTED.to_owned(), encrypted.clone());
+    })
 }
 
 /// Adds the item of a call: at its begin without arguments, at its end with all of them.

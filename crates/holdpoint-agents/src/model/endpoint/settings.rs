@@ -65,6 +65,11 @@ impl fmt::Debug for EndpointSettings {
 }
 
 impl EndpointSettings {
+    /// Returns the source of the reasoning of this model. Only the same API and model get it back.
+    pub(super) fn source(&self) -> String {
+        self.api.source_of(&self.model)
+    }
+
     /// Returns the default settings for a model at an address.
     pub fn new(api: EndpointApi, model: impl Into<String>, base_url: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Handles requests of MCP servers. Only pings and tool list notifications are supported.
+//! Handles requests of MCP servers. Only pings, and notifications of tool lists and progress are supported.
 
 // The SDK deprecates requests that newer revisions of the protocol drop. Older servers still send them.
 #![allow(deprecated)]
@@ -9,15 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorCode, ErrorData, Implementation, ListRootsResult,
+    ElicitResult, ErrorCode, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+
+use super::progress::ProgressListeners;
 
 /// The client side of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct McpClientHandler {
     /// The server has reported that its list of tools has changed.
     pub(super) changed: Arc<AtomicBool>,
+    /// The calls whose progress has readers.
+    pub(super) progress: Arc<ProgressListeners>,
 }
 
 impl ClientHandler for McpClientHandler {
@@ -39,6 +43,10 @@ impl ClientHandler for McpClientHandler {
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         Err(unsupported("roots are not supported"))
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.progress.report(&params);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

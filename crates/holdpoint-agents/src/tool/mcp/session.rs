@@ -15,6 +15,7 @@ use super::client_handler::McpClientHandler;
 use super::process::ServerProcess;
 use super::programs::ProgramSlots;
 use super::tracked_call::{self, CallError};
+use crate::tool::CallReporter;
 
 /// The maximum number of tools of a server. Further tools are ignored.
 pub(super) const TOOLS_MAX: usize = 128;
@@ -165,8 +166,13 @@ impl McpSession {
     }
 
     /// Makes a call. Dropping the future sends a cancellation to the server.
-    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, CallError> {
-        tracked_call::call(self.service.peer(), params).await
+    pub(super) async fn call(
+        &self,
+        params: CallToolRequestParams,
+        reporter: &CallReporter,
+    ) -> Result<CallToolResponse, CallError> {
+        let listeners = &self.service.service().progress;
+        tracked_call::call(self.service.peer(), params, listeners, reporter).await
     }
 
     /// Returns the tools of the server. Stops reading pages at more than [`TOOLS_MAX`] tools.

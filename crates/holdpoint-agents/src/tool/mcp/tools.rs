@@ -128,7 +128,7 @@ impl McpTools {
         let mut params = CallToolRequestParams::new(name).with_arguments(arguments);
         let key = JsonObject::from_iter([("idempotencyKey".to_owned(), json!(call.idempotency_key))]);
         params.meta = Some(key.into());
-        self.server.call(params).await
+        self.server.call(params, &call.reporter).await
     }
 
     async fn own_name(&self, name: &str) -> Result<String, ToolError> {

@@ -10,6 +10,9 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, RxJsonRpcMessage, ServiceError, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
+use super::progress::ProgressListeners;
+use crate::tool::CallReporter;
+
 /// The send progress of a call. It is stored as an extension of the request, which the transport reads.
 #[derive(Clone, Debug, Default)]
 struct SendProgress(Arc<AtomicU8>);
@@ -94,6 +97,8 @@ pub(super) struct CallError {
 pub(super) async fn call(
     peer: &Peer<RoleClient>,
     params: CallToolRequestParams,
+    listeners: &ProgressListeners,
+    reporter: &CallReporter,
 ) -> Result<CallToolResponse, CallError> {
     let progress = SendProgress::default();
     let call_error = |error: ServiceError| CallError { error, never_received: progress.give_up() };
@@ -102,6 +107,7 @@ pub(super) async fn call(
     let request = ClientRequest::CallToolRequest(request);
     let handle =
         peer.send_request_with_option(request, PeerRequestOptions::no_options()).await.map_err(call_error)?;
+    let _listening = listeners.add(handle.progress_token.clone(), reporter);
     let mut cancel = CancelOnDrop { peer, id: Some(handle.id.clone()) };
     let answer = handle.await_response().await;
     cancel.id = None;

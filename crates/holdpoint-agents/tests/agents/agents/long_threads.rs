@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use holdpoint_agents::{AgentRuntime, AgentSettings, Connection, Connections, EngineAgents};
+use holdpoint_agents::{AgentInput, AgentRuntime, AgentSettings, Connection, Connections, EngineAgents};
 use holdpoint_engine::Options;
-use holdpoint_engine::core::RunRef;
+use holdpoint_engine::core::{RunRef, StartRequest};
 use serde_json::{Value, json};
 
 use super::streams::{drain_in_background, wait_for_chunks};
@@ -18,6 +18,7 @@ on_both! {
     a_call_of_the_model_after_a_crash_has_the_same_messages,
     the_cost_of_a_prompt_does_not_depend_on_the_length_of_the_thread,
     ids_of_messages_to_agents_are_found_in_their_thread_only,
+    the_model_of_a_branch_gets_the_messages_up_to_its_run,
 }
 
 fn with_endpoint(endpoint: &FakeEndpoint, calls: &Calls) -> impl FnOnce(Options) -> Options + use<> {
@@ -83,6 +84,24 @@ async fn the_model_gets_the_last_messages_from_a_message_of_the_user_on(database
         let expected: Vec<&str> = expected.iter().copied().chain(["three"]).collect();
         assert_eq!(sent(&endpoint, at), expected, "history: {history}");
     }
+}
+
+async fn the_model_of_a_branch_gets_the_messages_up_to_its_run(database: TestDatabase) {
+    let endpoint = FakeEndpoint::with(["1", "2", "3", "4"].map(text_reply)).await;
+    let agents = env_with(database, &endpoint).await;
+    agents.declare(remote(100)).await;
+    let first = agents.send(Some("t"), "one").await;
+    agents.send(Some("t"), "two").await;
+    let base = input(Some("t"), "three");
+    let branch = StartRequest { branch_of: Some(first.run), ..StartRequest::new(base.owner.clone()) };
+    let branch = AgentInput { start: Some(Box::new(branch)), ..base };
+    agents.env.engine.agents().start(branch).await.unwrap();
+    agents.env.drain().await;
+    assert_eq!(sent(&endpoint, 2), ["one", "1", "three"]);
+    agents.send(Some("t"), "four").await;
+    assert_eq!(sent(&endpoint, 3), ["one", "1", "three", "3", "four"]);
+    let kept = agents.env.database.read("SELECT message FROM messages").await;
+    assert_eq!(kept.len(), 8, "no message is deleted");
 }
 
 async fn a_call_of_the_model_after_a_crash_has_the_same_messages(database: TestDatabase) {

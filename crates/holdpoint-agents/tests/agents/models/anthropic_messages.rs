@@ -7,7 +7,7 @@ use holdpoint_agents::model::{
     unparsed_arguments,
 };
 use holdpoint_agents::tool::ToolSpec;
-use holdpoint_engine::core::agent::{CallRequest, Message, Role, Usage};
+use holdpoint_engine::core::agent::{CallRequest, Message, ReasoningPart, Role, Usage};
 use serde_json::{Value, json};
 
 use crate::models::fake_endpoint::{FakeEndpoint, Turn, ask, event, header, local, prompt};
@@ -222,10 +222,17 @@ async fn a_stream_yields_text_calls_and_usage_and_skips_other_events() {
         ends("tool_use"),
     ]))
     .await;
+    let thinking = ReasoningPart {
+        text: "Hm.".to_owned(),
+        data: json!({"signature": "x"}),
+        source: "anthropic:small".to_owned(),
+        shown: false,
+    };
     let expected = ModelReply {
+        reasoning: vec![thinking],
         text: "I write.".to_owned(),
         calls: vec![call("t1", json!({"to": "bob"})), call("t2", json!({}))],
-        usage: Usage { input_tokens: 12, output_tokens: 7 },
+        usage: Usage { input_tokens: 12, output_tokens: 7, ..Usage::default() },
         model: "small-2".to_owned(),
         finish: FinishReason::Calls,
         ..ModelReply::default()
@@ -268,7 +275,10 @@ async fn a_reply_can_be_a_document() {
     let reply = reply.unwrap();
     assert_eq!((reply.text.as_str(), reply.model.as_str()), ("I write.", "small-3"));
     assert_eq!(reply.calls, [call("t1", json!({"to": "bob"}))]);
-    assert_eq!((reply.usage, deltas.len()), (Usage { input_tokens: 3, output_tokens: 4 }, 2));
+    assert_eq!(
+        (reply.usage, deltas.len()),
+        (Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() }, 3)
+    );
     let without_reason = json!({"type": "message", "content": [], "stop_reason": null});
     assert_eq!(reply_to(Turn::json(200, &without_reason)).await.0.unwrap_err().code(), "model_bad_reply");
 }

@@ -7,7 +7,7 @@ use holdpoint_agents::model::{
     unparsed_arguments,
 };
 use holdpoint_agents::tool::ToolSpec;
-use holdpoint_engine::core::agent::{CallRequest, Message, Role, Usage};
+use holdpoint_engine::core::agent::{CallRequest, Message, ReasoningPart, Role, Usage};
 use serde_json::{Value, json};
 
 use crate::models::fake_endpoint::{FakeEndpoint, Turn, ask, event, local, prompt};
@@ -132,16 +132,24 @@ async fn a_stream_yields_text_calls_and_usage() {
     .concat();
     for size in [1, 7, 100_000] {
         let (reply, deltas) = reply_to(Turn::stream(stream.as_bytes().chunks(size))).await;
+        let reasoning = ReasoningPart {
+            text: "Hm.".to_owned(),
+            data: Value::Null,
+            source: "openai-responses:small".to_owned(),
+            shown: false,
+        };
         let expected = ModelReply {
+            reasoning: vec![reasoning],
             text: "I write.".to_owned(),
             calls: vec![call("c2", json!({"to": "bob"})), call("c3", json!({"to": "eve"}))],
-            usage: Usage { input_tokens: 5, output_tokens: 6 },
+            usage: Usage { input_tokens: 5, output_tokens: 6, ..Usage::default() },
             model: "small-2".to_owned(),
             finish: FinishReason::Calls,
             ..ModelReply::default()
         };
         assert_eq!(reply.unwrap(), expected);
-        assert_eq!(deltas[..2], [ReplyDelta::Text("I ".to_owned()), ReplyDelta::Text("write.".to_owned())]);
+        assert_eq!(deltas[0], ReplyDelta::Reasoning { part: 0, text: "Hm.".to_owned() });
+        assert_eq!(deltas[1..3], [ReplyDelta::Text("I ".to_owned()), ReplyDelta::Text("write.".to_owned())]);
     }
 }
 

@@ -16,7 +16,7 @@ async fn reply_to(turn: Turn) -> (ModelReply, Vec<ReplyDelta>) {
 fn text(deltas: &[ReplyDelta]) -> String {
     let texts = deltas.iter().filter_map(|delta| match delta {
         ReplyDelta::Text(text) => Some(text.as_str()),
-        ReplyDelta::Call { .. } | ReplyDelta::Restarted => None,
+        ReplyDelta::Reasoning { .. } | ReplyDelta::Call { .. } | ReplyDelta::Restarted => None,
     });
     texts.collect()
 }
@@ -44,7 +44,7 @@ async fn a_stream_yields_deltas_and_then_text_and_usage() {
     let (reply, deltas) = reply_to(turn).await;
     let expected = ModelReply {
         text: "Good morning.".to_owned(),
-        usage: Usage { input_tokens: 12, output_tokens: 3 },
+        usage: Usage { input_tokens: 12, output_tokens: 3, ..Usage::default() },
         model: "small-2".to_owned(),
         ..ModelReply::default()
     };
@@ -199,7 +199,7 @@ async fn a_reply_can_be_a_json_document() {
         let (reply, deltas) = reply_to(turn).await;
         assert_eq!((reply.text.as_str(), reply.model.as_str()), ("Hm.", "small-3"));
         assert_eq!(reply.calls, [call("c1", "f", json!({"n": 1}))]);
-        assert_eq!(reply.usage, Usage { input_tokens: 5, output_tokens: 6 });
+        assert_eq!(reply.usage, Usage { input_tokens: 5, output_tokens: 6, ..Usage::default() });
         assert_eq!((text(&deltas).as_str(), deltas.len()), ("Hm.", 2));
     }
 }

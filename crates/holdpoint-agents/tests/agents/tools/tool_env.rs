@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use holdpoint_agents::tool::{BadTools, Call, CallOutcome, ToolError, ToolSpec, Tools};
+use holdpoint_agents::tool::{BadTools, Call, CallOutcome, CallReporter, ToolError, ToolSpec, Tools};
 use holdpoint_engine::core::{RunId, RunRef, TenantId};
 use holdpoint_engine::outgoing::{Outgoing, ScriptedResolver};
 use serde_json::{Value, json};
@@ -39,6 +39,7 @@ pub(crate) fn call(name: &str, arguments: Value) -> Call {
         arguments,
         idempotency_key: "key-1".to_owned(),
         decision: None,
+        reporter: CallReporter::default(),
     }
 }
 

@@ -30,7 +30,7 @@ fn sample() -> Vec<(Event, Value)> {
             Event::ToolCallResult {
                 message_id: id(),
                 tool_call_id: id(),
-                content: id(),
+                content: id().into(),
                 role: Some("tool".into()),
             },
             json!({"type": "TOOL_CALL_RESULT", "messageId": "m1", "toolCallId": "m1", "content": "m1", "role": "tool"}),

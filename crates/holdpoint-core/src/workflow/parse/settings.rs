@@ -23,6 +23,11 @@ impl DefinitionReader {
         let timeout_ms = self.count(None, "settings.", map, "timeout", u64::MAX);
         let max_retries = self.count(None, "settings.", map, "maxRetries", u64::from(limits::RETRIES_MAX));
         let back = self.count(None, "settings.", map, "maxLoopbackIterations", limits::NODE_EXECUTIONS_MAX);
+        let most = u64::from(limits::PARALLEL_NODES_MAX);
+        let parallel = self.count(None, "settings.", map, "maxParallelNodes", most);
+        if parallel == Some(0) {
+            self.flaw(None, "settings.maxParallelNodes", "must be at least 1".to_owned());
+        }
         if let Some(level) = map.get("logLevel")
             && !level.as_str().is_some_and(|level| LOG_LEVELS.contains(&level))
         {
@@ -33,6 +38,7 @@ impl DefinitionReader {
             timeout_ms: timeout_ms.filter(|ms| *ms > 0),
             max_retries: max_retries.map_or(0, to_u32),
             max_loopback_iterations: back.map_or(limits::LOOPBACK_ITERATIONS_DEFAULT, to_u32),
+            max_parallel_nodes: parallel.map_or(limits::PARALLEL_NODES_DEFAULT, to_u32),
         }
     }
 

@@ -8,7 +8,7 @@ use holdpoint_core::{
     Answer, ChildInterruptChanges, ChildRunState, Command, Event, Interrupt, Kind, NodeId, Principal,
     Refusal, Run, RunError, RunId, StartRequest, Via, as_answer, decide, digest,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::store::events::RecordedEvent;
 
@@ -160,12 +160,16 @@ impl SourceLog {
                     let shown = Arc::new([digest(data), digest(&self.renamed_data(copy, data))]);
                     asked.insert(*id, (key.clone(), shown));
                 }
-                Event::VoteCast { interrupt: id, value, by, .. }
-                | Event::InterruptResolved { id, vote: Some(value), by, .. }
-                | Event::InterruptResolved { id, value, vote: None, by, .. } => {
+                Event::VoteCast { interrupt: id, value, by, client_metadata, .. }
+                | Event::InterruptResolved { id, vote: Some(value), by, client_metadata, .. }
+                | Event::InterruptResolved { id, value, vote: None, by, client_metadata, .. } => {
                     if let Some((key, shown)) = asked.get(id) {
-                        let answer =
-                            RecordedAnswer { value: value.clone(), by: by.clone(), shown: shown.clone() };
+                        let answer = RecordedAnswer {
+                            value: value.clone(),
+                            by: by.clone(),
+                            shown: shown.clone(),
+                            client_metadata: client_metadata.clone(),
+                        };
                         answers.entry(key.clone()).or_default().push(answer);
                     }
                 }
@@ -202,6 +206,7 @@ pub(super) struct RecordedAnswer {
     by: String,
     /// The digests of the payload as it was shown, and as the fork shows it.
     shown: Arc<[String; 2]>,
+    client_metadata: Map<String, Value>,
 }
 
 impl RecordedAnswer {
@@ -219,6 +224,7 @@ impl RecordedAnswer {
             copied: true,
             digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
             via: Some(Via::replay()),
+            client_metadata: self.client_metadata.clone(),
             ..Answer::new(value, sender)
         }
     }

@@ -124,11 +124,12 @@ impl<'e> ForkReplay<'e> {
         // The outcome of a running node is derived regardless of the order of work.
         let named = recorded.executed_node().and_then(|node| self.run.workflow.position(node));
         let running = named.filter(|position| self.run.nodes[*position].status == NodeStatus::Running);
-        let work = running
-            .map(NodeWork::Enter)
-            .or_else(|| self.recorded_begin(recorded))
-            .or_else(|| self.run.next_work());
-        let decided = match work {
+        let named = running.map(NodeWork::Enter).or_else(|| self.recorded_begin(recorded));
+        if named.is_none() && !self.run.is_settled() {
+            draft.decide(&Command::Settle)?;
+            return Ok(Derivation::Events(draft.events));
+        }
+        let decided = match named.or_else(|| self.run.next_work()) {
             None => return Ok(Derivation::Nothing("nothing")),
             Some(NodeWork::Begin(position)) => {
                 let node = &self.run.workflow.nodes[position];
@@ -136,18 +137,43 @@ impl<'e> ForkReplay<'e> {
                 draft.decide(&Command::Begin { node: node.id.clone(), effect })
             }
             Some(NodeWork::Enter(position)) => {
-                let done = execute_node(self.engine, &draft, position).await;
-                match done.or_else(|| failed_outside(recorded).map(NodeResult::from)) {
-                    Some(NodeResult { actions, outcome }) => {
-                        draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome))
-                    }
-                    None => return Ok(Derivation::Nothing("a step that is not recorded")),
-                }
+                return Ok(self.derive_outcome(draft, position, recorded).await);
             }
         };
-        Ok(match decided {
-            Ok(()) if !draft.events.is_empty() => Derivation::Events(draft.events),
-            Ok(()) | Err(_) => Derivation::Nothing("nothing"),
+        Ok(derivation(draft, decided))
+    }
+
+    /// Derives the outcome of a running node.
+    async fn derive_outcome(&self, draft: RunDraft, position: usize, recorded: &Event) -> Derivation {
+        let mut older = RunDraft::new(draft.of.clone(), draft.run.clone(), draft.now);
+        let derived = self.enter(draft, position, recorded).await;
+        if self.run.nodes[position].unseen.is_none() || self.matches(&derived) {
+            return derived;
+        }
+        // In runs of older versions, a node saw the changes of the nodes that ended before it was entered.
+        Arc::make_mut(&mut older.run).nodes[position].unseen = None;
+        let seen = self.enter(older, position, recorded).await;
+        if self.matches(&seen) { seen } else { derived }
+    }
+
+    async fn enter(&self, mut draft: RunDraft, position: usize, recorded: &Event) -> Derivation {
+        let done = execute_node(self.engine, &draft, position).await;
+        let Some(NodeResult { actions, outcome }) =
+            done.or_else(|| failed_outside(recorded).map(NodeResult::from))
+        else {
+            return Derivation::Nothing("a step that is not recorded");
+        };
+        let decided = draft.record_actions(position, actions).and_then(|()| draft.finish(position, outcome));
+        derivation(draft, decided)
+    }
+
+    /// Returns whether derived events match the record at this position.
+    fn matches(&self, derived: &Derivation) -> bool {
+        let Derivation::Events(events) = derived else { return false };
+        let mut events = events.iter().enumerate();
+        events.all(|(place, event)| {
+            let at = self.at + place;
+            at >= self.record.events.len() || self.record.matching_event(at, event, &self.run.id).is_some()
         })
     }
 
@@ -182,6 +208,14 @@ enum Derivation {
     Events(Vec<Event>),
     /// No events, with the text for the report of the difference.
     Nothing(&'static str),
+}
+
+/// Returns the events of a derivation.
+fn derivation(draft: RunDraft, decided: Result<(), Refusal>) -> Derivation {
+    match decided {
+        Ok(()) if !draft.events.is_empty() => Derivation::Events(draft.events),
+        Ok(()) | Err(_) => Derivation::Nothing("nothing"),
+    }
 }
 
 /// Executes one node. Returns `None` if it needs an outside effect that is not recorded.

@@ -1,8 +1,10 @@
 //! Processes that share a database wake each other's workers. The workers of these tests do not poll.
 
+use crate::held_node::Holds;
+use crate::parallel_nodes::{beside_worker, edge, gate, held};
 use crate::slow_node::{Control, slow, start_slow, start_worker, until, wait_until_idle};
 use crate::test_database::TestDatabase;
-use crate::test_env::TestEnv;
+use crate::test_env::{TestEnv, accept, graph, resolve};
 
 /// Opens two engines on one database. Each sees the other.
 async fn two_engines() -> (TestEnv, holdpoint_engine::Engine, Control) {
@@ -50,5 +52,25 @@ async fn a_run_blocked_by_a_stopping_process_starts_on_the_other() {
     going_down.await.unwrap();
     control.wait_for_start().await;
     control.end_one();
+    other.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_over_another_process_starts_nodes_beside_a_slow_one() {
+    let mut holds = Holds::new();
+    let env = TestEnv::with(TestDatabase::postgres().await, holds.configure()).await;
+    let nodes = [held("slow"), gate("gate"), held("after")];
+    env.register(graph("flow", &nodes, &[edge("gate", "after")])).await;
+    let other = env.second_engine(holds.configure()).await;
+    let of = env.start("flow").await;
+    beside_worker(&env, async {
+        holds.wait_for_begin(["slow"]).await;
+        let asked = env.run(&of).await.open_interrupts().next().expect("the gate is open").id;
+        other.runs().execute(&of, &resolve(asked, accept())).await.unwrap();
+        holds.wait_for_begin(["after"]).await;
+        holds.release(["slow", "after"]);
+    })
+    .await;
+    assert_eq!(env.status(&of).await, "completed");
     other.close().await;
 }

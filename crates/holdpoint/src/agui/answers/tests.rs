@@ -143,7 +143,14 @@ fn an_answer_of_ag_ui_is_repeated_by_the_same_entry_and_another_answer_by_an_equ
     let refused = entry("resolved", json!({"approved": false}));
     let answered = |decision: Option<String>| {
         let (value, at) = (json!({"action": "reject", "decidedBy": "ann"}), holdpoint_core::Timestamp(0));
-        let resolution = Some(Resolution::Answered { value, by: "ann".to_owned(), at, decision, via: None });
+        let resolution = Some(Resolution::Answered {
+            value,
+            by: "ann".to_owned(),
+            at,
+            decision,
+            via: None,
+            client_metadata: serde_json::Map::new(),
+        });
         let mut asked = interrupt(&run, 1).clone();
         asked.resolution = resolution;
         asked

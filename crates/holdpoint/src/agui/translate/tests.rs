@@ -7,6 +7,8 @@ use super::*;
 use crate::agui::test_runs::{event, interrupt_requested, new_run, permission, started, workflow};
 use crate::agui::verifier::verify;
 
+mod streams;
+
 /// Applies events to a run and returns the translated stream until the end of the segment.
 fn translate_all(run: &mut Run, modern: bool, events: &[Value]) -> Vec<Value> {
     let client = if modern { ClientVersion::V1 } else { ClientVersion::V0 };

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// Members that hold an id, a type, a code, a state or a time, or a list of them.
 const PLAIN: &str = "\
-    actedBy action actions agentId answeredBy approversList artifactId artifactType askedBy by callId \
+    actedBy action actions activityId activityType agentId answeredBy approversList artifactId artifactType askedBy by callId \
     cancelledBy channel childRunId childWorkflowId claimedAt closedInterruptIds code completedAt conversationId currentNodeId \
     customKind decidedAt decidedBy divergenceKind drainPolicy edgeId endedAt eventId eventType expected \
     expiresAt failedNodeId forkedBy forkMode found gateId grant grantId grantIds id interruptId kind messageId \
@@ -216,6 +216,7 @@ mod tests {
             "result",
             "next",
             "meta",
+            "client_metadata",
         ] {
             for parent in ["", "/message"] {
                 let Some(Value::Object(members)) = event.pointer_mut(parent) else { continue };

@@ -61,10 +61,13 @@ fn describe_message(message: &Message) -> AgentMessage<'_> {
         name: Cow::Borrowed(&call.name),
         arguments: Cow::Borrowed(&call.arguments),
     });
+    let parts = message.reasoning.iter().filter(|part| part.shown && !part.text.is_empty());
+    let reasoning: Vec<Cow<'_, str>> = parts.map(|part| Cow::Borrowed(part.text.as_str())).collect();
     AgentMessage {
         id: Cow::Borrowed(&message.id),
         role: message.role,
         content: Cow::Borrowed(&message.content),
+        reasoning: (!reasoning.is_empty()).then_some(reasoning),
         tool_calls: (!message.calls.is_empty()).then(|| calls.collect()),
         tool_call_id: message.call_id.as_deref().map(Cow::Borrowed),
         by: message.by.as_deref().map(Cow::Borrowed),

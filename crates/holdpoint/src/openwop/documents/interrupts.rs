@@ -10,9 +10,9 @@ use holdpoint_api::payloads::{
 };
 use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run};
 use holdpoint_engine::RecordedEvent;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::Description;
+use super::{Description, redact_map};
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
@@ -157,6 +157,7 @@ fn clarification_requested<'a>(run: &Run, interrupt: &'a Interrupt) -> Clarifica
 fn interrupt_resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
     let unresolved = InterruptResolved {
         action: None,
+        client_metadata: None,
         decision: None,
         edited_artifact_data: None,
         grant_id: None,
@@ -174,8 +175,9 @@ fn interrupt_resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResol
         via: interrupt.resolution.as_ref().and_then(Resolution::via),
     };
     match &interrupt.resolution {
-        Some(Resolution::Answered { value, by, .. }) => {
+        Some(Resolution::Answered { value, by, client_metadata, .. }) => {
             let answered = InterruptResolved {
+                client_metadata: shown_metadata(run, client_metadata),
                 grant_id: interrupt.is_granted().then(|| run.grant_id(interrupt.id)),
                 resolved_by: Some(Cow::Borrowed(by)),
                 resume_value: Some(Cow::Borrowed(value)),
@@ -207,6 +209,14 @@ fn interrupt_resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResol
     }
 }
 
+/// Returns the metadata of an answer without values of sensitive variables.
+pub(super) fn shown_metadata<'a>(
+    run: &Run,
+    metadata: &Map<String, Value>,
+) -> Option<Cow<'a, Map<String, Value>>> {
+    (!metadata.is_empty()).then(|| Cow::Owned(redact_map(run, metadata)))
+}
+
 /// Returns the decision of an action. A refinement is not a decision.
 fn decision_word(action: &str) -> Option<&'static str> {
     match action {
@@ -231,6 +241,7 @@ pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<InterruptDeci
         action: resolved.action.map(Cow::into_owned),
         decision: resolved.decision.map(Cow::into_owned),
         reason: resolved.reason.as_deref().and_then(Value::as_str).map(str::to_owned),
+        client_metadata: resolved.client_metadata.map(Cow::into_owned),
         via: resolved.via,
     })
 }

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use holdpoint_api::payloads::{
-    ArtifactCreated, ChannelWritten, ChildChanged, EventPayload, LoopTurned, LoopbackLimit, MessageChunk,
-    NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, StepRecorded, VariableChanged,
+    ActivityReported, ArtifactCreated, ChannelWritten, ChildChanged, EventPayload, LoopTurned, LoopbackLimit,
+    MessageChunk, NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, ReasoningChunk, StepRecorded,
+    ToolCallChunk, VariableChanged,
 };
 use holdpoint_api::snapshot::ChildInterrupt;
 use holdpoint_core::{ChildInterruptChanges, ClosedChildInterrupt, Event, Run, RunId, Status};
@@ -55,6 +56,9 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Descrip
             };
             ("ai.message.chunk", Some(node), payload.into())
         }
+        Event::ReasoningChunk { .. } | Event::ToolCallChunk { .. } | Event::ActivityReported { .. } => {
+            describe_stream(&recorded.event)
+        }
         Event::ArtifactCreated { node, artifact, version } => {
             let kind = run.workflow.node(node).and_then(|node| node.artifact_type.as_deref());
             let payload = ArtifactCreated {
@@ -70,6 +74,43 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Descrip
             ("workflow.loopback-limit", Some(node), payload.into())
         }
         _ => describe_child_or_loop(run, recorded),
+    }
+}
+
+fn describe_stream(event: &Event) -> Description<'_> {
+    match event {
+        Event::ReasoningChunk { node, chunk, last, meta } => {
+            let payload = ReasoningChunk {
+                chunk: Cow::Borrowed(chunk),
+                is_last: *last,
+                meta: (!meta.is_empty()).then_some(Cow::Borrowed(meta)),
+                node_id: node.clone(),
+            };
+            (event.name(), Some(node), payload.into())
+        }
+        Event::ToolCallChunk { node, call, name, chunk, last, meta } => {
+            let payload = ToolCallChunk {
+                call_id: Cow::Borrowed(call),
+                chunk: Cow::Borrowed(chunk),
+                is_last: *last,
+                meta: (!meta.is_empty()).then_some(Cow::Borrowed(meta)),
+                node_id: node.clone(),
+                tool_name: name.as_deref().map(Cow::Borrowed),
+            };
+            (event.name(), Some(node), payload.into())
+        }
+        Event::ActivityReported { node, activity, kind, content, call } => {
+            let payload = ActivityReported {
+                activity_id: Cow::Borrowed(activity),
+                activity_type: Cow::Borrowed(kind),
+                call_id: call.as_deref().map(Cow::Borrowed),
+                content: Cow::Borrowed(content),
+                node_id: node.clone(),
+            };
+            (event.name(), Some(node), payload.into())
+        }
+        // Not reached: the caller passes only the events above.
+        other => (other.name(), None, EventPayload::Other(Value::Null)),
     }
 }
 

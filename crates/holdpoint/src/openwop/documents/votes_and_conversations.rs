@@ -11,14 +11,16 @@ use holdpoint_engine::RecordedEvent;
 use serde_json::Value;
 
 use super::Description;
+use super::interrupts::shown_metadata;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a RecordedEvent) -> Description<'a> {
     match &recorded.event {
-        Event::VoteCast { interrupt, value, by, via, .. } => {
+        Event::VoteCast { interrupt, value, by, via, client_metadata, .. } => {
             let node = node_of(run, *interrupt);
             let payload = VoteCast {
                 acted_by: value.get("actedBy").and_then(Value::as_str).map(Cow::Borrowed),
                 action: value.get("action").map(Cow::Borrowed),
+                client_metadata: shown_metadata(run, client_metadata),
                 decided_at: value.get("decidedAt").map(Cow::Borrowed),
                 decided_by: Cow::Borrowed(by),
                 interrupt_id: run.interrupt_name(*interrupt),

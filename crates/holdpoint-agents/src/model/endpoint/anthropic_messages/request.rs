@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 
-use holdpoint_core::agent::CallRequest;
+use holdpoint_core::agent::{CallRequest, ReasoningPart};
 use serde_json::{Map, Value, json};
 
 use super::super::super::ModelPrompt;
-use super::super::attachments::{ContentPart, MediaKind, MediaSource};
+use super::super::attachments::{ContentPart, MediaKind, MediaSource, only_text};
 use super::super::conversation::{Entry, entries};
 use super::super::options;
 use super::super::settings::EndpointSettings;
+use super::SIGNATURE;
 
 /// Members of a request that options must not set.
 pub(in super::super) const RESERVED: [&str; 7] =
@@ -32,12 +33,15 @@ pub(in super::super) fn body(settings: &EndpointSettings, prompt: &ModelPrompt) 
         match entry {
             Entry::System(text) => system.push(text),
             Entry::User(parts) => messages.add("user", parts.iter().filter_map(block)),
-            Entry::Reply { text, calls } => {
+            Entry::Reply { text, calls, reasoning } => {
                 let calls = calls.iter().map(|call| call_block(call, ids.add(&call.id)));
-                messages.add("assistant", text_block(&text).into_iter().chain(calls));
+                let thinking = reasoning.into_iter().filter_map(thinking_block);
+                messages.add("assistant", thinking.chain(text_block(&text)).chain(calls));
             }
-            Entry::Result { call, text } => {
-                let block = json!({"type": "tool_result", "tool_use_id": ids.find(call), "content": text});
+            Entry::Result { call, parts } => {
+                let content =
+                    only_text(&parts).map_or_else(|| parts.iter().filter_map(block).collect(), Value::from);
+                let block = json!({"type": "tool_result", "tool_use_id": ids.find(call), "content": content});
                 messages.add("user", [block].into_iter());
             }
         }
@@ -128,6 +132,15 @@ impl Messages {
 
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+/// Returns the block that the model sent. The API rejects a block whose text or signature differs.
+fn thinking_block(part: &ReasoningPart) -> Option<Value> {
+    if let Some(data) = part.encrypted() {
+        return Some(json!({"type": "redacted_thinking", "data": data}));
+    }
+    let signature = part.data.get(SIGNATURE)?;
+    Some(json!({"type": "thinking", "thinking": part.text, "signature": signature}))
 }
 
 fn call_block(call: &CallRequest, id: String) -> Value {

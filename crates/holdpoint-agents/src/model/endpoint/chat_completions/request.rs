@@ -1,6 +1,6 @@
 //! Builds the body of a chat completions request from a prompt.
 
-use holdpoint_core::agent::CallRequest;
+use holdpoint_core::agent::{CallRequest, ReasoningPart};
 use serde_json::{Map, Value, json};
 
 use super::super::super::ModelPrompt;
@@ -8,6 +8,7 @@ use super::super::attachments::{Attachment, ContentPart, MediaKind, MediaSource,
 use super::super::conversation::{Entry, entries};
 use super::super::options;
 use super::super::settings::EndpointSettings;
+use super::reasoning;
 
 /// Members of a request that options must not set.
 pub(in super::super) const RESERVED: [&str; 10] = [
@@ -57,19 +58,38 @@ fn message(entry: Entry<'_>) -> Value {
     match entry {
         Entry::System(text) => json!({"role": "system", "content": text}),
         Entry::User(parts) => json!({"role": "user", "content": content(&parts)}),
-        Entry::Reply { text, calls: [] } => json!({"role": "assistant", "content": text}),
-        Entry::Reply { text, calls } => {
-            let text = if text.is_empty() { Value::Null } else { text.into() };
-            let calls: Vec<Value> = calls.iter().map(call).collect();
-            json!({"role": "assistant", "content": text, "tool_calls": calls})
+        Entry::Reply { text, calls, reasoning } => reply(text, calls, &reasoning),
+        Entry::Result { call, parts } => {
+            json!({"role": "tool", "tool_call_id": call, "content": without_attachments(&parts)})
         }
-        Entry::Result { call, text } => json!({"role": "tool", "tool_call_id": call, "content": text}),
     }
+}
+
+fn reply(text: String, calls: &[CallRequest], reasoning: &[&ReasoningPart]) -> Value {
+    let mut message = Map::from_iter([("role".to_owned(), "assistant".into())]);
+    let content = if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() };
+    message.insert("content".to_owned(), content);
+    message.extend(reasoning::members(reasoning));
+    if !calls.is_empty() {
+        message.insert("tool_calls".to_owned(), calls.iter().map(call).collect());
+    }
+    Value::Object(message)
 }
 
 fn call(call: &CallRequest) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
     json!({"id": call.id, "type": "function", "function": function})
+}
+
+/// Returns the text of a result. The API accepts no attachments in results.
+fn without_attachments(parts: &[ContentPart<'_>]) -> String {
+    let texts = parts.iter().map(|part| match part {
+        ContentPart::Text(text) => text.as_ref(),
+        ContentPart::Attachment(_) => {
+            "(An attachment was left out: this API accepts none in results of tools.)"
+        }
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the content. A text without attachments is a string, which every server accepts.

@@ -2,7 +2,7 @@
 //! members are optional, because servers omit them or set them to null.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[derive(Debug, Deserialize)]
 pub(in super::super) struct ResponseChunk {
@@ -27,6 +27,12 @@ pub(super) struct MessagePiece {
     pub(super) content: Option<Value>,
     pub(super) refusal: Option<String>,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
+    /// Reasoning, as DeepSeek, Moonshot, Qwen, vLLM and llama.cpp send it.
+    pub(super) reasoning_content: Option<String>,
+    /// Reasoning, as OpenRouter, Groq, Ollama and newer versions of vLLM send it.
+    pub(super) reasoning: Option<Value>,
+    /// Structured reasoning, as OpenRouter sends it beside `reasoning`.
+    pub(super) reasoning_details: Option<Vec<Map<String, Value>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,6 +53,12 @@ pub(super) struct FunctionPiece {
 pub(super) struct TokenCounts {
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
+    pub(super) completion_tokens_details: Option<TokenDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct TokenDetails {
+    pub(super) reasoning_tokens: Option<u64>,
 }
 
 impl Choice {

@@ -71,7 +71,14 @@ export function outcomeLine(interrupt, now) {
     }
     const line = h("p", { class: "turn-by" }, `${decision.by}: ${actionText(decision.action)}, `, time(decision.at, now), viaText(decision.via));
     const words = decision.value?.feedback ?? decision.value?.refineFeedback?.text;
-    return typeof words === "string" && words !== ""
-        ? h("div", {}, line, h("p", { class: "turn-words" }, "“", shortText(words, WORDS_SHOWN), "”"))
-        : line;
+    const parts = [line];
+    if (typeof words === "string" && words !== "") {
+        parts.push(h("p", { class: "turn-words" }, "“", shortText(words, WORDS_SHOWN), "”"));
+    }
+    if (decision.clientMetadata) {
+        // The server does not verify this data, so it is not shown like the principal above.
+        const claims = shortText(JSON.stringify(decision.clientMetadata), WORDS_SHOWN);
+        parts.push(h("p", { class: "turn-words" }, `${texts.clientMetadata} ${claims}`));
+    }
+    return parts.length > 1 ? h("div", {}, ...parts) : line;
 }

@@ -159,6 +159,7 @@ export function decisionOf(interrupt) {
         value: decision.value,
         actedBy: value.actedBy,
         via: decision.via,
+        clientMetadata: decision.clientMetadata,
     };
 }
 

@@ -171,6 +171,7 @@ export const interrupt = {
     history: "Earlier interrupts of this run",
     noHistory: "This is the first interrupt of the run.",
     expired: "Expired without an answer.",
+    clientMetadata: "Sent by the client, not verified:",
     vias: { key: "key", session: "session", link: "link", system: "system" },
     answerValue: "Answer",
     actions: {
