@@ -227,16 +227,18 @@ impl LockedHandle {
         .await
     }
 
+    /// Changes the state after it is written. If the write fails, the attempt must not count as begun: its next try would
+    /// reach the provider without a record.
     async fn change(&self, change: impl FnOnce(&mut SlotState)) -> Result<(), ProviderError> {
-        let text = {
-            let mut state = self.state();
-            let slot = state.slots.entry(self.slot.clone()).or_default();
-            slot.graph.clone_from(&self.graph);
-            change(slot);
-            serde_json::to_string(&*state).map_err(|error| storage_error(&error.to_string()))?
-        };
+        let mut next = self.state().clone();
+        let slot = next.slots.entry(self.slot.clone()).or_default();
+        slot.graph.clone_from(&self.graph);
+        change(slot);
+        let text = serde_json::to_string(&next).map_err(|error| storage_error(&error.to_string()))?;
         let expires = self.engine.now().plus_ms(self.limits().expires_ms);
-        check_written(self.lock.keep(text.as_bytes(), expires).await)
+        check_written(self.lock.keep(text.as_bytes(), expires).await)?;
+        *self.state() = next;
+        Ok(())
     }
 
     /// Reads the attachment: state that is too large for the reference.
