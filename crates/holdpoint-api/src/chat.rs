@@ -1,6 +1,6 @@
 //! The chat contract: graphs that are started and answered by their state key.
 
-use holdpoint_ids::{NodeId, StrictValue, limits};
+use holdpoint_ids::{NodeId, RunId, StrictValue, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,8 @@ pub const WAIT_MS_DEFAULT: u64 = 60_000;
 /// The longest time for which a response waits for the graph, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 300_000;
 
-/// The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId.
+/// The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId; a further turn
+/// has stateKey, turnId and input or messages.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -32,6 +33,10 @@ pub struct Chat {
     #[serde(default)]
     #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub resume_id: Option<String>,
+    /// The id of this turn. The same id and input again return the outcome of the turn. Required for a further turn.
+    #[serde(default)]
+    #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub turn_id: Option<String>,
     /// The input of the graph.
     pub input: Option<StrictValue>,
     /// The messages for the graph. The same as input `{messages}`.
@@ -123,6 +128,77 @@ pub struct ChatStanding {
     /// The reason for which the graph did not accept the last answer.
     #[schemars(with = "Option<Object>")]
     pub last_error: Option<Value>,
+}
+
+/// A page of the turns of a graph, the newest first.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatHistory {
+    /// The key of the graph.
+    pub state_key: String,
+    /// The turns.
+    pub turns: Vec<ChatTurn>,
+    /// The cursor of the next page. Absent on the last page.
+    pub next_cursor: Option<String>,
+}
+
+/// A turn of a graph.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatTurn {
+    /// The run of the turn.
+    pub run_id: RunId,
+    /// The caller's id of the turn. Missing if the request had none.
+    pub turn_id: Option<String>,
+    /// The input of the turn.
+    pub input: Value,
+    /// The current outcome of the turn.
+    pub outcome: ChatOutcome,
+    /// The interrupts of the turn, in the order of their requests.
+    pub interrupts: Vec<ChatTurnInterrupt>,
+    /// The instant of the start.
+    #[schemars(with = "String")]
+    pub started_at: Instant,
+    /// The instant of the end. Missing while the turn has not ended.
+    #[schemars(with = "String")]
+    pub ended_at: Option<Instant>,
+}
+
+/// An interrupt of a turn.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatTurnInterrupt {
+    /// The kind of the interrupt.
+    pub kind: String,
+    /// The data of the interrupt.
+    pub data: Value,
+    /// The instant of the request.
+    #[schemars(with = "String")]
+    pub requested_at: Instant,
+    /// The answer that closed the interrupt. Missing if there is none.
+    #[schemars(with = "ChatTurnAnswer")]
+    pub answer: Option<ChatTurnAnswer>,
+    /// True if no answer arrived before the deadline of the interrupt.
+    pub timed_out: bool,
+}
+
+/// The answer to an interrupt of a turn.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatTurnAnswer {
+    /// The answer as it was recorded.
+    pub value: Value,
+    /// The principal that answered.
+    pub by: String,
+    /// The instant of the answer.
+    #[schemars(with = "String")]
+    pub at: Instant,
+    /// The resumeId of the answer. Missing if it was sent over another protocol.
+    pub resume_id: Option<String>,
 }
 
 /// A server-sent event: `progress` events with a ChatProgress as data, then one `outcome` event with a ChatOutcome.

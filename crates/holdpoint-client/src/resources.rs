@@ -2,6 +2,7 @@
 
 mod admin;
 mod agents;
+mod chats;
 mod holds;
 mod interrupts;
 mod mailbox;
@@ -16,6 +17,7 @@ use crate::Client;
 
 pub use admin::{Keys, LinkSecrets, ServerInfo, Sessions};
 pub use agents::{Agents, Threads};
+pub use chats::Chats;
 pub use holds::{Grants, Holds};
 pub use interrupts::Interrupts;
 pub use mailbox::Mailbox;
@@ -56,6 +58,8 @@ resources! {
     agents: Agents;
     /// Returns the requests about threads of agents.
     threads: Threads;
+    /// Returns the requests about graphs by their state key.
+    chats: Chats;
     /// Returns the requests about the dispatch queue.
     mailbox: Mailbox;
     /// Returns the requests about API keys.

@@ -168,6 +168,18 @@ error_codes! {
     ResumeInFlight = "resume_in_flight" [409];
     /// The graph has ended.
     GraphEnded = "graph_ended" [409];
+    /// The graph of the stateKey has ended, and the request for its next turn has no turnId.
+    TurnIdRequired = "turn_id_required" [409];
+    /// The turnId was used for another input.
+    TurnIdConflict = "turn_id_conflict" [409];
+    /// A turn of the stateKey executes.
+    TurnInFlight = "turn_in_flight" [409];
+    /// The last turn of the stateKey waits for an answer.
+    TurnNeedsInput = "turn_needs_input" [409];
+    /// The stateKey has the maximum number of turns.
+    TooManyTurns = "too_many_turns" [409];
+    /// The conversation of the stateKey was deleted or has expired.
+    ConversationEnded = "conversation_ended" [409];
     /// The resumeId was used for another value.
     ResumeIdConflict = "resume_id_conflict" [409];
     /// The graph does not wait for the interrupt in the request but for another one.

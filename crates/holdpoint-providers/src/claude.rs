@@ -39,6 +39,12 @@ mod version;
 
 pub(crate) use settings::ClaudeSettings;
 
+/// The number of calls of a cancelled turn that are rejected before the next turn.
+const ABANDONED_CALLS_MAX: u32 = 5;
+/// The reason of their rejection.
+const ABANDONED: &str =
+    "The user cancelled this request. Do not repeat the call. Wait for the next message of the user.";
+
 pub(crate) struct Claude {
     settings: ClaudeSettings,
     /// The parent folder of the session folders.
@@ -58,6 +64,24 @@ impl Claude {
         Ok(Self { settings, folder: folder.to_owned(), slots, version: VersionCheck::default() })
     }
 
+    /// Rejects the calls that waited for a decision when the last turn was cancelled. The program accepts no prompt
+    /// before that.
+    async fn reject_abandoned_calls(&self, handle: &LockedHandle) -> Result<(), ProviderError> {
+        let until = handle.deadline().min(Instant::now() + self.settings.turn());
+        let _slot = self.slots.acquire(until).await?;
+        let version = self.version.check(&self.settings).await?;
+        for _ in 0..ABANDONED_CALLS_MAX {
+            let mut turn = ClaudeTurn::open(&self.settings, &self.folder, handle).await?;
+            turn.until = until;
+            turn.reference.version = Some(version.clone());
+            let Some(call) = turn.abandoned_call() else { return Ok(()) };
+            let decision = CallDecision::Reject(Some(ABANDONED.to_owned()));
+            turn.decide(&call, &decision).await?;
+        }
+        let message = "the agent repeats a call of the cancelled turn; start under another key";
+        Err(ProviderError::permanent(code::GRAPH, message))
+    }
+
     async fn attempt(
         &self,
         handle: &LockedHandle,
@@ -71,6 +95,7 @@ impl Claude {
         turn.until = until;
         turn.reference.version = Some(version);
         match turn.step(purpose) {
+            NextStep::Begin if handle.starts_next_turn() => turn.begin_next_turn(prompt).await,
             NextStep::Begin => turn.begin(prompt).await,
             NextStep::Restart => {
                 let fresh = ClaudeReference::new(self.settings.tools_digest());
@@ -80,7 +105,9 @@ impl Claude {
             NextStep::Continue => turn.continue_session().await,
             NextStep::Decide(call) => match purpose {
                 AttemptPurpose::Answer(decision) => turn.decide(&call, decision).await,
-                AttemptPurpose::Start | AttemptPurpose::Probe => Err(turn::session_lost()),
+                AttemptPurpose::Start | AttemptPurpose::NextTurn | AttemptPurpose::Probe => {
+                    Err(turn::session_lost())
+                }
             },
             settled @ (NextStep::AwaitDecision(_) | NextStep::OutcomeUnknown(..) | NextStep::Done(_)) => {
                 turn.outcome_without_program(settled).await?.ok_or_else(turn::session_lost)
@@ -110,6 +137,16 @@ impl Provider for Claude {
     async fn start(&self, handle: &LockedHandle, input: &Value) -> Result<ProviderOutcome, ProviderError> {
         let prompt = mapping::prompt(input)?;
         self.attempt(handle, &AttemptPurpose::Start, Some(&prompt)).await
+    }
+
+    async fn next_turn(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        let prompt = mapping::prompt(input)?;
+        self.reject_abandoned_calls(handle).await?;
+        self.attempt(handle, &AttemptPurpose::NextTurn, Some(&prompt)).await
     }
 
     async fn resume(

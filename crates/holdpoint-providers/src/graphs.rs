@@ -1,21 +1,28 @@
 //! Graphs, which clients start and resume by a state key. A native graph is a workflow; the graph of a provider is a
 //! workflow with one graph node.
 
-use holdpoint_core::{Owner, Refusal, RequestSource, RunRef, StartRequest, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{Owner, Refusal, RequestSource, RunRef, TenantId, Timestamp, WorkflowId};
 use holdpoint_engine::extension::Handle;
-use holdpoint_engine::{Engine, Error, Threads, new_run_id};
-use serde_json::{Map, Value, json};
+use holdpoint_engine::{Engine, Error, StartOptions, new_run_id};
+use serde_json::{Value, json};
 
 use crate::{NODE_TYPE, Providers};
 
 mod agent_input;
+mod conversation;
 mod expiry;
+mod history;
 mod resume;
 mod status;
+mod turns;
 
+pub(crate) use conversation::find_handle;
+pub use conversation::is_provider_graph;
 pub(crate) use expiry::expire_handles;
+pub use history::{TurnAnswer, TurnInterrupt, TurnRecord};
 pub use resume::GraphResume;
 pub use status::{GraphProgress, GraphStatus};
+use turns::NewTurn;
 
 /// The id of the node that represents the graph of a provider.
 const NODE: &str = "graph";
@@ -31,6 +38,8 @@ pub struct GraphStart {
     pub state_key: Option<String>,
     /// The input of the graph.
     pub input: Value,
+    /// The caller's id of the turn. Required for a further turn of a state key.
+    pub turn_id: Option<String>,
     /// The source of the request.
     pub source: RequestSource,
 }
@@ -42,8 +51,10 @@ pub struct GraphHandle {
     pub state_key: String,
     /// The name of the graph.
     pub graph: String,
-    /// The run.
+    /// The run of the turn: the last one, or the one that a repeated request has started.
     pub of: RunRef,
+    /// The run of the first turn.
+    pub first: RunRef,
     /// The time of the start.
     pub created_at: Timestamp,
     /// The time at which an unanswered graph is ended.
@@ -65,14 +76,42 @@ pub enum GraphError {
     /// The state key is unknown or was deleted after its retention.
     #[error("no graph was started with this stateKey, or its state was deleted")]
     UnknownStateKey,
+    /// The last turn has ended, and the request for the next one has no turn id.
+    #[error(
+        "turnId: is missing; the graph of this stateKey has ended, and a request for its next turn needs a turnId of your choice"
+    )]
+    TurnIdRequired,
+    /// The turn id was used for a different input.
+    #[error("this turnId was used with another input; a new turn needs a new turnId")]
+    TurnIdReused,
+    /// The last turn executes.
+    #[error(
+        "the graph is running: another turn is in flight; wait for its outcome with GET /api/v1/ai/chat/{{stateKey}}, or cancel it"
+    )]
+    TurnInFlight,
+    /// The last turn waits for an answer.
+    #[error(
+        "the graph waits for an answer; resume it with resumeValue and resumeId before the next turn, or cancel it"
+    )]
+    TurnNeedsInput,
+    /// The state key has the maximum number of turns.
+    #[error(
+        "this stateKey has {0} turns, the maximum (turnsMax); start a new conversation under another stateKey"
+    )]
+    TooManyTurns(u64),
     /// The graph does not wait for an answer now.
     #[error(
         "the graph is running: another resume is in flight; check GET /api/v1/ai/chat/{{stateKey}} and try again"
     )]
     InFlight,
     /// The graph has ended.
-    #[error("the graph has ended and accepts no answers")]
+    #[error("the graph has ended and accepts no answers; send its next turn with turnId and input")]
     Ended,
+    /// The conversation was deleted or has expired.
+    #[error(
+        "the conversation of this stateKey was deleted or has expired; start a new one under another stateKey"
+    )]
+    Closed,
     /// The resume answers another interrupt than the open one.
     #[error(
         "the graph waits at another interrupt than this resume answers; read it with GET /api/v1/ai/chat/{{stateKey}}"
@@ -104,7 +143,7 @@ impl From<Handle> for GraphHandle {
     fn from(row: Handle) -> Self {
         let of = row.of();
         let Handle { state_key, graph, created_at, expires_at, .. } = row;
-        Self { state_key, graph, of, created_at, expires_at }
+        Self { state_key, graph, first: of.clone(), of, created_at, expires_at }
     }
 }
 
@@ -131,41 +170,42 @@ impl Graphs<'_> {
         Providers::of(self.engine)
     }
 
-    /// Starts a graph with a state key. A repeated start returns the existing handle. Returns true if the graph was
-    /// started now.
+    /// Starts a graph with a state key, or its next turn if the start has a turn id and the last turn has ended. A
+    /// repeated start returns the existing handle. Returns true if a run was started now.
     pub async fn start(self, start: GraphStart) -> Result<(GraphHandle, bool), GraphError> {
         let workflow = self.workflow_of(&start.owner.tenant, &start.graph).await?;
         let state_key = start.state_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-        let messages = agent_input::read_agent_messages(&workflow, &start)?;
-        let what = json!([start.graph, start.input]);
         let of = RunRef { tenant: start.owner.tenant.clone(), run: new_run_id()? };
         let mut handle = new_handle(self.engine, &of, state_key, &start.graph);
-        handle.start_digest = holdpoint_core::digest(&what);
+        let turn = NewTurn::new(start)?;
+        handle.start_digest.clone_from(&turn.digest);
+        // The run has its own thread, so that clients that use threads find it. Further turns are runs of this thread.
+        handle.thread = Some(of.run.as_str().to_owned());
+        // Checks the input before the state key is taken.
+        turn.messages(&workflow)?;
         let fresh = self.engine.handles().insert(&handle).await?;
-        let handle = if fresh { handle } else { self.same_start(&handle).await? };
-        // A start that crashed can have left a state key without a run, so that the run is started in both cases.
-        let mut inputs = Map::new();
-        match (start.graph.strip_prefix("native:"), start.input) {
-            (Some(_), Value::Object(members)) => inputs = members,
-            (_, other) => drop(inputs.insert("input".to_owned(), other)),
+        if !fresh {
+            let found = self.engine.handles().by_key(&handle.tenant, &handle.state_key).await?;
+            handle = found.ok_or(GraphError::StateKeyInUse)?;
+            if handle.graph != turn.start.graph {
+                return Err(GraphError::StateKeyInUse);
+            }
+            if self.is_started(&handle).await? {
+                return self.repeat_or_continue(handle, turn, &workflow).await;
+            }
+            // A start that crashed left a state key without a run.
+            if handle.start_digest != turn.digest {
+                return Err(GraphError::StateKeyInUse);
+            }
         }
-        if messages.is_some() {
-            inputs.clear();
-        }
-        // The run has its own thread, so that clients that use threads find it.
-        let thread = handle.run.as_str().to_owned();
-        let scope = Some(Threads::scope_of(&thread));
-        let begin = StartRequest {
-            inputs,
-            messages,
-            scope,
-            thread: Some(thread),
-            source: Some(start.source),
-            ..StartRequest::new(start.owner)
-        };
-        match self.engine.runs().create_as(&handle.run, &workflow, begin).await {
+        let once = turn.once(&handle);
+        let options = StartOptions { id: Some(handle.run.clone()), exclusive: false, once };
+        let begin = turn.request(&workflow, handle.run.as_str())?;
+        match self.engine.runs().create_with(&workflow, begin, options).await {
             Ok(_) => Ok((handle.into(), true)),
-            Err(Error::Refused(Refusal::AlreadyStarted)) => Ok((handle.into(), false)),
+            Err(Error::Duplicate(_) | Error::Refused(Refusal::AlreadyStarted)) => {
+                self.repeat_or_continue(handle, turn, &workflow).await
+            }
             Err(error) => {
                 // Keeps the state key unless the run certainly does not exist: this or a concurrent start may have
                 // created it.
@@ -179,21 +219,22 @@ impl Graphs<'_> {
         }
     }
 
-    async fn same_start(self, wanted: &Handle) -> Result<Handle, GraphError> {
-        let found = self.engine.handles().by_key(&wanted.tenant, &wanted.state_key).await?;
-        found.filter(|row| row.start_digest == wanted.start_digest).ok_or(GraphError::StateKeyInUse)
+    /// Returns the handle of a state key, with its last turn.
+    pub async fn handle(self, tenant: &TenantId, state_key: &str) -> Result<GraphHandle, GraphError> {
+        let row = self.row(tenant, state_key).await?;
+        let of = self.current_run(&row).await?;
+        Ok(GraphHandle { of, ..row.into() })
     }
 
-    /// Returns the handle of a state key.
-    pub async fn handle(self, tenant: &TenantId, state_key: &str) -> Result<GraphHandle, GraphError> {
+    async fn row(self, tenant: &TenantId, state_key: &str) -> Result<Handle, GraphError> {
         let find = || self.engine.handles().by_key(tenant, state_key);
         let row = find().await?.ok_or(GraphError::UnknownStateKey)?;
         // An expired handle is ended now, even if the upkeep has not seen it yet.
         if row.expires_at > self.engine.now() || row.settled_at.is_some() {
-            return Ok(row.into());
+            return Ok(row);
         }
         self.expire(&row).await?;
-        Ok(find().await?.ok_or(GraphError::UnknownStateKey)?.into())
+        find().await?.ok_or(GraphError::UnknownStateKey)
     }
 
     /// Returns the workflow of a graph and registers it if necessary.
@@ -222,18 +263,6 @@ impl Graphs<'_> {
         }
         Ok(id)
     }
-}
-
-/// Returns the handle of a run that has reached the graph of a provider. Creates one with the run id as state key if the
-/// run has none.
-pub(crate) async fn handle_of_run(engine: &Engine, of: &RunRef, graph: &str) -> Result<Handle, Error> {
-    if let Some(found) = engine.handles().by_run(of).await? {
-        return Ok(found);
-    }
-    let handle = new_handle(engine, of, of.run.as_str().to_owned(), graph);
-    engine.handles().insert(&handle).await?;
-    // Another caller may have chosen the id of this run as a state key.
-    engine.handles().by_run(of).await?.ok_or(Error::NotFound("handle"))
 }
 
 fn new_handle(engine: &Engine, of: &RunRef, state_key: String, graph: &str) -> Handle {

@@ -58,11 +58,7 @@ impl LangGraph {
         }
         let unknown = || ProviderError::permanent(code::REJECTED, "the server no longer has the graph");
         let state = found.ok_or_else(unknown)?;
-        if state.is_empty() {
-            let message = "the server no longer has the state of the graph";
-            return Err(ProviderError::permanent(code::STATE_LOST, message));
-        }
-        Ok(state)
+        if state.is_empty() { Err(state_lost()) } else { Ok(state) }
     }
 
     /// Continues a thread without an answer: waits for its active run, continues from the last checkpoint, or returns
@@ -205,6 +201,33 @@ impl Provider for LangGraph {
         self.continue_thread(handle, reference, state).await
     }
 
+    async fn next_turn(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        self.server.check_version().await?;
+        let reference = LangGraphReference::of(handle)?;
+        self.server.create_thread(&reference.thread, handle.provider_graph()).await?;
+        let runs = self.server.runs(&reference.thread).await?;
+        if let Some(run) = find_run(&runs, handle) {
+            return self.wait_for_run(handle, reference, &run.run_id).await;
+        }
+        let state = self.server.state(&reference.thread).await?.unwrap_or_default();
+        if state.is_empty() && handle.has_executed() {
+            return Err(state_lost());
+        }
+        let checkpoint = state.checkpoint_id();
+        // A server that was killed can lose the run but keep its checkpoints: then the input was received.
+        if reference.checkpoint_before(handle.attempt()).is_some_and(|before| before != checkpoint) {
+            return self.continue_thread(handle, reference, state).await;
+        }
+        let reference = reference.with_checkpoint(handle.attempt(), checkpoint);
+        handle.keep(reference.json()).await?;
+        let input = if input.is_null() { json!({}) } else { input.clone() };
+        self.send(handle, reference, "input", input).await
+    }
+
     async fn resume(
         &self,
         handle: &LockedHandle,
@@ -273,6 +296,10 @@ fn to_server_ids(
 
 fn thread_of(handle: &LockedHandle) -> Option<String> {
     LangGraphReference::of(handle).ok().map(|reference| reference.thread)
+}
+
+fn state_lost() -> ProviderError {
+    ProviderError::permanent(code::STATE_LOST, "the server no longer has the state of the graph")
 }
 
 fn busy_error() -> ProviderError {

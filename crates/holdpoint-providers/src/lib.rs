@@ -23,13 +23,14 @@ mod tests;
 
 pub use graphs::{
     EngineGraphs, GraphError, GraphHandle, GraphProgress, GraphResume, GraphStart, GraphStatus, Graphs,
+    TurnAnswer, TurnInterrupt, TurnRecord, is_provider_graph,
 };
 pub(crate) use locked_handle::GraphAttempt;
 pub use locked_handle::LockedHandle;
 pub(crate) use port::AnyProvider;
 pub use port::{Probe, Provider, ProviderError, ProviderOutcome, code};
 pub use provider_interrupt::{ProviderAnswers, ProviderInterrupt, ProviderInterruptItem};
-pub use settings::{BadProviders, ProviderSettings, Providers};
+pub use settings::{BadProviders, ProviderOptions, ProviderSettings, Providers};
 
 /// The node type of graphs that run at a provider.
 pub const NODE_TYPE: &str = "core.provider";

@@ -29,6 +29,7 @@ pub struct LockedHandle {
     /// Node and visit.
     slot: String,
     attempt: String,
+    starts_turn: bool,
     graph: String,
     /// Name of the graph at its provider.
     provider_graph: String,
@@ -51,6 +52,9 @@ struct SlotState {
     reference: Option<Value>,
     /// Id of the attempt that may have reached the provider.
     begun: Option<String>,
+    /// The provider has executed the graph. None if an earlier version wrote the state: then it is assumed.
+    #[serde(default)]
+    executed: Option<bool>,
 }
 
 impl fmt::Debug for LockedHandle {
@@ -73,6 +77,8 @@ pub(crate) struct GraphAttempt {
     pub name: String,
     pub slot: String,
     pub attempt: String,
+    /// The attempt starts a turn. Its input is not an answer.
+    pub starts_turn: bool,
     pub within: Duration,
 }
 
@@ -94,7 +100,7 @@ impl LockedHandle {
         };
         let (lost_sender, lost) = watch::channel(false);
         let renewing = tokio::spawn(renew(lock.clone(), lock_ms, lost_sender));
-        let GraphAttempt { graph, name: provider_graph, slot, attempt, within } = attempt_spec;
+        let GraphAttempt { graph, name: provider_graph, slot, attempt, starts_turn, within } = attempt_spec;
         let (deadline, state) = (Instant::now() + within, Mutex::new(state));
         let engine = engine.clone();
         Ok(Some(Self {
@@ -103,6 +109,7 @@ impl LockedHandle {
             row,
             slot,
             attempt,
+            starts_turn,
             graph,
             provider_graph,
             deadline,
@@ -125,7 +132,7 @@ impl LockedHandle {
         self.lock.tenant().as_str()
     }
 
-    /// Returns the id of the run. A later run can use the same state key.
+    /// Returns the id of the run of the first turn. A later run can use the same state key.
     pub fn run(&self) -> &str {
         self.row.run.as_str()
     }
@@ -165,6 +172,24 @@ impl LockedHandle {
         &self.attempt
     }
 
+    /// Returns whether the attempt starts a further turn of a conversation. Such an attempt is sent with
+    /// [`Provider::next_turn`](crate::Provider::next_turn).
+    pub fn starts_next_turn(&self) -> bool {
+        self.starts_turn && !self.attempt.starts_with(&format!("{}/", self.row.run))
+    }
+
+    /// Returns whether the provider has executed the graph in an earlier attempt, so that it must have a state of it.
+    pub fn has_executed(&self) -> bool {
+        let state = self.state();
+        state.slots.get(&self.slot).is_some_and(|slot| slot.executed.unwrap_or(slot.reference.is_some()))
+    }
+
+    /// Records that the provider has executed the graph.
+    pub(crate) async fn record_execution(&self) -> Result<(), ProviderError> {
+        let known = self.state().slots.get(&self.slot).and_then(|slot| slot.executed) == Some(true);
+        if known { Ok(()) } else { self.change(|slot| slot.executed = Some(true)).await }
+    }
+
     /// Returns the time by which the graph must be interrupted or end.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -193,19 +218,27 @@ impl LockedHandle {
     /// Records, before the request, that the attempt may reach the provider.
     pub async fn begin(&self, reference: Value) -> Result<(), ProviderError> {
         let attempt = self.attempt.clone();
-        self.change(move |slot| (slot.reference, slot.begun) = (Some(reference), Some(attempt))).await
+        self.change(move |slot| {
+            if slot.reference.is_none() {
+                slot.executed = Some(false);
+            }
+            (slot.reference, slot.begun) = (Some(reference), Some(attempt));
+        })
+        .await
     }
 
+    /// Changes the state after it is written. If the write fails, the attempt must not count as begun: its next try would
+    /// reach the provider without a record.
     async fn change(&self, change: impl FnOnce(&mut SlotState)) -> Result<(), ProviderError> {
-        let text = {
-            let mut state = self.state();
-            let slot = state.slots.entry(self.slot.clone()).or_default();
-            slot.graph.clone_from(&self.graph);
-            change(slot);
-            serde_json::to_string(&*state).map_err(|error| storage_error(&error.to_string()))?
-        };
+        let mut next = self.state().clone();
+        let slot = next.slots.entry(self.slot.clone()).or_default();
+        slot.graph.clone_from(&self.graph);
+        change(slot);
+        let text = serde_json::to_string(&next).map_err(|error| storage_error(&error.to_string()))?;
         let expires = self.engine.now().plus_ms(self.limits().expires_ms);
-        check_written(self.lock.keep(text.as_bytes(), expires).await)
+        check_written(self.lock.keep(text.as_bytes(), expires).await)?;
+        *self.state() = next;
+        Ok(())
     }
 
     /// Reads the attachment: state that is too large for the reference.

@@ -85,7 +85,7 @@ impl Node for ProviderNode {
             TurnResult::Interrupted(interrupt, failure) => {
                 let most = Providers::of(context.engine()).limits.pauses_max;
                 if interrupt_count >= most {
-                    turn.give_up(context).await;
+                    turn.give_up(context, &input).await;
                     let message = format!("the graph exceeded the limit of {most} interrupts (pausesMax)");
                     return Err(Stop::failed("too_many_pauses", message));
                 }
@@ -158,13 +158,13 @@ impl GraphTurn {
         };
         // Subscribes before the first check, so that the end of the run is not missed.
         let mut news = context.engine().events().subscribe(&context.of());
-        let row =
-            graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await.map_err(to_stop)?;
-        let handle = self.open(context, &row, name).await?;
+        let row = graphs::find_handle(context.engine(), &context.of(), &self.graph).await.map_err(to_stop)?;
+        let Some(row) = row else { return Ok(failed_turn(input, conversation_ended())) };
+        let handle = self.open(context, &row, name, input).await?;
         let ended = RunEndWatch::of(context).check_open().await;
         if handle.row().settled_at.is_some() || ended.is_err() {
             handle.close().await;
-            return Err(ended.err().unwrap_or(Stop::Lost));
+            return ended.map(|()| failed_turn(input, conversation_ended()));
         }
         let (engine, of) = (context.engine().clone(), context.of());
         let outcome = tokio::select! {
@@ -178,6 +178,10 @@ impl GraphTurn {
         };
         if outcome.as_ref().is_err_and(|failure| failure.code == code::LOCK_LOST) {
             return Err(Stop::Broken("another process executes the graph".to_owned()));
+        }
+        if has_executed(&outcome) {
+            // On failure, a turn after a lost state starts anew.
+            let _ = handle.record_execution().await;
         }
         if matches!(outcome, Ok(ProviderOutcome::Completed(_) | ProviderOutcome::Cancelled)) {
             // On failure, the handle expires at its deadline.
@@ -196,9 +200,19 @@ impl GraphTurn {
     }
 
     /// Waits for the lock until its holder releases it or it expires.
-    async fn open(&self, context: &EffectContext, row: &Handle, name: String) -> Result<LockedHandle, Stop> {
+    async fn open(
+        &self,
+        context: &EffectContext,
+        row: &Handle,
+        name: String,
+        input: &TurnInput,
+    ) -> Result<LockedHandle, Stop> {
         loop {
-            let opened = LockedHandle::open(context.engine(), row, self.attempt(context, name.clone())).await;
+            let attempt = GraphAttempt {
+                starts_turn: matches!(input, TurnInput::Start(_)),
+                ..self.attempt(context, name.clone())
+            };
+            let opened = LockedHandle::open(context.engine(), row, attempt).await;
             if let Some(handle) = opened.map_err(to_stop)? {
                 return Ok(handle);
             }
@@ -223,19 +237,18 @@ impl GraphTurn {
         let attempt = format!("{}/{slot}/{}", context.run_id(), self.number);
         let turn_ms = context.config().get("turnMs").and_then(Value::as_u64).unwrap_or(TURN_MS);
         let within = Duration::from_millis(turn_ms);
-        GraphAttempt { graph: self.graph.clone(), name, slot, attempt, within }
+        GraphAttempt { graph: self.graph.clone(), name, slot, attempt, starts_turn: false, within }
     }
 
     /// Cancels the graph. Ignores errors.
-    async fn give_up(&self, context: &EffectContext) {
+    async fn give_up(&self, context: &EffectContext, input: &TurnInput) {
         let Ok((provider, name)) = Providers::of(context.engine()).find(&self.graph, &context.of().tenant)
         else {
             return;
         };
-        let Ok(row) = graphs::handle_of_run(context.engine(), &context.of(), &self.graph).await else {
-            return;
-        };
-        if let Ok(handle) = self.open(context, &row, name).await {
+        let found = graphs::find_handle(context.engine(), &context.of(), &self.graph).await;
+        let Ok(Some(row)) = found else { return };
+        if let Ok(handle) = self.open(context, &row, name, input).await {
             cancel_graph(&provider, &handle).await;
             handle.close().await;
         }
@@ -284,6 +297,7 @@ async fn send_once(
         handle.begin(reference).await?;
     }
     match input {
+        TurnInput::Start(input) if handle.starts_next_turn() => provider.next_turn(handle, input).await,
         TurnInput::Start(input) => provider.start(handle, input).await,
         TurnInput::Answers(answers, _) => provider.resume(handle, answers).await,
     }
@@ -299,6 +313,20 @@ fn failed_turn(input: &TurnInput, failure: ProviderError) -> TurnResult {
         }
         TurnInput::Start(_) | TurnInput::Answers(..) => TurnResult::Failed(failure),
     }
+}
+
+/// Returns whether the provider has executed the graph, so that it has a state of it.
+fn has_executed(outcome: &Result<ProviderOutcome, ProviderError>) -> bool {
+    match outcome {
+        Ok(ProviderOutcome::Completed(_) | ProviderOutcome::Interrupted(_)) => true,
+        Ok(ProviderOutcome::Cancelled) => false,
+        Err(failure) => failure.code == code::GRAPH,
+    }
+}
+
+fn conversation_ended() -> ProviderError {
+    let message = "the conversation was deleted or has expired; start a new one under another stateKey";
+    ProviderError::permanent(code::STATE_LOST, message)
 }
 
 async fn cancel_graph(provider: &AnyProvider, handle: &LockedHandle) {

@@ -40,6 +40,16 @@ pub trait Provider: Send + Sync + 'static {
         input: &Value,
     ) -> impl Future<Output = Result<ProviderOutcome, ProviderError>> + Send;
 
+    /// Starts a further turn with this input on the state that the last turn left, and waits until the graph is
+    /// interrupted or ends. The last turn may have failed or been cancelled. A repeated call of the same attempt
+    /// continues the first one. Fails with [`code::STATE_LOST`] if [`LockedHandle::has_executed`] is true and the
+    /// provider has no state; otherwise the graph starts anew.
+    fn next_turn(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> impl Future<Output = Result<ProviderOutcome, ProviderError>> + Send;
+
     /// Sends the answers and waits until the graph is interrupted again or ends.
     fn resume(
         &self,
@@ -141,6 +151,11 @@ pub(crate) trait ErasedProvider: Send + Sync {
     fn plan(&self, handle: &LockedHandle) -> Value;
     fn start<'a>(&'a self, handle: &'a LockedHandle, input: &'a Value)
     -> ProviderFuture<'a, ProviderOutcome>;
+    fn next_turn<'a>(
+        &'a self,
+        handle: &'a LockedHandle,
+        input: &'a Value,
+    ) -> ProviderFuture<'a, ProviderOutcome>;
     fn resume<'a>(
         &'a self,
         handle: &'a LockedHandle,
@@ -183,6 +198,14 @@ impl<T: Provider> ErasedProvider for T {
         input: &'a Value,
     ) -> ProviderFuture<'a, ProviderOutcome> {
         Box::pin(Provider::start(self, handle, input))
+    }
+
+    fn next_turn<'a>(
+        &'a self,
+        handle: &'a LockedHandle,
+        input: &'a Value,
+    ) -> ProviderFuture<'a, ProviderOutcome> {
+        Box::pin(Provider::next_turn(self, handle, input))
     }
 
     fn resume<'a>(

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use holdpoint_core::{TenantId, WorkflowId};
-use holdpoint_engine::Engine;
 use holdpoint_engine::extension::{Extension, HookFuture, NodeTypes};
+use holdpoint_engine::{Engine, Options};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +23,9 @@ const EXPIRES_MS: u64 = 7 * 24 * 3_600_000;
 /// The default retention time of a handle after its graph has ended.
 const KEEP_MS: u64 = 24 * 3_600_000;
 const PAUSES_MAX: u32 = 100;
+const TURNS_MAX: u64 = 1000;
+/// The highest `turnsMax`. The turns of a key are counted at the start of each.
+const TURNS_LIMIT: u64 = 100_000;
 /// The kinds that other parts of the engine use.
 const RESERVED: [&str; 4] = ["agent", "claude", "langgraph", "native"];
 /// The server of a graph whose name contains no server.
@@ -65,6 +68,7 @@ struct ProvidersFile {
     expires_ms: Option<u64>,
     keep_ms: Option<u64>,
     pauses_max: Option<u32>,
+    turns_max: Option<u64>,
     /// The maximum number of concurrent `claude` programs.
     processes_max: Option<usize>,
 }
@@ -88,6 +92,9 @@ impl ProviderSettings {
         if file.expires_ms.is_some_and(|ms| ms < 1000) {
             return Err(BadProviders::new("expiresMs", "must be 1000 or more"));
         }
+        if file.turns_max.is_some_and(|most| !(1..=TURNS_LIMIT).contains(&most)) {
+            return Err(BadProviders::new("turnsMax", format!("must be 1 to {TURNS_LIMIT}")));
+        }
         if file.pauses_max == Some(0) || file.processes_max == Some(0) {
             return Err(BadProviders::new("pausesMax, processesMax", "must be 1 or more"));
         }
@@ -96,7 +103,7 @@ impl ProviderSettings {
 }
 
 /// The extension for providers. Add it with [`Options::extension`](holdpoint_engine::Options::extension).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Providers {
     kinds: BTreeMap<String, ProviderKind>,
     /// Folder of the session folders of `claude` programs.
@@ -105,7 +112,7 @@ pub struct Providers {
 }
 
 /// The providers of one kind. The kind is the part of the name of a graph before the colon.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum ProviderKind {
     /// The name of the graph is `SERVER/GRAPH` or `GRAPH`.
     Servers(BTreeMap<String, AnyProvider>),
@@ -135,11 +142,18 @@ pub(crate) struct ProviderLimits {
     pub expires_ms: u64,
     pub keep_ms: u64,
     pub pauses_max: u32,
+    pub turns_max: u64,
 }
 
 impl Default for ProviderLimits {
     fn default() -> Self {
-        Self { lock_ms: LOCK_MS, expires_ms: EXPIRES_MS, keep_ms: KEEP_MS, pauses_max: PAUSES_MAX }
+        Self {
+            lock_ms: LOCK_MS,
+            expires_ms: EXPIRES_MS,
+            keep_ms: KEEP_MS,
+            pauses_max: PAUSES_MAX,
+            turns_max: TURNS_MAX,
+        }
     }
 }
 
@@ -169,6 +183,7 @@ impl Providers {
             expires_ms: file.expires_ms.unwrap_or(default.expires_ms),
             keep_ms: file.keep_ms.unwrap_or(default.keep_ms),
             pauses_max: file.pauses_max.unwrap_or(default.pauses_max),
+            turns_max: file.turns_max.unwrap_or(default.turns_max),
         };
         let kinds = [
             ("langgraph".to_owned(), ProviderKind::Servers(servers)),
@@ -223,6 +238,19 @@ impl Providers {
 
     fn prefixes(&self) -> Vec<String> {
         self.kinds.keys().map(|kind| format!("{kind}:")).collect()
+    }
+}
+
+/// Adds a provider to the options of an engine that may have others, such as those of the operator's file.
+pub trait ProviderOptions: Sized {
+    /// Adds a provider of a new kind. See [`Providers::add`].
+    fn provider(self, kind: &str, provider: impl Provider) -> Result<Self, BadProviders>;
+}
+
+impl ProviderOptions for Options {
+    fn provider(self, kind: &str, provider: impl Provider) -> Result<Self, BadProviders> {
+        let known = self.added_extension::<Providers>().cloned();
+        Ok(self.extension(known.unwrap_or_default().add(kind, provider)?))
     }
 }
 

@@ -8,7 +8,6 @@ use serde_json::json;
 use holdpoint_engine::extension::Handle;
 use holdpoint_engine::{Clock, Engine, Location, Options};
 
-use super::graphs::handle_of_run;
 use super::locked_handle::{GraphAttempt, LockedHandle};
 use super::{ProviderSettings, Providers, code};
 
@@ -18,6 +17,13 @@ struct Fixture {
     folder: tempfile::TempDir,
     engine: Engine,
     row: Handle,
+}
+
+async fn insert_row(engine: &Engine, of: &RunRef) -> Handle {
+    let mut row = Handle::new(of, "run-1", engine.now(), engine.now().plus_ms(3_600_000));
+    row.graph = "langgraph:review".to_owned();
+    assert!(engine.handles().insert(&row).await.unwrap());
+    row
 }
 
 async fn fixture() -> Fixture {
@@ -30,7 +36,7 @@ async fn fixture() -> Fixture {
         .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };
-    let row = handle_of_run(&engine, &of, "langgraph:review").await.unwrap();
+    let row = insert_row(&engine, &of).await;
     Fixture { folder, engine, row }
 }
 
@@ -41,6 +47,7 @@ impl Fixture {
             name: "review".into(),
             slot: "graph/1".into(),
             attempt: attempt.into(),
+            starts_turn: true,
             within: Duration::from_secs(60),
         };
         LockedHandle::open(&self.engine, &self.row, attempt).await.unwrap()
@@ -122,7 +129,7 @@ async fn a_held_lock_is_renewed() {
         .extension(Providers::new(settings).unwrap());
     let engine = Engine::open(options).await.unwrap();
     let of = RunRef { tenant: TenantId::parse("default").unwrap(), run: RunId::parse("run-1").unwrap() };
-    let row = handle_of_run(&engine, &of, "langgraph:review").await.unwrap();
+    let row = insert_row(&engine, &of).await;
     let fixture = Fixture { folder, engine, row };
     let held = fixture.handle("a").await.unwrap();
     let first = locked_until(&fixture).await;

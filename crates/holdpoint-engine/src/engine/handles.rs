@@ -1,7 +1,7 @@
 //! Handles: durable references to state outside of the database, for extensions. Their content is sealed. A lock makes
 //! sure that at most one process uses the outside state.
 
-use holdpoint_core::{RunRef, TenantId, Timestamp};
+use holdpoint_core::{RunRef, TenantId, Timestamp, WorkflowId};
 use uuid::Uuid;
 
 use super::{Engine, Handles};
@@ -9,6 +9,7 @@ use crate::committer::CommitReply;
 use crate::error::Error;
 use crate::store::Statement;
 use crate::store::handles::{self, Handle, LockKey};
+use crate::store::threads;
 
 /// The lock of a handle. Writes fail if another process has taken the lock after it expired.
 #[derive(Clone, Debug)]
@@ -31,6 +32,32 @@ impl Handles<'_> {
     /// Returns the handle of a run.
     pub async fn by_run(self, of: &RunRef) -> Result<Option<Handle>, Error> {
         Ok(handles::by_run(self.engine.db(), of).await?)
+    }
+
+    /// Returns the newest handle of a graph in a thread.
+    pub async fn by_thread(
+        self,
+        tenant: &TenantId,
+        thread: &str,
+        graph: &str,
+    ) -> Result<Option<Handle>, Error> {
+        Ok(handles::by_thread(self.engine.db(), tenant, thread, graph).await?)
+    }
+
+    /// Returns the number of turns of a conversation: the runs of its workflow in its thread, at most `limit`.
+    pub async fn count_turns(
+        self,
+        tenant: &TenantId,
+        thread: &str,
+        workflow: &WorkflowId,
+        limit: u64,
+    ) -> Result<u64, Error> {
+        Ok(threads::count(self.engine.db(), tenant, thread, workflow, limit).await?)
+    }
+
+    /// Ends the conversation of a handle: it takes no further turns and is due at once. Has no effect the second time.
+    pub async fn close(self, handle: &Handle) -> Result<bool, Error> {
+        self.engine.write_handle(handles::close(handle, self.engine.now())).await
     }
 
     /// Returns handles whose expiry time has passed, the oldest first. Handles of other extensions are among them.

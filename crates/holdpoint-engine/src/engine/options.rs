@@ -180,6 +180,11 @@ impl Options {
         self
     }
 
+    /// Returns an extension that was added, by its type.
+    pub fn added_extension<E: Extension>(&self) -> Option<&E> {
+        self.extensions.get()
+    }
+
     /// Sets the answerer of side questions. Without one, only principals answer them.
     #[must_use]
     pub fn answerer(mut self, answerer: impl Answerer) -> Self {

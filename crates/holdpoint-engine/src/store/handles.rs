@@ -9,19 +9,21 @@ use super::{Database, Error, Row, Statement, params, unreadable};
 use crate::committer::Change;
 
 const INSERT: &str = "INSERT INTO execution_state_handles (tenant_id, state_key, run_id, graph, start_digest, \
-    created_ms, expires_ms) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+    created_ms, expires_ms, thread) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
 /// Selects all columns of the rows with a condition.
 macro_rules! select {
     ($like:literal) => {
         concat!(
             "SELECT tenant_id, state_key, run_id, graph, start_digest, provider_ref, locked_until, created_ms, \
-             expires_ms, settled_ms FROM execution_state_handles WHERE ",
+             expires_ms, settled_ms, thread, closed_ms FROM execution_state_handles WHERE ",
             $like
         )
     };
 }
 const BY_KEY: &str = select!("tenant_id = $1 AND state_key = $2");
 const BY_RUN: &str = select!("tenant_id = $1 AND run_id = $2");
+const BY_THREAD: &str =
+    select!("tenant_id = $1 AND thread = $2 AND graph = $3 ORDER BY created_ms DESC LIMIT 1");
 const DUE: &str = select!("expires_ms <= $1 ORDER BY expires_ms LIMIT $2");
 const LOCK: &str = "UPDATE execution_state_handles SET locked_by = $1, locked_until = $2 \
     WHERE tenant_id = $3 AND state_key = $4 AND run_id = $5 AND (locked_until IS NULL OR locked_until <= $6)";
@@ -39,11 +41,13 @@ const POSTPONE: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
 pub(crate) const RELEASE_ALL: &str =
     "UPDATE execution_state_handles SET locked_by = NULL, locked_until = NULL WHERE locked_by IS NOT NULL";
 const EXPIRE_AT: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
-    WHERE tenant_id = $2 AND run_id = $3 AND expires_ms > $1 AND settled_ms IS NULL";
+    WHERE tenant_id = $2 AND (run_id = $3 OR thread = $4) AND expires_ms > $1 AND settled_ms IS NULL";
 const LOOK_LATER: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
     WHERE tenant_id = $2 AND state_key = $3 AND run_id = $4";
-const PROLONG: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
-    WHERE tenant_id = $2 AND run_id = $3 AND expires_ms < $1 AND settled_ms IS NULL";
+const PROLONG: &str = "UPDATE execution_state_handles SET expires_ms = $1 WHERE tenant_id = $2 AND run_id = $3 \
+    AND expires_ms < $1 AND settled_ms IS NULL AND closed_ms IS NULL";
+const CLOSE: &str = "UPDATE execution_state_handles SET closed_ms = $1, expires_ms = $1 \
+    WHERE tenant_id = $2 AND state_key = $3 AND run_id = $4 AND closed_ms IS NULL AND settled_ms IS NULL";
 const DELETE: &str =
     "DELETE FROM execution_state_handles WHERE tenant_id = $1 AND state_key = $2 AND run_id = $3";
 const ATTACH: &str = "INSERT INTO execution_state_attachments (tenant_id, state_key, slot, content) \
@@ -89,6 +93,10 @@ pub struct Handle {
     pub expires_at: Timestamp,
     /// The time at which the state outside of the database was deleted.
     pub settled_at: Option<Timestamp>,
+    /// The thread whose runs are the turns of the handle. None if the handle belongs to one node of one run.
+    pub thread: Option<String>,
+    /// The time at which a caller ended the conversation.
+    pub closed_at: Option<Timestamp>,
 }
 
 impl Handle {
@@ -110,6 +118,8 @@ impl Handle {
             created_at,
             expires_at,
             settled_at: None,
+            thread: None,
+            closed_at: None,
         }
     }
 
@@ -136,7 +146,8 @@ pub(crate) fn insert(row: &Handle) -> Statement {
         row.graph.as_str(),
         row.start_digest.as_str(),
         row.created_at,
-        row.expires_at
+        row.expires_at,
+        row.thread.as_deref()
     ];
     Statement::new(INSERT, values)
 }
@@ -176,10 +187,11 @@ pub(crate) fn postpone(name: &LockKey, until: Timestamp) -> Statement {
     Statement::new(POSTPONE, values)
 }
 
-/// Schedules the cleanup of the handle of a run that fails or is cancelled. For a completed run, the node schedules a
-/// later cleanup.
+/// Schedules the cleanup of the handle of a run that fails or is cancelled, or of its thread. For a completed run, the
+/// node schedules a later cleanup.
 pub(crate) fn write(of: &RunRef, change: &Change) -> Option<Statement> {
-    let values = || params![change.at, of.tenant.as_str(), of.run.as_str()];
+    let thread = || change.after.started.as_ref().and_then(|started| started.thread.as_deref());
+    let values = || params![change.at, of.tenant.as_str(), of.run.as_str(), thread()];
     change.expires_handle.then(|| Statement::new(EXPIRE_AT, values()))
 }
 
@@ -191,6 +203,11 @@ pub(crate) fn look_later(row: &Handle, at: Timestamp) -> Statement {
 /// Postpones the cleanup of the handle of a run, if it is scheduled earlier.
 pub(crate) fn prolong(of: &RunRef, until: Timestamp) -> Statement {
     Statement::new(PROLONG, params![until, of.tenant.as_str(), of.run.as_str()])
+}
+
+/// Ends the conversation of a handle. Its cleanup is due at once.
+pub(crate) fn close(row: &Handle, at: Timestamp) -> Statement {
+    Statement::new(CLOSE, params![at, row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()])
 }
 
 pub(crate) fn delete(row: &Handle) -> [Statement; 2] {
@@ -220,6 +237,16 @@ pub(crate) async fn by_run(db: &Database, of: &RunRef) -> Result<Option<Handle>,
     db.query(BY_RUN, params![of.tenant.as_str(), of.run.as_str()]).await?.first().map(read).transpose()
 }
 
+/// Returns the newest handle of a graph in a thread.
+pub(crate) async fn by_thread(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    graph: &str,
+) -> Result<Option<Handle>, Error> {
+    db.query(BY_THREAD, params![tenant.as_str(), thread, graph]).await?.first().map(read).transpose()
+}
+
 /// Returns the handles whose cleanup is due, the oldest first.
 pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Handle>, Error> {
     db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
@@ -237,5 +264,7 @@ fn read(row: &Row) -> Result<Handle, Error> {
         created_at: Timestamp(row.int("created_ms")?),
         expires_at: Timestamp(row.int("expires_ms")?),
         settled_at: row.optional_int("settled_ms")?.map(Timestamp),
+        thread: row.optional_text("thread")?.map(str::to_owned),
+        closed_at: row.optional_int("closed_ms")?.map(Timestamp),
     })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use holdpoint_core::{RunId, TenantId};
+use holdpoint_core::{RunId, TenantId, WorkflowId};
 
 use super::{Database, Error, Param, Row, params, unreadable};
 
@@ -21,6 +21,10 @@ const AFTER: &str = "SELECT r.tenant_id, r.scope_id, r.run_id FROM runs r
 /// Selects a run if it belongs to the thread: by its scope, or because the thread has the id of the run.
 const ONE: &str = "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND run_id = $2
     AND (scope_id = $3 OR (run_id = $4 AND COALESCE(substr(scope_id, 1, 7), '') <> 'thread:'))";
+
+/// Counts the runs of a workflow in a thread, up to a limit.
+const COUNT: &str = "SELECT COUNT(*) AS total FROM (SELECT run_id FROM runs
+    WHERE tenant_id = $1 AND scope_id = $2 AND workflow_id = $3 AND run_id > '' LIMIT $4) AS counted";
 
 /// The tenant and the id of an agent thread.
 pub(crate) type ThreadKey = (TenantId, String);
@@ -80,6 +84,18 @@ fn next_values(tenant: &TenantId, thread: &str, after: Option<&RunId>) -> Vec<Pa
 pub(crate) async fn newest(db: &Database, tenant: &TenantId, thread: &str) -> Result<Option<RunId>, Error> {
     let found = db.query_one(NEWEST, params![tenant.as_str(), scope_of(thread)]).await?;
     Ok(found.as_ref().map(read).transpose()?.map(|(run, _)| run))
+}
+
+/// Returns the number of runs of a workflow in a thread, at most `limit`.
+pub(crate) async fn count(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    workflow: &WorkflowId,
+    limit: u64,
+) -> Result<u64, Error> {
+    let values = params![tenant.as_str(), scope_of(thread), workflow, limit];
+    db.query_one(COUNT, values).await?.as_ref().map_or(Ok(0), |row| row.count("total"))
 }
 
 /// Returns the threads that have newer runs than the known ones, each with its newest run.

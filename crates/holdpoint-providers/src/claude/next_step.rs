@@ -11,6 +11,8 @@ use super::transcript::Transcript;
 /// The purpose of an attempt.
 pub(super) enum AttemptPurpose<'a> {
     Start,
+    /// The start of a further turn.
+    NextTurn,
     Answer(&'a CallDecision),
     /// Only read the state.
     Probe,
@@ -50,10 +52,14 @@ pub(super) fn next_step(
         return NextStep::AwaitDecision(deferred.clone());
     }
     match (pending, transcript, purpose) {
-        (None, None, AttemptPurpose::Start | AttemptPurpose::Probe) => NextStep::Begin,
-        (None, Some(transcript), AttemptPurpose::Start | AttemptPurpose::Probe) => {
-            step_from_transcript(transcript)
+        (None, None, AttemptPurpose::Start | AttemptPurpose::NextTurn | AttemptPurpose::Probe) => {
+            NextStep::Begin
         }
+        (
+            None,
+            Some(transcript),
+            AttemptPurpose::Start | AttemptPurpose::NextTurn | AttemptPurpose::Probe,
+        ) => step_from_transcript(transcript),
         (None, _, AttemptPurpose::Answer(_)) | (Some(_), None, _) => NextStep::Lost,
         (Some(pending), Some(transcript), _) if transcript.has_result(&pending.id) => {
             step_from_transcript(transcript)
@@ -67,7 +73,9 @@ pub(super) fn next_step(
                 (Some(allowed), AttemptPurpose::Answer(CallDecision::Retry) | AttemptPurpose::Probe) => {
                     allowed.attempt != attempt
                 }
-                (Some(_), AttemptPurpose::Answer(_) | AttemptPurpose::Start) => false,
+                (Some(_), AttemptPurpose::Answer(_) | AttemptPurpose::Start | AttemptPurpose::NextTurn) => {
+                    false
+                }
             };
             if may_decide || settings.is_idempotent(&pending.tool) {
                 NextStep::Decide(pending.clone())
@@ -76,6 +84,27 @@ pub(super) fn next_step(
             }
         }
         (Some(_), Some(_), _) => NextStep::Lost,
+    }
+}
+
+/// Returns the step of an attempt that starts a further turn. `transcript` is the part of the conversation since the
+/// attempt began, or None if it has not begun.
+pub(super) fn step_of_next_turn(
+    reference: &ClaudeReference,
+    transcript: Option<&Transcript>,
+    attempt: &str,
+) -> NextStep {
+    let Some(transcript) = transcript else { return NextStep::Begin };
+    match reference.deferred.as_ref().filter(|deferred| deferred.attempt == attempt) {
+        Some(deferred) => NextStep::AwaitDecision(deferred.clone()),
+        // The prompt can have been stored before the program ended.
+        None if transcript.has_prompt || transcript.has_model_output => {
+            match step_from_transcript(transcript) {
+                NextStep::Restart => NextStep::Continue,
+                step => step,
+            }
+        }
+        None => NextStep::Begin,
     }
 }
 

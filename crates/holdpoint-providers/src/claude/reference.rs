@@ -26,6 +26,19 @@ pub(super) struct ClaudeReference {
     /// The call that the program was allowed to make. Stored before the program is told.
     #[serde(default)]
     pub(super) allowed: Option<AllowedCall>,
+    /// The start of the last turn after the first.
+    #[serde(default)]
+    pub(super) next_turn: Option<TurnStart>,
+    /// The conversation is too large to be stored, so there is no next turn.
+    #[serde(default)]
+    pub(super) is_too_large: bool,
+}
+
+/// The attempt that starts a turn, and the length of the conversation before it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct TurnStart {
+    pub(super) attempt: String,
+    pub(super) bytes: usize,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +63,16 @@ pub(super) struct AllowedCall {
 impl ClaudeReference {
     pub(super) fn new(tools: String) -> Self {
         let session = Uuid::now_v7().to_string();
-        Self { session, version: None, tools, turn: 0, deferred: None, allowed: None }
+        Self {
+            session,
+            version: None,
+            tools,
+            turn: 0,
+            deferred: None,
+            allowed: None,
+            next_turn: None,
+            is_too_large: false,
+        }
     }
 
     pub(super) fn of(handle: &LockedHandle) -> Result<Self, ProviderError> {

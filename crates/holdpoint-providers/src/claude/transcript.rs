@@ -15,6 +15,8 @@ pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 pub(super) struct Transcript {
     open: Vec<DeferredCall>,
     answered: HashSet<String>,
+    /// The user has sent a message.
+    pub(super) has_prompt: bool,
     /// The model has written output.
     pub(super) has_model_output: bool,
     /// The last text of the model, if the model ended its turn.
@@ -63,6 +65,8 @@ impl Transcript {
     fn apply_user_message(&mut self, content: &Value) {
         self.final_text = None;
         let blocks = content.as_array().into_iter().flatten();
+        self.has_prompt |=
+            content.is_string() || blocks.clone().any(|block| text(block, "type") == Some("text"));
         let results = blocks.filter(|block| text(block, "type") == Some("tool_result"));
         self.answered.extend(results.filter_map(|block| Some(text(block, "tool_use_id")?.to_owned())));
     }

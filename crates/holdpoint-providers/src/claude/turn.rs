@@ -9,11 +9,11 @@ use super::super::{LockedHandle, ProviderError, ProviderInterrupt, ProviderOutco
 use super::command::{SessionMode, command};
 use super::dialogue::Dialogue;
 use super::mapping::{self, CallDecision};
-use super::next_step::{AttemptPurpose, NextStep, next_step};
+use super::next_step::{AttemptPurpose, NextStep, next_step, step_of_next_turn};
 use super::permission_hook::{PendingDecision, PermissionHook};
 use super::process::AgentProcess;
 use super::redaction::Redactor;
-use super::reference::{ClaudeReference, DeferredCall};
+use super::reference::{ClaudeReference, DeferredCall, TurnStart};
 use super::run_blocking;
 use super::session_folder::{FolderLock, SessionFolder, folder_error};
 use super::settings::ClaudeSettings;
@@ -32,6 +32,10 @@ pub(super) struct ClaudeTurn<'a> {
     _held: FolderLock,
     pub(super) reference: ClaudeReference,
     transcript: Option<Transcript>,
+    /// The part of the conversation since this attempt began, if the attempt starts a further turn.
+    since_turn: Option<Transcript>,
+    /// The length of the conversation.
+    bytes: usize,
     pub(super) until: Instant,
 }
 
@@ -52,7 +56,17 @@ impl<'a> ClaudeTurn<'a> {
             || ProviderError::transient(code::BUSY, "another process of this machine uses the session");
         let _held = held.ok_or_else(busy)?;
         let until = handle.deadline();
-        let mut turn = Self { settings, handle, folder, _held, reference, transcript: None, until };
+        let mut turn = Self {
+            settings,
+            handle,
+            folder,
+            _held,
+            reference,
+            transcript: None,
+            since_turn: None,
+            bytes: 0,
+            until,
+        };
         turn.catch_up().await?;
         Ok(turn)
     }
@@ -76,10 +90,19 @@ impl<'a> ClaudeTurn<'a> {
         let (folder, session) = (self.folder.clone(), self.reference.session.clone());
         let content = run_blocking(move || folder.conversation(&session)).await?;
         self.transcript = content.as_deref().map(Transcript::read);
+        self.bytes = content.as_ref().map_or(0, Vec::len);
+        let own = self.reference.next_turn.as_ref().filter(|turn| turn.attempt == self.handle.attempt());
+        self.since_turn = own.map(|turn| {
+            let since = content.as_deref().and_then(|content| content.get(turn.bytes..));
+            Transcript::read(since.unwrap_or_default())
+        });
         Ok(content)
     }
 
     pub(super) fn step(&self, purpose: &AttemptPurpose<'_>) -> NextStep {
+        if self.handle.starts_next_turn() {
+            return step_of_next_turn(&self.reference, self.since_turn.as_ref(), self.handle.attempt());
+        }
         next_step(&self.reference, self.transcript.as_ref(), self.handle.attempt(), purpose, self.settings)
     }
 
@@ -112,6 +135,33 @@ impl<'a> ClaudeTurn<'a> {
     pub(super) async fn begin(self, prompt: Option<&str>) -> Result<ProviderOutcome, ProviderError> {
         let session = self.reference.session.clone();
         self.run(&SessionMode::New(&session), prompt, None).await
+    }
+
+    /// Returns the call that waited for a decision when the last turn was cancelled.
+    pub(super) fn abandoned_call(&self) -> Option<DeferredCall> {
+        let earlier = self.transcript.as_ref().filter(|_| self.since_turn.is_none())?;
+        earlier.open_call().cloned()
+    }
+
+    /// Sends the prompt of a further turn to the session, or begins the session if no turn has reached the program.
+    pub(super) async fn begin_next_turn(
+        mut self,
+        prompt: Option<&str>,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        if self.reference.is_too_large {
+            let message = "the conversation of the agent is too large for another turn";
+            return Err(ProviderError::permanent(code::STATE_LOST, message));
+        }
+        let is_new = self.transcript.is_none();
+        if is_new && self.handle.has_executed() {
+            return Err(session_lost());
+        }
+        (self.reference.deferred, self.reference.allowed) = (None, None);
+        let attempt = self.handle.attempt().to_owned();
+        self.reference.next_turn = Some(TurnStart { attempt, bytes: self.bytes });
+        let session = self.reference.session.clone();
+        let mode = if is_new { SessionMode::New(&session) } else { SessionMode::Resumed(&session) };
+        self.run(&mode, prompt, None).await
     }
 
     pub(super) async fn continue_session(self) -> Result<ProviderOutcome, ProviderError> {
@@ -159,7 +209,14 @@ impl<'a> ClaudeTurn<'a> {
         let settled = interpret(&program_output);
         let content = self.read().await;
         if let Ok(TurnEnd::Done(output)) = settled {
-            // An ended conversation is not stored, so its size does not matter.
+            match content {
+                Ok(content) => self.attach(content.as_deref()).await?,
+                // The size matters only for the next turn.
+                Err(_) => {
+                    self.reference.is_too_large = true;
+                    self.reference.keep(self.handle).await?;
+                }
+            }
             return Ok(ProviderOutcome::Completed(self.redactor().redact(&output)));
         }
         self.attach(content?.as_deref()).await?;

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use holdpoint_core::{Interrupt, Principal, Run, Timestamp};
+use holdpoint_core::{Interrupt, Principal, Run, RunEnd, Timestamp};
 use holdpoint_engine::extension::Handle;
 use holdpoint_engine::{Engine, Error, OpenInterrupt};
 
 use super::{GraphHandle, Graphs};
 use crate::claude::sessions;
+use crate::settings::ProviderLimits;
 use crate::{AnyProvider, GraphAttempt, LockedHandle, NODE_TYPE, ProviderError, code};
 
 /// The principal that cancels expired graphs.
@@ -36,9 +37,19 @@ impl ExpiryAction {
     /// deadline if that is later. Only a run that waits at a graph is cancelled; a run that executes other nodes or
     /// waits for other interrupts continues. For a graph that a caller started, all interrupts count, also those of child
     /// runs.
-    fn of(run: &Run, open: &[OpenInterrupt], row: &Handle, now: Timestamp, life_ms: u64) -> Self {
-        if run.finished() {
-            return Self::Ended;
+    ///
+    /// A conversation is kept for the retention time after its last turn, so that the next turn can continue it, unless
+    /// the caller ended it or it expired.
+    fn of(run: &Run, open: &[OpenInterrupt], row: &Handle, now: Timestamp, limits: ProviderLimits) -> Self {
+        let life_ms = limits.expires_ms;
+        match &run.end {
+            Some(end) if row.thread.is_some() && row.closed_at.is_none() && !is_expiry(end) => {
+                let kept_until = end.at().plus_ms(limits.keep_ms);
+                return if kept_until > now { Self::Later(kept_until) } else { Self::Ended };
+            }
+            Some(_) => return Self::Ended,
+            None if row.closed_at.is_some() => return Self::Cancelled,
+            None => {}
         }
         let is_own = |one: &OpenInterrupt| one.run.id == run.id;
         let waits = open.iter().filter_map(|one| {
@@ -53,6 +64,11 @@ impl ExpiryAction {
             _ => Self::Later(now.plus_ms(life_ms)),
         }
     }
+}
+
+/// Returns whether the run was cancelled because it was not answered in time.
+fn is_expiry(end: &RunEnd) -> bool {
+    matches!(end, RunEnd::Cancelled { by, .. } if by == EXPIRED_BY)
 }
 
 /// Returns whether a caller started the graph by a state key. Graph nodes of workflows create the other handles.
@@ -86,23 +102,24 @@ impl Graphs<'_> {
         let Some(row) = found.filter(|found| found.run == row.run && found.expires_at <= now) else {
             return Ok(());
         };
-        let run = match self.engine.runs().get_stored(&row.of()).await {
+        let of = self.current_run(&row).await?;
+        let run = match self.engine.runs().get_stored(&of).await {
             Ok(run) => Some(run),
             Err(Error::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
-        let life_ms = self.providers().limits.expires_ms;
+        let limits = self.providers().limits;
         let open = match &run {
             Some(run) => self.engine.interrupts().of_family(&row.tenant, run).await?,
             None => Vec::new(),
         };
-        match run.as_deref().map(|run| ExpiryAction::of(run, &open, &row, now, life_ms)) {
+        match run.as_deref().map(|run| ExpiryAction::of(run, &open, &row, now, limits)) {
             Some(ExpiryAction::Later(until)) => {
                 return self.engine.handles().expire_at(&row, until).await.map(|_| ());
             }
             Some(ExpiryAction::Cancelled) => {
                 let reason = Some("not answered before the handle's expires_at".to_owned());
-                self.engine.runs().cancel(&row.of(), reason, Principal::named(EXPIRED_BY)).await?;
+                self.engine.runs().cancel(&of, reason, Principal::named(EXPIRED_BY)).await?;
             }
             Some(ExpiryAction::Ended) | None => {}
         }
@@ -112,6 +129,11 @@ impl Graphs<'_> {
     /// Lets providers delete their state, and deletes the row after its retention.
     async fn delete_provider_state(self, row: &Handle, run: Option<&Run>) -> Result<(), Error> {
         let Some(mut locked) = self.lock_to_end(row).await? else { return Ok(()) };
+        // The next turn may have prolonged the handle since it was read.
+        if locked.row().expires_at > self.engine.now() {
+            locked.close().await;
+            return Ok(());
+        }
         for (graph, slot) in locked.graphs() {
             // A provider that the operator has removed cannot be called.
             let Ok((provider, name)) = self.providers().find(&graph, &row.tenant) else { continue };
@@ -127,8 +149,11 @@ impl Graphs<'_> {
                 return Ok(());
             }
         }
-        let kept_until =
-            |run: &Run| run.end.as_ref().map(|end| end.at().plus_ms(self.providers().limits.keep_ms));
+        let ended_at = |run: &Run| {
+            let end = run.end.as_ref().map(RunEnd::at);
+            end.map(|end| row.closed_at.map_or(end, |closed| end.max(closed)))
+        };
+        let kept_until = |run: &Run| ended_at(run).map(|end| end.plus_ms(self.providers().limits.keep_ms));
         let old = run.is_none_or(|run| kept_until(run).is_some_and(|until| until <= self.engine.now()));
         let over = old || locked.row().settled_at.is_some();
         if !over {
@@ -148,6 +173,7 @@ impl Graphs<'_> {
             name: String::new(),
             slot: String::new(),
             attempt: "end".to_owned(),
+            starts_turn: false,
             within: PROVIDER_TIMEOUT,
         };
         LockedHandle::open(self.engine, row, about).await
@@ -170,7 +196,7 @@ impl Graphs<'_> {
         if handle.expires_at > now.plus_ms(life / 2) {
             return Ok(());
         }
-        self.engine.handles().prolong(&handle.of, now.plus_ms(life)).await.map(|_| ())
+        self.engine.handles().prolong(&handle.first, now.plus_ms(life)).await.map(|_| ())
     }
 }
 

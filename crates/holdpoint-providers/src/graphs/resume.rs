@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, TenantId, digest};
-use holdpoint_engine::{Error, OpenInterrupt, RunCommands, SiblingsWait};
+use holdpoint_engine::{Error, Once, OpenInterrupt, RequestKey, RunCommands, SiblingsWait};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::status::{decisions, key};
+use super::turns::{Recorded, request_key};
 use super::{GraphError, GraphHandle, GraphStatus, Graphs};
 use crate::conversion;
 
@@ -68,6 +69,12 @@ impl Graphs<'_> {
         if let Some(decision) = find_recorded_resume(&run, &name)? {
             return Ok((handle, decision));
         }
+        // An answer to an earlier turn is not in the log of this run.
+        let request = request_key(&handle, "chat resume", &resume.id, name.value_digest.clone());
+        if let Some(recorded) = self.recorded_answer(&request).await? {
+            let of = RunRef { run: recorded.run, ..handle.of.clone() };
+            return Ok((GraphHandle { of, ..handle }, recorded.decision));
+        }
         let open = self.engine.interrupts().of_family(tenant, &run).await?;
         let status = GraphStatus::of(&run, &open);
         if resume.to.is_some_and(|(kind, data)| !is_of_kind(&status, &kind, &data)) {
@@ -81,19 +88,25 @@ impl Graphs<'_> {
             of: RunRef { run, ..handle.of.clone() },
             commands: vec![Command::Resolve { answers }],
         });
-        match self.engine.interrupts().answer_each(&changes.collect::<Vec<_>>(), None).await {
+        let once = answer_once(request, &handle.of.run, &decision);
+        match self.engine.interrupts().answer_each(&changes.collect::<Vec<_>>(), Some(&once)).await {
             Ok(_) => {
                 self.extend_expiry(&handle).await?;
                 Ok((handle, decision))
             }
             // A concurrent answer won. It may be the same resume, sent twice.
-            Err(Error::Refused(Refusal::AlreadyResolved | Refusal::RunFinished(_))) => {
+            Err(Error::Refused(Refusal::AlreadyResolved | Refusal::RunFinished(_)) | Error::Duplicate(_)) => {
                 let run = self.engine.runs().get_stored(&handle.of).await?;
                 let decision = find_recorded_resume(&run, &name)?.ok_or(GraphError::InFlight)?;
                 Ok((handle, decision))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn recorded_answer(self, request: &RequestKey) -> Result<Option<Recorded>, GraphError> {
+        let Some(receipt) = self.engine.receipts().get(request).await? else { return Ok(None) };
+        Recorded::read(&receipt, &request.body_hash)?.map(Some).ok_or(GraphError::ResumeIdReused)
     }
 
     /// Returns the run. If it handles the result of one child run while another child run waits, waits a moment until it
@@ -109,6 +122,19 @@ impl Graphs<'_> {
             }
         }
     }
+}
+
+/// Returns the caller's resume id in a decision id. Returns None if another protocol sent the answer.
+pub(super) fn resume_id(decision: &str) -> Option<&str> {
+    let (_, rest) = decision.strip_prefix(PREFIX)?.split_once('/')?;
+    rest.split_once('/').map(|(_, id)| id)
+}
+
+/// Returns the request whose receipt is written with an answer to the turn of a run.
+fn answer_once(request: RequestKey, run: &RunId, decision: &str) -> Once<Run> {
+    let recorded = Recorded { run: run.clone(), decision: decision.to_owned() };
+    let text = serde_json::to_string(&recorded).unwrap_or_default();
+    Once { request, respond: Arc::new(move |_| (200, text.clone())) }
 }
 
 /// Returns whether the open interrupts have this kind and data. Returns true for a graph that does not wait;

@@ -24,6 +24,15 @@ pub(super) struct LangGraphReference {
     /// The interrupts that this attempt answered. A retry of it uses these keys, not those of `pending`.
     #[serde(default)]
     before: InterruptIds,
+    /// The attempt that starts the last turn after the first, and the checkpoint of the thread before it.
+    #[serde(default)]
+    turn: Option<TurnStart>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct TurnStart {
+    attempt: String,
+    checkpoint: String,
 }
 
 impl LangGraphReference {
@@ -34,7 +43,7 @@ impl LangGraphReference {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
         let thread = uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string();
-        Self { thread, pending: InterruptIds::new(), by: None, before: InterruptIds::new() }
+        Self { thread, pending: InterruptIds::new(), by: None, before: InterruptIds::new(), turn: None }
     }
 
     pub(super) fn of(handle: &LockedHandle) -> Result<Self, ProviderError> {
@@ -62,7 +71,20 @@ impl LangGraphReference {
     #[must_use]
     pub(super) fn with_pending(self, ids: InterruptIds, attempt: &str) -> Self {
         let before = self.ids_answered_by(attempt).clone();
-        Self { thread: self.thread, pending: ids, by: Some(attempt.to_owned()), before }
+        Self { pending: ids, by: Some(attempt.to_owned()), before, ..self }
+    }
+
+    /// Returns the checkpoint of the thread before the turn that an attempt starts, if it was recorded.
+    pub(super) fn checkpoint_before(&self, attempt: &str) -> Option<&str> {
+        let turn = self.turn.as_ref().filter(|turn| turn.attempt == attempt);
+        turn.map(|turn| turn.checkpoint.as_str())
+    }
+
+    /// Returns the reference with the checkpoint before the turn that an attempt starts.
+    #[must_use]
+    pub(super) fn with_checkpoint(self, attempt: &str, checkpoint: &str) -> Self {
+        let (attempt, checkpoint) = (attempt.to_owned(), checkpoint.to_owned());
+        Self { turn: Some(TurnStart { attempt, checkpoint }), ..self }
     }
 }
 
@@ -81,6 +103,7 @@ mod tests {
             pending: InterruptIds::new(),
             by: None,
             before: InterruptIds::new(),
+            turn: None,
         };
         let started = fresh.with_pending(ids("a"), "start");
         assert_eq!(started.ids_answered_by("first"), &ids("a"));

@@ -75,6 +75,12 @@ impl ThreadState {
         self.checkpoint.is_none() && self.next.is_empty() && self.open_interrupts().is_empty()
     }
 
+    /// Returns the id of the last checkpoint, or an empty text if the server does not name it.
+    pub(super) fn checkpoint_id(&self) -> &str {
+        let id = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_id"));
+        id.and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Returns the open interrupts in the server's order. Older servers list them only in the tasks.
     pub(super) fn open_interrupts(&self) -> Vec<ServerInterrupt> {
         if self.interrupts.is_empty() {

@@ -10,3 +10,4 @@ mod interrupts;
 mod real_agent;
 mod real_claude;
 mod real_crashes;
+mod turns;

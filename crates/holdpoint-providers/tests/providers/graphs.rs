@@ -50,6 +50,7 @@ impl TestEnv {
                 graph,
                 state_key,
                 input,
+                turn_id: None,
                 source: holdpoint_engine::core::RequestSource::INTERNAL,
             })
             .await

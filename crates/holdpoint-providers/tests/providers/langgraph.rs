@@ -10,3 +10,4 @@ mod outages;
 mod real_langgraph;
 mod real_server;
 mod refusals;
+mod turns;

@@ -12,3 +12,4 @@ mod claude;
 mod graphs;
 mod langgraph;
 mod third_party;
+mod turns;

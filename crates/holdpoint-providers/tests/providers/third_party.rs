@@ -19,7 +19,7 @@ on_both! {
     a_graph_of_another_crate_is_started_interrupted_and_resumed,
     an_attempt_with_a_lost_response_takes_effect_once,
     a_tenant_that_the_provider_does_not_admit_has_no_graph,
-    a_cancelled_run_deletes_the_state_at_the_provider,
+    a_deleted_conversation_deletes_the_state_at_the_provider,
 }
 
 /// The state of the provider: the outcomes of attempts by their id, and the references that were deleted.
@@ -65,6 +65,15 @@ impl Provider for Doubler {
         self.record(handle, ProviderOutcome::Interrupted(ProviderInterrupt::one("question", data, None)))
     }
 
+    async fn next_turn(
+        &self,
+        handle: &LockedHandle,
+        input: &Value,
+    ) -> Result<ProviderOutcome, ProviderError> {
+        assert!(handle.starts_next_turn() && handle.reference().is_some());
+        self.start(handle, input).await
+    }
+
     async fn resume(
         &self,
         handle: &LockedHandle,
@@ -104,6 +113,7 @@ async fn start(env: &TestEnv) -> Result<RunRef, GraphError> {
         graph,
         state_key,
         input: json!("Which number?"),
+        turn_id: None,
         source: holdpoint_engine::core::RequestSource::INTERNAL,
     };
     let (handle, _) = env.engine.graphs().start(start).await?;
@@ -156,11 +166,11 @@ async fn a_tenant_that_the_provider_does_not_admit_has_no_graph(database: TestDa
     assert!(matches!(start(&env).await, Err(GraphError::UnknownGraph(_))));
 }
 
-async fn a_cancelled_run_deletes_the_state_at_the_provider(database: TestDatabase) {
+async fn a_deleted_conversation_deletes_the_state_at_the_provider(database: TestDatabase) {
     let doubler = Doubler::default();
     let env = TestEnv::with(database, with_doubler(&doubler)).await;
     let of = start(&env).await.unwrap();
-    env.engine.runs().cancel(&of, None, Principal::named("alice")).await.unwrap();
+    env.engine.graphs().close(&tenant(), "key", Principal::named("alice")).await.unwrap();
     env.engine.worker().tidy().await;
     assert_eq!(*doubler.forgotten.lock().unwrap(), [json!({"graph": "double", "run": of.run.as_str()})]);
 }

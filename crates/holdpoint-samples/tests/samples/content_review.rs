@@ -42,6 +42,7 @@ fn owner() -> Owner {
 async fn start(engine: &Engine, input: Value) -> GraphHandle {
     let (graph, state_key) = ("native:content-review".to_owned(), Some("key".to_owned()));
     let request = GraphStart {
+        turn_id: None,
         owner: owner(),
         graph,
         state_key,
@@ -155,6 +156,7 @@ async fn a_revision_over_the_limit_is_a_rejection(env: TestEnv) {
     for (most, key) in [(0, "a"), (2, "b"), (10, "c")] {
         let input = json!({"draft": "It is.", "maxRevisions": most});
         let request = GraphStart {
+            turn_id: None,
             owner: owner(),
             graph: "native:content-review".to_owned(),
             state_key: Some(key.to_owned()),
@@ -252,6 +254,7 @@ async fn invalid_input_fails_before_the_review_opens(env: TestEnv) {
     {
         let graph = "native:content-review".to_owned();
         let request = GraphStart {
+            turn_id: None,
             owner: owner(),
             graph,
             state_key: Some(at.to_string()),

@@ -11,6 +11,7 @@ use holdpoint_api::agui::{self as wire, Event, InputMessage, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Run, RunId, RunRef, Transport, hex};
 use holdpoint_engine::{Engine, Error, Once, RequestKey};
+use holdpoint_providers::is_provider_graph;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -265,7 +266,11 @@ impl AgUiRequest<'_> {
     ) -> Result<Option<StreamContent>, ApiError> {
         let engine = &self.app.engine;
         let owner = self.caller.owner();
-        let state = state::initial_variables(previous, self.input.state.as_ref().map(|given| &given.0));
+        let mut state = state::initial_variables(previous, self.input.state.as_ref().map(|given| &given.0));
+        if previous.is_some_and(is_provider_graph) {
+            // The provider has the state of the last turn. Its input and output are not part of the next input.
+            state.retain(|name, _| name != "input" && name != "output");
+        }
         let thread = self.input.thread_id.clone();
         let mut start = self.caller.start(Transport::Agui);
         start.branch_of = branch_of;

@@ -4,16 +4,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use holdpoint_api::chat::{Chat, ChatStanding};
+use holdpoint_api::chat::{Chat, ChatHistory, ChatStanding};
 use holdpoint_core::{Owner, RequestSource, Transport};
 use holdpoint_providers::{EngineGraphs, GraphHandle, GraphResume, GraphStart, GraphStatus};
+use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
 use super::stream;
 use super::translate::{self, ChatCommand};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
-use crate::body::{IgnoredBody, InPath, JsonBody};
+use crate::body::{IgnoredBody, InPath, JsonBody, PageParams, Params};
 use crate::error::ApiError;
 use crate::idempotency::KeyedBody;
 use crate::streams::{StreamPermit, accept_weight};
@@ -71,11 +72,15 @@ async fn start_or_resume(
 ) -> Result<ChatExecution, ApiError> {
     let engine = &app.engine;
     match command {
-        ChatCommand::Start { graph, state_key, input } => {
-            let owner = Owner { tenant: caller.tenant().clone(), principal: caller.name().to_owned() };
-            let start =
-                GraphStart { owner, graph, state_key, input, source: RequestSource::user(Transport::Chat) };
+        ChatCommand::Start { graph, state_key, input, turn_id } => {
+            let start = GraphStart { graph, state_key, turn_id, ..new_turn(caller, input) };
             let (handle, _) = engine.graphs().start(start).await.map_err(translate::to_api_error)?;
+            Ok(ChatExecution { handle, after: None, from: 0 })
+        }
+        ChatCommand::NextTurn { state_key, input, turn_id } => {
+            let (state_key, turn_id) = (Some(state_key), Some(turn_id));
+            let start = GraphStart { state_key, turn_id, ..new_turn(caller, input) };
+            let (handle, _) = engine.graphs().next_turn(start).await.map_err(translate::to_api_error)?;
             Ok(ChatExecution { handle, after: None, from: 0 })
         }
         ChatCommand::Resume { state_key, id, value, graph, to } => {
@@ -87,13 +92,33 @@ async fn start_or_resume(
                     format!("this stateKey belongs to {}; leave graph out of a resume", handle.graph);
                 return Err(ApiError::invalid("graph", message));
             }
-            let from = engine.events().count(&handle.of).await?;
+            let (from, last) = (engine.events().count(&handle.of).await?, handle.of);
             let resume = GraphResume { id, answer: caller.answer(value, None), to };
             let resumed = engine.graphs().resume(caller.tenant(), &state_key, resume).await;
             let (handle, after) = resumed.map_err(translate::to_api_error)?;
+            // The log of an earlier turn is shown from its beginning.
+            let from = if handle.of == last { from } else { 0 };
             Ok(ChatExecution { handle, after: Some(after), from })
         }
     }
+}
+
+fn new_turn(caller: &Caller, input: Value) -> GraphStart {
+    let owner = Owner { tenant: caller.tenant().clone(), principal: caller.name().to_owned() };
+    let source = RequestSource::user(Transport::Chat);
+    GraphStart { owner, graph: String::new(), state_key: None, input, turn_id: None, source }
+}
+
+pub(crate) async fn history(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath(state_key): InPath<String>,
+    Params(page): Params<PageParams>,
+) -> Result<Json<ChatHistory>, ApiError> {
+    let before = translate::parse_cursor(page.cursor.as_deref())?;
+    let turns = app.engine.graphs().history(caller.tenant(), &state_key, before, page.rows()?).await;
+    let turns = turns.map_err(translate::to_api_error)?;
+    Ok(Json(translate::history(state_key, turns, &page)?))
 }
 
 pub(crate) async fn show(
@@ -107,16 +132,16 @@ pub(crate) async fn show(
     Ok(Json(translate::standing(handle, standing)))
 }
 
-/// Cancels a graph, also at its provider. A graph that has ended does not change.
+/// Ends a conversation: cancels its graph and deletes its state, also at its provider. The outcome of a graph that has
+/// ended does not change.
 pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(state_key): InPath<String>,
     KeyedBody(_, IgnoredBody): KeyedBody<IgnoredBody>,
 ) -> Result<Json<ChatStanding>, ApiError> {
-    let handle =
-        app.engine.graphs().handle(caller.tenant(), &state_key).await.map_err(translate::to_api_error)?;
-    app.engine.runs().cancel(&handle.of, None, caller.principal()).await?;
+    let closed = app.engine.graphs().close(caller.tenant(), &state_key, caller.principal()).await;
+    let handle = closed.map_err(translate::to_api_error)?;
     let standing = app.engine.graphs().status(&handle.of).await?;
     Ok(Json(translate::standing(handle, standing)))
 }

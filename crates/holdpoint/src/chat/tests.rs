@@ -27,12 +27,21 @@ fn a_request_is_a_start_or_a_resume_and_the_error_names_the_field() {
         (json!({"graph": "native:x", "stateKey": ""}), "stateKey"),
         (json!({"graph": "native:x", "stateKey": "k".repeat(257)}), "256"),
         (json!({"stateKey": "k", "resumeValue": 1, "resumeId": "a\nb"}), "resumeId"),
+        (json!({"stateKey": "k", "resumeValue": 1, "resumeId": "r", "turnId": "t"}), "turnId"),
+        (json!({"stateKey": "k", "turnId": "t"}), "input"),
+        (json!({"stateKey": "k", "input": {}}), "graph"),
+        (json!({"turnId": "t", "graph": "native:x", "input": {}}), "stateKey"),
+        (json!({"stateKey": "k", "turnId": "", "input": {}}), "turnId"),
+        (json!({"stateKey": "k", "turnId": "t".repeat(257), "input": {}}), "turnId"),
+        (json!({"stateKey": "k", "turnId": "a\nb", "input": {}}), "turnId"),
     ];
     for (body, named) in flaws {
         let message = parse(body.clone()).expect_err(&body.to_string());
         assert!(message.contains(named), "{body}: {message}");
     }
     assert!(matches!(parse(json!({"graph": "claude:x", "input": "say it"})), Ok(ChatCommand::Start { .. })));
+    let turn = parse(json!({"stateKey": "k", "turnId": "t", "messages": []}));
+    assert!(matches!(turn, Ok(ChatCommand::NextTurn { .. })), "{turn:?}");
     let null = parse(json!({"stateKey": "k", "resumeId": "r", "resumeValue": null}));
     assert!(matches!(null, Ok(ChatCommand::Resume { value: Value::Null, .. })), "null is an answer");
 }

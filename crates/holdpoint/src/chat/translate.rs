@@ -2,13 +2,15 @@
 
 use axum::http::StatusCode;
 use holdpoint_api::chat::{
-    Chat, ChatError, ChatInterrupt, ChatOutcome, ChatStanding, ChatState, WAIT_MS_DEFAULT, WAIT_MS_MAX,
+    Chat, ChatError, ChatHistory, ChatInterrupt, ChatOutcome, ChatStanding, ChatState, ChatTurn,
+    ChatTurnAnswer, ChatTurnInterrupt, WAIT_MS_DEFAULT, WAIT_MS_MAX,
 };
 use holdpoint_api::{ErrorCode, ErrorDetails};
-use holdpoint_core::{StrictValue, limits};
-use holdpoint_providers::{GraphError, GraphHandle, GraphStatus};
+use holdpoint_core::{RunId, StrictValue, limits};
+use holdpoint_providers::{GraphError, GraphHandle, GraphStatus, TurnInterrupt, TurnRecord};
 use serde_json::{Map, Value};
 
+use crate::body::PageParams;
 use crate::error::ApiError;
 
 /// A request to start a graph or to answer its interrupt.
@@ -18,6 +20,13 @@ pub(super) enum ChatCommand {
         graph: String,
         state_key: Option<String>,
         input: Value,
+        turn_id: Option<String>,
+    },
+    /// The next turn of a graph that the request does not name.
+    NextTurn {
+        state_key: String,
+        input: Value,
+        turn_id: String,
     },
     Resume {
         state_key: String,
@@ -30,7 +39,12 @@ pub(super) enum ChatCommand {
 }
 
 pub(super) fn parse_command(chat: Chat) -> Result<ChatCommand, ApiError> {
-    let named = [("stateKey", &chat.state_key), ("resumeId", &chat.resume_id), ("graph", &chat.graph)];
+    let named = [
+        ("stateKey", &chat.state_key),
+        ("resumeId", &chat.resume_id),
+        ("graph", &chat.graph),
+        ("turnId", &chat.turn_id),
+    ];
     for (field, text) in named {
         if let Some(text) = text {
             check_name(field, text)?;
@@ -39,7 +53,8 @@ pub(super) fn parse_command(chat: Chat) -> Result<ChatCommand, ApiError> {
     if chat.resume_value.is_none() && chat.resume_id.is_none() {
         return parse_start(chat);
     }
-    if let Some(field) = chat.input.map(|_| "input").or(chat.messages.map(|_| "messages")) {
+    let given = chat.input.map(|_| "input").or(chat.messages.map(|_| "messages"));
+    if let Some(field) = given.or(chat.turn_id.map(|_| "turnId")) {
         let message = "cannot be combined with resumeValue; leave it out of a resume";
         return Err(ApiError::invalid(field, message));
     }
@@ -61,11 +76,10 @@ fn parse_start(chat: Chat) -> Result<ChatCommand, ApiError> {
             "is allowed only in a resume; send resumeValue and resumeId with it",
         ));
     }
-    let graph = chat.graph.ok_or_else(|| {
-        let message =
-            "is missing; name the graph to start, such as native:content-review, or send resumeValue and resumeId";
-        ApiError::invalid("graph", message)
-    })?;
+    if chat.turn_id.is_some() && chat.state_key.is_none() {
+        return Err(ApiError::invalid("stateKey", "is missing; a turnId names a turn of a stateKey"));
+    }
+    let has_input = chat.input.is_some() || chat.messages.is_some();
     let input = match (chat.input, chat.messages) {
         (Some(input), None) => input.0,
         (None, Some(messages)) => {
@@ -77,13 +91,63 @@ fn parse_start(chat: Chat) -> Result<ChatCommand, ApiError> {
             return Err(ApiError::invalid("messages", "cannot be combined with input; give one of them"));
         }
     };
-    if graph.starts_with("native:") && !input.is_object() {
-        return Err(ApiError::invalid(
-            "input",
-            "must be an object: its members are the inputs of the workflow",
-        ));
+    match (chat.graph, chat.state_key, chat.turn_id) {
+        (Some(graph), _, _) if graph.starts_with("native:") && !input.is_object() => {
+            let message = "must be an object: its members are the inputs of the workflow";
+            Err(ApiError::invalid("input", message))
+        }
+        (Some(graph), state_key, turn_id) => Ok(ChatCommand::Start { graph, state_key, input, turn_id }),
+        (None, Some(_), Some(_)) if !has_input => {
+            Err(ApiError::invalid("input", "is missing; a turn has input or messages"))
+        }
+        (None, Some(state_key), Some(turn_id)) => Ok(ChatCommand::NextTurn { state_key, input, turn_id }),
+        (None, ..) => {
+            let message = "is missing; name the graph to start, such as native:content-review, or send turnId and \
+                input for the next turn of a stateKey, or resumeValue and resumeId";
+            Err(ApiError::invalid("graph", message))
+        }
     }
-    Ok(ChatCommand::Start { graph, state_key: chat.state_key, input })
+}
+
+/// Parses the cursor of a history: the run of the last turn of the previous page.
+pub(super) fn parse_cursor(cursor: Option<&str>) -> Result<Option<RunId>, ApiError> {
+    let cursor = cursor.map(RunId::parse).transpose();
+    cursor.map_err(|_| ApiError::invalid("cursor", "is invalid; send the nextCursor of a response"))
+}
+
+/// Describes a page of turns.
+pub(super) fn history(
+    state_key: String,
+    mut turns: Vec<TurnRecord>,
+    page: &PageParams,
+) -> Result<ChatHistory, ApiError> {
+    let more = page.truncate(&mut turns)?;
+    let next_cursor = turns.last().filter(|_| more).map(|last| last.run.to_string());
+    let turns = turns.into_iter().map(|turn| describe_turn(&state_key, turn)).collect();
+    Ok(ChatHistory { state_key, turns, next_cursor })
+}
+
+fn describe_turn(state_key: &str, turn: TurnRecord) -> ChatTurn {
+    ChatTurn {
+        run_id: turn.run,
+        turn_id: turn.turn_id,
+        input: turn.input,
+        outcome: describe(state_key.to_owned(), turn.status),
+        interrupts: turn.interrupts.into_iter().map(describe_interrupt).collect(),
+        started_at: turn.started_at.into(),
+        ended_at: turn.ended_at.map(Into::into),
+    }
+}
+
+fn describe_interrupt(asked: TurnInterrupt) -> ChatTurnInterrupt {
+    let TurnInterrupt { kind, data, requested_at, answer, timed_out } = asked;
+    let answer = answer.map(|answer| ChatTurnAnswer {
+        value: answer.value,
+        by: answer.by,
+        at: answer.at.into(),
+        resume_id: answer.resume_id,
+    });
+    ChatTurnInterrupt { kind, data, requested_at: requested_at.into(), answer, timed_out }
 }
 
 fn check_name(field: &str, text: &str) -> Result<(), ApiError> {
@@ -187,6 +251,12 @@ pub(super) fn to_api_error(error: GraphError) -> ApiError {
         GraphError::StateKeyInUse => ErrorCode::StateKeyInUse,
         GraphError::InFlight => ErrorCode::ResumeInFlight,
         GraphError::Ended => ErrorCode::GraphEnded,
+        GraphError::Closed => ErrorCode::ConversationEnded,
+        GraphError::TurnIdRequired => ErrorCode::TurnIdRequired,
+        GraphError::TurnIdReused => ErrorCode::TurnIdConflict,
+        GraphError::TurnInFlight => ErrorCode::TurnInFlight,
+        GraphError::TurnNeedsInput => ErrorCode::TurnNeedsInput,
+        GraphError::TooManyTurns(_) => ErrorCode::TooManyTurns,
         GraphError::ResumeIdReused => ErrorCode::ResumeIdConflict,
         GraphError::InterruptChanged => ErrorCode::InterruptChanged,
         GraphError::SeveralInterrupts { .. } => ErrorCode::InterruptAmbiguous,
@@ -195,7 +265,7 @@ pub(super) fn to_api_error(error: GraphError) -> ApiError {
     let api_error = ApiError::new(code, error.to_string());
     match error {
         GraphError::Engine(error) => error.into(),
-        GraphError::InFlight => api_error.retry_after_s(1),
+        GraphError::InFlight | GraphError::TurnInFlight => api_error.retry_after_s(1),
         GraphError::SeveralInterrupts { keys, interrupts } => {
             let (keys, interrupt_ids) = (Some(keys), Some(interrupts));
             api_error.with(ErrorDetails { keys, interrupt_ids, ..Default::default() })

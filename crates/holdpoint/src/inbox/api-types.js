@@ -1557,6 +1557,45 @@
  */
 
 /**
+ * A page of the turns of a graph, the newest first.
+ * @typedef {Object} ChatHistory
+ * @property {string} stateKey The key of the graph.
+ * @property {ChatTurn[]} turns The turns.
+ * @property {string} [nextCursor] The cursor of the next page. Absent on the last page.
+ */
+
+/**
+ * A turn of a graph.
+ * @typedef {Object} ChatTurn
+ * @property {string} runId The run of the turn.
+ * @property {string} [turnId] The caller's id of the turn. Missing if the request had none.
+ * @property {any} input The input of the turn.
+ * @property {ChatOutcome} outcome The current outcome of the turn.
+ * @property {ChatTurnInterrupt[]} interrupts The interrupts of the turn, in the order of their requests.
+ * @property {string} startedAt The instant of the start.
+ * @property {string} [endedAt] The instant of the end. Missing while the turn has not ended.
+ */
+
+/**
+ * An interrupt of a turn.
+ * @typedef {Object} ChatTurnInterrupt
+ * @property {string} kind The kind of the interrupt.
+ * @property {any} data The data of the interrupt.
+ * @property {string} requestedAt The instant of the request.
+ * @property {ChatTurnAnswer} [answer] The answer that closed the interrupt. Missing if there is none.
+ * @property {boolean} timedOut True if no answer arrived before the deadline of the interrupt.
+ */
+
+/**
+ * The answer to an interrupt of a turn.
+ * @typedef {Object} ChatTurnAnswer
+ * @property {any} value The answer as it was recorded.
+ * @property {string} by The principal that answered.
+ * @property {string} at The instant of the answer.
+ * @property {string} [resumeId] The resumeId of the answer. Missing if it was sent over another protocol.
+ */
+
+/**
  * A decision that permits effects, with the effects that used it.
  * @typedef {Object} Grant
  * @property {string} grantId The id of the grant.
@@ -2863,11 +2902,12 @@
  */
 
 /**
- * The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId.
+ * The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId; a further turn has stateKey, turnId and input or messages.
  * @typedef {Object} Chat
  * @property {string} [graph] The graph to start: native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or claude:PROFILE.
  * @property {string} [stateKey] The key of the graph, unique in the tenant. Required to resume; generated at a start without one.
  * @property {string} [resumeId] The id of this answer. The same id and value again have no further effect.
+ * @property {string} [turnId] The id of this turn. The same id and input again return the outcome of the turn. Required for a further turn.
  * @property {any} [input] The input of the graph.
  * @property {any[]} [messages] The messages for the graph. The same as input `{messages}`.
  * @property {any} [resumeValue] The answer: at most 65536 bytes of compact JSON. Null is an answer, too.

@@ -86,6 +86,7 @@ pub(crate) const OPERATIONS: &[(&str, Class)] = &[
     ("getCapabilities", Read),
     ("getAgUiThread", Read),
     ("getChat", Read),
+    ("getChatHistory", Read),
     ("isAlive", Read),
     ("isReady", Read),
     ("metrics", Read),

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use holdpoint_client::api::Page;
+use holdpoint_client::api::chat::{Chat, ChatState};
 use holdpoint_client::api::ids::{Status, StrictValue};
 use holdpoint_client::api::interrupts::{ResolveApproval, ResolveInterrupt};
 use holdpoint_client::api::runs::{CreateRun, ListRuns};
@@ -60,6 +62,32 @@ async fn the_examples_in_the_documentation_run() {
     let (granted, resolved) = tokio::join!(hold::delete_rows(&server.url, KEY), answering);
     assert!(granted.unwrap());
     assert_eq!(resolved.status, Status::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_takes_turns_and_has_a_history() {
+    let server = Server::start();
+    let client = client(&server);
+    let chats = client.chats();
+    let base = Chat { state_key: Some("talk".to_owned()), ..Chat::default() };
+    let input = |topic: &str| Some(StrictValue(json!({"topic": topic})));
+    let graph = Some("native:content-review".to_owned());
+    let start = Chat { graph, turn_id: Some("t-1".to_owned()), input: input("cats"), ..base.clone() };
+    assert_eq!(chats.send(&start).await.unwrap().outcome, ChatState::NeedsInput);
+    let reject = Some(StrictValue(json!({"action": "reject"})));
+    let answer = Chat { resume_id: Some("r-1".to_owned()), resume_value: reject, ..base.clone() };
+    assert_eq!(chats.send(&answer).await.unwrap().outcome, ChatState::Completed);
+    let turn = Chat { turn_id: Some("t-2".to_owned()), input: input("dogs"), ..base };
+    let asked = chats.send(&turn).await.unwrap();
+    assert_eq!(chats.send(&turn).await.unwrap(), asked, "a repeated turn starts nothing");
+    let history = chats.history("talk", &Page { limit: Some(1), cursor: None }).await.unwrap();
+    assert_eq!((history.turns.len(), history.turns[0].turn_id.as_deref()), (1, Some("t-2")));
+    let rest = chats.history("talk", &Page { limit: None, cursor: history.next_cursor }).await.unwrap();
+    assert_eq!((rest.turns.len(), &rest.turns[0].input), (1, &json!({"topic": "cats"})));
+    assert_eq!(chats.get("talk").await.unwrap().outcome, asked);
+    assert_eq!(chats.delete("talk").await.unwrap().outcome.outcome, ChatState::Error);
+    let late = Chat { turn_id: Some("t-3".to_owned()), ..turn };
+    assert_eq!(chats.send(&late).await.unwrap_err().code(), Some("conversation_ended"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

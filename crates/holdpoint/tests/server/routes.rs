@@ -82,11 +82,11 @@ fn of_ag_ui() -> Vec<Row> {
 /// Rows of the chat API, with a graph that the other tenant does not have.
 fn of_chat() -> Vec<Row> {
     let start = json!({"graph": "native:only-ours", "stateKey": "talked-about"});
-    let chat = |id, scope, allowed, foreign| row(id, scope, allowed, foreign);
     vec![
-        Row { body: Some(start), ..chat("chat", "runs:create", 200, 404) },
-        chat("getChat", "runs:read", 200, 404),
-        chat("cancelChat", "runs:cancel", 200, 404),
+        Row { body: Some(start), ..row("chat", "runs:create", 200, 404) },
+        row("getChat", "runs:read", 200, 404),
+        row("getChatHistory", "runs:read", 200, 404),
+        row("cancelChat", "runs:cancel", 200, 404),
     ]
 }
 

@@ -1,11 +1,12 @@
 //! The database of one test: a SQLite file, or a schema in the PostgreSQL cluster that `HOLDPOINT_TEST_POSTGRES` names.
 //! [`on_both`] runs a test on each.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::Server;
+use crate::harness::{PROGRAM, Server};
 
 /// An empty database for one test, with the folder of the servers that use it. Dropping it removes both.
 pub(crate) struct TestDatabase {
@@ -59,17 +60,30 @@ impl TestDatabase {
         more: &[&str],
         finish: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Server {
+        self.launch_program(Path::new(PROGRAM), name, more, finish)
+    }
+
+    /// Starts another program than the published one as a node.
+    pub(crate) fn launch_program(
+        &self,
+        program: &Path,
+        name: &str,
+        more: &[&str],
+        finish: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Server {
         let seal = self.folder.path().join("seal.key");
-        self.launch_in(name, &[&["--seal-key-file", seal.to_str().unwrap()], more].concat(), finish)
+        let flags = [&["--seal-key-file", seal.to_str().unwrap()], more].concat();
+        self.launch_in(program, name, &flags, finish)
     }
 
     /// Starts a server on this database. `finish` can change the command before it is executed.
     pub(crate) fn launch(&self, more: &[&str], finish: impl FnOnce(&mut Command) -> &mut Command) -> Server {
-        self.launch_in("data", more, finish)
+        self.launch_in(Path::new(PROGRAM), "data", more, finish)
     }
 
     fn launch_in(
         &self,
+        program: &Path,
         folder: &str,
         more: &[&str],
         finish: impl FnOnce(&mut Command) -> &mut Command,
@@ -77,7 +91,8 @@ impl TestDatabase {
         let data = self.folder.path().join(folder);
         let address = self.schema.as_ref().map(Schema::address);
         let database = address.iter().flat_map(|address| ["--database", address]);
-        Server::launch(&data, &database.chain(more.iter().copied()).collect::<Vec<_>>(), finish)
+        let more: Vec<_> = database.chain(more.iter().copied()).collect();
+        Server::spawn(Command::new(program), "127.0.0.1:0", &data, &more, finish)
     }
 
     /// Kills a server with -9 and starts another one on the same data.

@@ -1,5 +1,6 @@
 //! The limit of concurrent programs, and the end of programs of cancelled runs.
 
+use holdpoint_engine::core::Principal;
 use holdpoint_providers::EngineGraphs;
 use serde_json::json;
 
@@ -38,16 +39,16 @@ async fn the_next_program_starts_when_a_slot_is_free() {
 }
 
 #[tokio::test]
-async fn cancelling_a_run_ends_its_program_and_deletes_its_folder() {
+async fn deleting_a_conversation_ends_its_program_and_deletes_its_folder() {
     let sync_point = SyncPoint::new().await;
     let script = json!({"ignore_sigterm": true, "steps": [{"sync": sync_point.port(), "text": "done"}]});
     let mut env = ClaudeEnv::with_script(script, json!({})).await;
     env.begin("key").await;
     let stopped = sync_point.reached().await;
     assert_eq!(env.folders("sessions").len(), 1);
-    env.cancel().await;
+    env.engine().graphs().close(&tenant(), "key", Principal::named("alice")).await.unwrap();
     stopped.wait_for_exit().await;
-    // A read of a cancelled graph deletes its folder.
+    // A read of a deleted conversation deletes its folder.
     while !env.folders("sessions").is_empty() {
         env.engine().graphs().handle(&tenant(), "key").await.unwrap();
         tokio::task::yield_now().await;

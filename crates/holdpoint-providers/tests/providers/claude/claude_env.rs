@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use holdpoint_engine::core::{Answer, Owner, Principal, RunRef, TenantId};
+use holdpoint_engine::core::{Answer, Owner, Principal, RequestSource, RunRef, TenantId, Transport};
 use holdpoint_engine::{Engine, Location, Options, SealKey};
 use holdpoint_providers::{EngineGraphs, GraphResume, GraphStart, GraphStatus, ProviderSettings, Providers};
 use serde_json::{Value, json};
@@ -135,11 +135,30 @@ impl ClaudeEnv {
             graph,
             state_key,
             input: json!({"prompt": "publish it"}),
+            turn_id: None,
             source: holdpoint_engine::core::RequestSource::INTERNAL,
         };
         let (handle, _) = self.engine().graphs().start(start).await.unwrap();
         self.of = Some(handle.of.clone());
         handle.of
+    }
+
+    /// Sends a further turn. Other methods then refer to its run.
+    pub(crate) async fn begin_turn(&mut self, id: &str, prompt: &str) {
+        let start = GraphStart {
+            owner: Owner { tenant: tenant(), principal: "tester".to_owned() },
+            graph: String::new(),
+            state_key: Some("key".to_owned()),
+            input: json!({"prompt": prompt}),
+            turn_id: Some(id.to_owned()),
+            source: RequestSource::user(Transport::Chat),
+        };
+        self.of = Some(self.engine().graphs().next_turn(start).await.unwrap().0.of);
+    }
+
+    pub(crate) async fn turn(&mut self, id: &str, prompt: &str) -> GraphStatus {
+        self.begin_turn(id, prompt).await;
+        self.wait_until_stopped().await
     }
 
     /// Starts the agent and waits until it is no longer running.

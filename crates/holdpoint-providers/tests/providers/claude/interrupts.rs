@@ -154,6 +154,7 @@ async fn is_open_to(tenant: &str, profile: Value) -> bool {
     let tenant = TenantId::parse(tenant).unwrap();
     let owner = Owner { tenant, principal: "tester".to_owned() };
     let start = GraphStart {
+        turn_id: None,
         owner,
         graph: GRAPH.to_owned(),
         state_key: None,
@@ -228,6 +229,7 @@ async fn an_input_without_a_prompt_is_rejected_before_the_program_starts() {
         principal: "tester".to_owned(),
     };
     let start = holdpoint_providers::GraphStart {
+        turn_id: None,
         owner,
         graph: crate::claude::claude_env::GRAPH.to_owned(),
         state_key: Some("key".to_owned()),

@@ -63,6 +63,7 @@ struct Run {
 
 #[derive(Clone, Default)]
 struct Checkpoint {
+    id: String,
     values: Value,
     next: Vec<&'static str>,
     questions: Vec<Value>,
@@ -82,6 +83,10 @@ impl FakeState {
     /// Returns the ids that callers must not see.
     pub(crate) fn all_ids(&self) -> &[String] {
         &self.all_ids
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     /// Returns the ids of the open interrupts.
@@ -184,9 +189,9 @@ impl FakeState {
         let Some(checkpoint) = self.checkpoints.get(thread) else {
             return json!({ "values": {}, "next": [], "tasks": [], "checkpoint": null, "interrupts": [] });
         };
-        let Checkpoint { values, next, questions } = checkpoint;
+        let Checkpoint { id, values, next, questions } = checkpoint;
         let tasks: Vec<Value> = questions.iter().map(|one| json!({ "interrupts": [one] })).collect();
-        json!({ "values": values, "next": next, "tasks": tasks, "checkpoint": {}, "interrupts": questions })
+        json!({ "values": values, "next": next, "tasks": tasks, "checkpoint": { "checkpoint_id": id }, "interrupts": questions })
     }
 
     fn begin(&mut self, thread: &str, body: &Value) -> (u16, Value) {
@@ -233,13 +238,16 @@ impl FakeState {
             }
             Step::Finish(values) => (Vec::new(), values, Vec::new()),
             Step::Fail(kind, message) => {
+                // A run that fails keeps the checkpoint before the failed node.
+                let first = || Checkpoint { id: new_id(), next: vec!["node"], ..Checkpoint::default() };
+                self.checkpoints.entry(thread.to_owned()).or_insert_with(first);
                 return self.end(thread, run, "error", Some(json!({ "error": kind, "message": message })));
             }
             Step::End(status) => return self.end(thread, run, status, None),
             Step::Hang(_) => unreachable!("a hanging step is not nested"),
         };
         self.all_ids.extend(ids(&questions));
-        self.checkpoints.insert(thread.to_owned(), Checkpoint { values, next, questions });
+        self.checkpoints.insert(thread.to_owned(), Checkpoint { id: new_id(), values, next, questions });
         self.end(thread, run, "success", None);
     }
 
@@ -251,6 +259,10 @@ impl FakeState {
     fn run(&mut self, thread: &str, run: &str) -> &mut Run {
         self.threads.get_mut(thread).unwrap().runs.iter_mut().find(|one| one.id == run).unwrap()
     }
+}
+
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
 }
 
 fn run_json(run: &Run) -> Value {

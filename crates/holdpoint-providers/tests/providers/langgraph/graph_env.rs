@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use holdpoint_engine::core::{Answer, Owner, Principal, RunRef, TenantId};
+use holdpoint_engine::core::{Answer, Owner, Principal, RequestSource, RunRef, TenantId, Transport};
 use holdpoint_engine::{Engine, Options, PendingCursor, SealKey};
 use holdpoint_providers::{
     EngineGraphs, GraphError, GraphResume, GraphStart, GraphStatus, ProviderSettings, Providers,
@@ -72,9 +72,28 @@ impl GraphEnv {
             graph,
             state_key: Some(key.to_owned()),
             input,
+            turn_id: None,
             source: holdpoint_engine::core::RequestSource::INTERNAL,
         };
         self.engine.graphs().start(start).await.unwrap().0.of
+    }
+
+    /// Sends a further turn and waits until the graph is no longer running.
+    pub(crate) async fn turn(&self, key: &str, id: &str, input: Value) -> GraphStatus {
+        self.begin_turn(key, id, input).await;
+        self.wait_until_stopped(key).await
+    }
+
+    pub(crate) async fn begin_turn(&self, key: &str, id: &str, input: Value) {
+        let start = GraphStart {
+            owner: Owner { tenant: tenant(), principal: "tester".to_owned() },
+            graph: String::new(),
+            state_key: Some(key.to_owned()),
+            input,
+            turn_id: Some(id.to_owned()),
+            source: RequestSource::user(Transport::Chat),
+        };
+        self.engine.graphs().next_turn(start).await.unwrap();
     }
 
     /// Answers and waits until the graph is no longer running.

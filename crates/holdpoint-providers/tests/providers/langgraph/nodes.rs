@@ -16,7 +16,7 @@ on_both!(
     a_start_that_finished_while_no_process_ran_is_not_repeated,
     another_process_waits_for_an_answer_in_progress,
     an_answer_that_was_processed_while_no_process_ran_is_not_repeated,
-    a_graph_whose_run_is_cancelled_is_stopped_and_deleted,
+    a_deleted_conversation_is_stopped_and_deleted_at_the_server,
     only_approvers_in_the_server_settings_can_answer,
 );
 
@@ -78,7 +78,7 @@ async fn a_graph_two_levels_below_a_workflow_is_answered_at_the_root(database: T
     let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
     let (graph, state_key) = ("native:top".to_owned(), Some("k".to_owned()));
     let source = holdpoint_engine::core::RequestSource::INTERNAL;
-    let start = GraphStart { owner, graph, state_key, input: json!({}), source };
+    let start = GraphStart { owner, graph, state_key, input: json!({}), turn_id: None, source };
     env.engine.graphs().start(start).await.unwrap();
     assert_eq!(expect_waiting(env.wait_until_stopped("k").await).1, json!({"round": 1}));
     assert_eq!(expect_waiting(env.resume("k", "r1", json!("revise")).await).1, json!({"round": 2}));
@@ -150,13 +150,13 @@ async fn an_answer_that_was_processed_while_no_process_ran_is_not_repeated(datab
     assert_eq!(fake.inspect(|state| state.answers.clone()), [json!("first"), json!("second")]);
 }
 
-async fn a_graph_whose_run_is_cancelled_is_stopped_and_deleted(database: TestDatabase) {
+async fn a_deleted_conversation_is_stopped_and_deleted_at_the_server(database: TestDatabase) {
     let fake = FakeServer::with_steps([hang(ask(1))]).await;
     let env = GraphEnv::open(&database, fake.settings()).await;
-    let of = env.begin("g", "k", json!({})).await;
+    env.begin("g", "k", json!({})).await;
     fake.wait_for_requests("/join", 1).await;
     let by = holdpoint_engine::core::Principal::named("alice");
-    env.engine.runs().cancel(&of, None, by).await.unwrap();
+    env.engine.graphs().close(&tenant(), "k", by).await.unwrap();
     assert!(matches!(env.wait_until_stopped("k").await, GraphStatus::Cancelled { .. }));
     fake.wait_for_requests("/cancel", 1).await;
     // The maintenance deletes the thread when the handle is not locked.

@@ -35,6 +35,7 @@ async fn perform(engine: &Engine, peer: &Peer) -> Result<(), GraphError> {
     engine
         .graphs()
         .start(GraphStart {
+            turn_id: None,
             owner: owner(),
             graph,
             state_key,

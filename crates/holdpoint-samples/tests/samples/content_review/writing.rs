@@ -45,6 +45,7 @@ async fn the_topic_can_be_a_text_or_the_last_message(env: TestEnv) {
     for (key, input) in [("a", json!("Tides")), ("b", chat)] {
         let graph = "native:content-review".to_owned();
         let request = GraphStart {
+            turn_id: None,
             owner: owner(),
             graph,
             state_key: Some(key.to_owned()),

@@ -59,6 +59,43 @@ macro_rules! provider_tests {
         }
 
         #[test]
+        fn a_state_key_takes_a_second_turn_and_repeated_turns_change_nothing() {
+            crate::providers::turns::take_two_turns(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
+        }
+
+        #[test]
+        fn one_of_six_turns_at_once_counts_on_postgres() {
+            crate::providers::turns::race_turns(&mut $case, &crate::test_database::TestDatabase::postgres());
+        }
+
+        #[test]
+        fn kill_9_of_the_server_in_a_second_turn_starts_it_once() {
+            crate::providers::turns::kill_server_in_a_turn(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
+        }
+
+        #[test]
+        fn a_message_of_a_front_end_is_the_next_turn() {
+            crate::providers::turns::continue_in_front_end(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
+        }
+
+        #[test]
+        fn a_cancelled_turn_is_followed_by_the_next_one() {
+            crate::providers::turns::continue_after_cancelled_turn(
+                &mut $case,
+                &crate::test_database::TestDatabase::sqlite(),
+            );
+        }
+
+        #[test]
         fn an_expired_lock_is_taken_over_on_postgres() {
             crate::providers::kills::take_over_after_lease(
                 &mut $case,

@@ -19,6 +19,20 @@ pub(crate) trait ProviderCase {
     fn settings(&self) -> Value;
     /// The number of texts that were sent.
     fn sent(&self) -> usize;
+    /// The input of a further turn. It leads to an interrupt of the same kind.
+    fn next_input(&self) -> Value {
+        self.input()
+    }
+    /// Checks that the output of the second turn depends on the first one.
+    fn assert_continued(&self, _second_output: &Value) {}
+    /// The program of the server, if it is not the published one.
+    fn program(&self) -> Option<PathBuf> {
+        None
+    }
+    /// The environment of the server.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
     /// Writes the files that the settings refer to.
     fn prepare(&self, _folder: &Path) {}
     /// Returns the provider's internal ids and secrets, which must not be visible anywhere. `data` is the data folder

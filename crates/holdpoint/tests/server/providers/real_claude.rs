@@ -43,6 +43,16 @@ impl ProviderCase for Publisher {
         json!({"prompt": "publish it"})
     }
 
+    fn next_input(&self) -> Value {
+        json!({"prompt": "once more"})
+    }
+
+    /// The model gets the messages of both turns.
+    fn assert_continued(&self, _second_output: &Value) {
+        let messages = self.model.conversations().last().unwrap().to_string();
+        assert!(messages.contains("publish it") && messages.contains("once more"), "{messages}");
+    }
+
     fn kind(&self) -> &'static str {
         "tool_approval"
     }

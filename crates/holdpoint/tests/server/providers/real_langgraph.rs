@@ -48,6 +48,16 @@ impl ProviderCase for Letters {
         json!({"topic": "cats"})
     }
 
+    fn next_input(&self) -> Value {
+        json!({"topic": "dogs"})
+    }
+
+    /// The steps of both turns are in the state of one thread.
+    fn assert_continued(&self, second_output: &Value) {
+        let steps = second_output["steps"].as_array().unwrap();
+        assert_eq!(steps.iter().filter(|step| **step == "write").count(), 2, "{second_output}");
+    }
+
     fn kind(&self) -> &'static str {
         "letter_review"
     }

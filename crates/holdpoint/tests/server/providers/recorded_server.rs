@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::provider_case::ProviderCase;
-use crate::harness::{Client, Response, Server};
+use crate::harness::{Client, PROGRAM, Response, Server};
 use crate::receiver::Receiver;
 use crate::test_database::TestDatabase;
 
@@ -20,6 +20,8 @@ pub(crate) struct RecordedServer<'p> {
     node: &'static str,
     folder: TempDir,
     server: Option<Server>,
+    program: PathBuf,
+    environment: Vec<(&'static str, String)>,
     recorded_text: RefCell<String>,
     /// Receives the spans.
     collector: Receiver,
@@ -42,7 +44,11 @@ impl<'p> RecordedServer<'p> {
         std::fs::write(folder.path().join("providers.json"), settings.to_string()).unwrap();
         case.prepare(folder.path());
         let (recorded_text, collector) = (RefCell::default(), Receiver::start());
-        let mut recorded = Self { database, node, folder, server: None, recorded_text, collector };
+        let program = case.program().unwrap_or_else(|| PathBuf::from(PROGRAM));
+        let environment = case.environment();
+        let server = None;
+        let mut recorded =
+            Self { database, node, folder, server, program, environment, recorded_text, collector };
         recorded.start();
         recorded
     }
@@ -67,9 +73,9 @@ impl<'p> RecordedServer<'p> {
             settings.to_str().unwrap(),
         ];
         flags.extend(["--otlp-endpoint", &self.collector.url, "--otlp-protocol", "http/json"]);
-        let server = self
-            .database
-            .launch_node(self.node, &flags, |command| command.env("HOLDPOINT_LOG", "trace").stderr(file));
+        let server = self.database.launch_program(&self.program, self.node, &flags, |command| {
+            command.envs(self.environment.iter().cloned()).env("HOLDPOINT_LOG", "trace").stderr(file)
+        });
         self.server = Some(server);
     }
 
@@ -108,6 +114,15 @@ impl<'p> RecordedServer<'p> {
     pub(crate) fn resume(&self, key: &str, id: &str, value: &Value) -> Response {
         let body = json!({"stateKey": key, "resumeId": id, "resumeValue": value});
         self.send("POST", CHAT, Some(&body))
+    }
+
+    /// Sends a further turn.
+    pub(crate) fn turn(&self, key: &str, id: &str, input: &Value) -> Response {
+        self.send("POST", CHAT, Some(&json!({"stateKey": key, "turnId": id, "input": input})))
+    }
+
+    pub(crate) fn history(&self, key: &str, query: &str) -> Response {
+        self.send("GET", &format!("{CHAT}/{key}/history{query}"), None)
     }
 
     /// Answers without waiting for the outcome.
