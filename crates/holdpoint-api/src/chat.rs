@@ -1,6 +1,6 @@
 //! The chat contract: graphs that are started and answered by their state key.
 
-use holdpoint_ids::{NodeId, RunId, StrictValue, limits};
+use holdpoint_ids::{CallStatus, NodeId, RunId, StrictValue, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -201,7 +201,9 @@ pub struct ChatTurnAnswer {
     pub resume_id: Option<String>,
 }
 
-/// A server-sent event: `progress` events with a ChatProgress as data, then one `outcome` event with a ChatOutcome.
+/// A server-sent event. While the graph works: `progress` with a ChatProgress as data, `content` and `reasoning` with a
+/// ChatDelta, `message` with a ChatMessage, `tool_call` with a ChatToolCall, `tool_result` with a ChatToolResult,
+/// `usage` with a ChatUsage. Then one `outcome` with a ChatOutcome.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChatStream {
@@ -225,4 +227,77 @@ pub struct ChatProgress {
     pub at: Instant,
     /// The node of the event.
     pub node_id: Option<NodeId>,
+}
+
+/// The next text of a message, or of the reasoning before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatDelta {
+    /// The key of the graph.
+    pub state_key: String,
+    /// The id of the message.
+    pub message_id: String,
+    /// The number of the attempt to write the message, from 1. A later attempt replaces the text of earlier ones.
+    pub attempt: u64,
+    /// The text.
+    pub delta: String,
+}
+
+/// A complete message of the graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatMessage {
+    /// The key of the graph.
+    pub state_key: String,
+    /// The id of the message.
+    pub message_id: String,
+    /// The whole text. It replaces the deltas of the message.
+    pub text: String,
+}
+
+/// A tool call that a message requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatToolCall {
+    /// The key of the graph.
+    pub state_key: String,
+    /// The id of the message.
+    pub message_id: String,
+    /// The id of the call.
+    pub tool_call_id: String,
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Value,
+}
+
+/// The result of a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatToolResult {
+    /// The key of the graph.
+    pub state_key: String,
+    /// The id of the call.
+    pub tool_call_id: String,
+    /// The final state of the call.
+    pub status: CallStatus,
+    /// The result.
+    pub content: Value,
+}
+
+/// The tokens of one message of a model.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatUsage {
+    /// The key of the graph.
+    pub state_key: String,
+    /// The id of the message.
+    pub message_id: String,
+    /// The name of the model, if it is known.
+    pub model: Option<String>,
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Tokens of the message.
+    pub output_tokens: u64,
 }

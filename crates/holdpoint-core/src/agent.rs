@@ -16,18 +16,22 @@ mod content_parts;
 mod low_confidence;
 mod message;
 mod next_step;
+mod provider_report;
 mod reply_chunk;
 mod resumption;
 mod ticket;
 
 pub use activity::ActivityReport;
 pub use call::{CallRun, CallStatus, ToolCall, ToolCallError};
-pub use call_interrupts::{ARGUMENTS_SCHEMA, ApprovalSettings, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
+pub use call_interrupts::{
+    ARGUMENTS_SCHEMA, ApprovalSettings, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, PROVIDER_CALL,
+};
 pub use content_parts::{content_parts_as_text, is_content_parts};
 pub use holdpoint_ids::{ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use low_confidence::UnratifiedReply;
 pub use message::{CallRequest, Message, ReasoningPart, in_prompt_order};
 pub use next_step::AgentStep;
+pub use provider_report::{ProviderReply, ProviderReport};
 pub use reply_chunk::{ChunkContent, ReplyChunk, StreamProgress};
 pub use resumption::Resumption;
 pub(crate) use resumption::edited_arguments;
@@ -91,6 +95,8 @@ pub struct Agent {
     pub seen: usize,
     /// The interrupt that must ratify the last reply before the agent acts on it.
     pub unratified: Option<UnratifiedReply>,
+    /// True if a provider executes the agent. Its messages and calls are only shown.
+    pub at_provider: bool,
 }
 
 /// An action of an agent, to be recorded as events.
@@ -160,6 +166,8 @@ pub enum AgentAction {
     },
     /// Adds a message to the agent, on behalf of the workflow.
     AddMessage(Message),
+    /// Records what a provider reports about its work. A report that is known or too large is ignored.
+    ReportFromProvider(Box<ProviderReport>),
 }
 
 /// A reply of the model with the data that is recorded with it.

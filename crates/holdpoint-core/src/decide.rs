@@ -24,6 +24,7 @@ mod interrupt_request;
 mod low_confidence;
 mod message_chunk;
 mod pause;
+mod provider_report;
 mod resolve;
 mod side_questions;
 mod start;

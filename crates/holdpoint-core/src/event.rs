@@ -292,6 +292,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         model: String,
         took_ms: Option<u64>,
+        /// True if a provider executes the agent. The engine only shows its messages and calls.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        provider: bool,
     },
     /// The permission rules decided about a call in the reply of the model.
     #[serde(rename = "agent.toolCalled")]

@@ -176,5 +176,5 @@ pub use webhooks::{AttemptClient, AttemptResult, DeliveryJob, DeliveryWorker, We
 // Metrics, traces and the feed of commits
 pub use committer::{CommitFault, Counters};
 pub use feed::{CommitReceiver, RunCommit};
-pub use metrics::{Distribution, EngineMetrics};
+pub use metrics::{Distribution, EngineMetrics, Histogram};
 pub use trace::{SpanContext, causing_span, read_trace_state, trace_headers};

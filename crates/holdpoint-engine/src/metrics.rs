@@ -46,12 +46,14 @@ impl Distribution {
 }
 
 impl Histogram {
-    fn new(bounds: &'static [f64]) -> Self {
+    /// Creates a histogram with these upper bounds, in seconds.
+    pub fn new(bounds: &'static [f64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, buckets, sum_ms: AtomicU64::new(0) }
     }
 
-    fn add(&self, ms: u64) {
+    /// Adds a value.
+    pub fn add(&self, ms: u64) {
         #[allow(clippy::cast_precision_loss)]
         let seconds = ms as f64 / 1000.0;
         let bucket = self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());

@@ -27,6 +27,7 @@ mod next_step;
 mod orphaned_processes;
 mod permission_hook;
 mod process;
+mod progress;
 mod redaction;
 mod reference;
 mod session_folder;

@@ -1,5 +1,6 @@
 //! Conversion between the interrupts of a provider and the interrupts of a run, and between their answers.
 
+use holdpoint_core::agent::{Agent, CallRequest, PROVIDER_CALL};
 use holdpoint_core::{
     ASSIGNEE_MEMBERS, BadRequest, Interrupt, InterruptRequest, Kind, OPERATOR_APPROVAL, with_ignored,
 };
@@ -96,7 +97,9 @@ pub(crate) fn to_request(
     let mut request = if is_tool_call(&kind) {
         let tool = data.get("tool").and_then(Value::as_str).unwrap_or("a tool");
         let (title, actions) = match kind == TOOL_APPROVAL {
-            true if rules.may_edit() => (format!("Allow {tool}?"), json!(["accept", "reject", EDIT])),
+            true if rules.may_edit() && data.get("editable") != Some(&json!(false)) => {
+                (format!("Allow {tool}?"), json!(["accept", "reject", EDIT]))
+            }
             true => (format!("Allow {tool}?"), json!(["accept", "reject"])),
             false => {
                 (format!("Whether {tool} was called is unknown. Call it again?"), json!(["accept", "reject"]))
@@ -117,6 +120,28 @@ pub(crate) fn to_request(
     };
     request.timeout_ms = rules.timeout_ms;
     request
+}
+
+/// Returns the tool call that an item is about.
+pub(crate) fn call_of(item: &ProviderInterruptItem) -> Option<CallRequest> {
+    let id = item.call.clone().filter(|_| is_tool_call(&item.kind))?;
+    let name = item.data.get("tool").and_then(Value::as_str)?.to_owned();
+    Some(CallRequest { id, name, arguments: item.data.get("input").cloned().unwrap_or_default() })
+}
+
+/// Adds the id of the tool call to the data of an interrupt, if readers know the call. The interrupt stays a gate of the
+/// node: the id only tells front ends which call it is about.
+pub(crate) fn bind_to_call(
+    request: &mut InterruptRequest,
+    interrupt: &ProviderInterrupt,
+    agent: Option<&Agent>,
+) {
+    let [only] = interrupt.items.as_slice() else { return };
+    let Some(call) = call_of(only).filter(|call| agent.is_some_and(|agent| agent.call(&call.id).is_some()))
+    else {
+        return;
+    };
+    request.data[PROVIDER_CALL] = json!(call.id);
 }
 
 fn is_tool_call(kind: &str) -> bool {
@@ -163,7 +188,9 @@ pub(crate) fn previous_error(run_interrupt: &Interrupt) -> Option<&Value> {
 pub(crate) fn to_provider_interrupt(run_interrupt: &Interrupt) -> ProviderInterrupt {
     let (kind, data) = envelope(run_interrupt);
     if kind != MULTI {
-        return ProviderInterrupt::one(kind, data, run_interrupt.resume_schema.as_deref().cloned());
+        let schema = run_interrupt.resume_schema.as_deref().cloned();
+        return ProviderInterrupt::one(kind, data, schema)
+            .about_call(run_interrupt.provider_call().map(str::to_owned));
     }
     let items: Vec<ProviderInterruptItem> =
         data.get("items").cloned().and_then(|items| serde_json::from_value(items).ok()).unwrap_or_default();
@@ -204,6 +231,7 @@ pub(crate) fn to_run_answer(run_interrupt: &Interrupt, value: Value) -> Value {
     if run_interrupt.kind != Kind::Approval || !is_tool_call(&kind) || value.get("action").is_some() {
         return value;
     }
+    let value = from_review(value);
     let reason = value.get("reason").cloned();
     let answer = match (value.get("decision").and_then(Value::as_str), kind == TOOL_APPROVAL) {
         (Some("approve"), true) | (Some("retry"), false) => json!({ "action": "accept" }),
@@ -226,6 +254,24 @@ pub(crate) fn to_run_answer(run_interrupt: &Interrupt, value: Value) -> Value {
         _ => return value,
     };
     with_ignored(answer, &value, &["decision", "reason", "input"])
+}
+
+/// Converts an answer in the form of LangChain's middleware with a single decision.
+fn from_review(value: Value) -> Value {
+    let Some([decision]) = value.get("decisions").and_then(Value::as_array).map(Vec::as_slice) else {
+        return value;
+    };
+    match decision.get("type").and_then(Value::as_str) {
+        Some("approve") => json!({ "decision": "approve" }),
+        Some("reject") => match decision.get("message") {
+            Some(message) => json!({ "decision": "reject", "reason": message }),
+            None => json!({ "decision": "reject" }),
+        },
+        Some("edit") => {
+            json!({ "decision": "edit", "input": decision.pointer("/edited_action/args") })
+        }
+        _ => value,
+    }
 }
 
 #[cfg(test)]

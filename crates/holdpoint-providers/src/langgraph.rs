@@ -16,15 +16,20 @@ use super::{
 };
 
 mod mapping;
+mod messages;
 mod outcome;
+mod redaction;
 mod reference;
+mod reviewed_action;
+mod run_stream;
 mod scrub;
 mod server;
 mod settings;
 
 use outcome::{outcome_of_run, outcome_of_state, thread_gone};
 use reference::LangGraphReference;
-use server::{LangGraphServer, RunStart, ServerRun, ThreadState};
+use run_stream::RunStream;
+use server::{LangGraphServer, RunStart, ServerRun, StreamLimits, ThreadState};
 pub(crate) use settings::LangGraphSettings;
 
 /// The shortest and the longest delay between two polls if the server responds before the requested wait has passed.
@@ -92,6 +97,9 @@ impl LangGraph {
             member: content,
             "multitask_strategy": "reject",
             "durability": "sync",
+            // The whole text of a message comes with every token: `messages`, not `messages-tuple`.
+            "stream_mode": ["messages", "updates"],
+            "stream_subgraphs": true,
             "metadata": { "resume_id": handle.attempt() },
         });
         let run = match self.server.create_run(&reference.thread, &body).await? {
@@ -106,8 +114,8 @@ impl LangGraph {
         self.wait_for_run(handle, reference, &run).await
     }
 
-    /// Waits for the end of a run, in calls of limited length, and stops the run at the deadline. Tolerates a temporary
-    /// outage of the server.
+    /// Reads the stream of a run until it ends, or waits for its end in calls of limited length if the server cannot
+    /// stream it. Stops the run at the deadline. Tolerates a temporary outage of the server.
     async fn wait_for_run(
         &self,
         handle: &LockedHandle,
@@ -116,11 +124,22 @@ impl LangGraph {
     ) -> Result<ProviderOutcome, ProviderError> {
         let until = handle.deadline().min(Instant::now() + self.server.timeouts.run);
         let (mut poll, mut last_response) = (POLL_MIN, Instant::now());
+        let redaction = self.server.redaction(&reference.thread, run);
+        let (mut stream, mut can_stream) = (RunStream::new(handle, redaction), true);
         loop {
             let call_started = Instant::now();
-            let within = self.server.timeouts.wait.min(until.saturating_duration_since(call_started));
-            // The result of the call does not matter: the status of the run decides.
-            let _ = self.server.join(&reference.thread, run, within).await;
+            let left = until.saturating_duration_since(call_started);
+            let within = self.server.timeouts.wait.min(left);
+            // The result of the calls does not matter: the status of the run decides.
+            if can_stream {
+                let limits = StreamLimits { within: left, idle: within };
+                let read = self.server.read_stream(&reference.thread, run, limits, &mut stream).await;
+                can_stream = read.unwrap_or(true);
+                last_response = stream.last_event().map_or(last_response, |at| at.max(last_response));
+            }
+            if !can_stream {
+                let _ = self.server.join(&reference.thread, run, within).await;
+            }
             match self.server.run(&reference.thread, run).await {
                 Ok(Some(found)) if found.is_active() => last_response = Instant::now(),
                 Ok(Some(found)) => return outcome_of_run(&self.server, handle, reference, &found).await,
@@ -237,9 +256,13 @@ impl Provider for LangGraph {
         let reference = LangGraphReference::of(handle)?;
         let state = self.existing_state(handle, &reference).await?;
         let named = to_server_ids(&reference, handle, answers)?;
-        let open: Vec<String> =
-            state.open_interrupts().into_iter().map(|server_interrupt| server_interrupt.id).collect();
-        let open: Map<String, Value> = named.into_iter().filter(|(name, _)| open.contains(name)).collect();
+        let mut open = Map::new();
+        for server_interrupt in state.open_interrupts() {
+            if let Some(answer) = named.get(&server_interrupt.id) {
+                let answer = server_interrupt.to_graph_answer(answer.clone());
+                open.insert(server_interrupt.id, answer);
+            }
+        }
         if open.is_empty() {
             // All interrupts are answered: an earlier attempt was successful.
             return self.continue_thread(handle, reference, state).await;

@@ -11,15 +11,20 @@
 
 mod claude;
 mod conversion;
+mod graph_turn;
 mod graphs;
 mod langgraph;
 mod locked_handle;
+mod metrics;
 mod node;
 mod port;
+mod progress;
 mod provider_interrupt;
+mod redaction;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod turn_reports;
 
 pub use graphs::{
     EngineGraphs, GraphError, GraphHandle, GraphProgress, GraphResume, GraphStart, GraphStatus, Graphs,
@@ -27,8 +32,10 @@ pub use graphs::{
 };
 pub(crate) use locked_handle::GraphAttempt;
 pub use locked_handle::LockedHandle;
+pub use metrics::{ProviderMeasures, ProviderMetrics};
 pub(crate) use port::AnyProvider;
 pub use port::{Probe, Provider, ProviderError, ProviderOutcome, code};
+pub use progress::{ProviderCall, ProviderMessage, ProviderProgress};
 pub use provider_interrupt::{ProviderAnswers, ProviderInterrupt, ProviderInterruptItem};
 pub use settings::{BadProviders, ProviderOptions, ProviderSettings, Providers};
 

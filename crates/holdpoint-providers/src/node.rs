@@ -1,47 +1,23 @@
 //! The node type `core.provider`: a graph that a provider executes. Every interrupt of the graph is an interrupt of the
 //! run. When the node is entered again, it reads the answers in order. All except the last one were already sent.
 
-use std::time::Duration;
+use std::sync::Arc;
 
+use holdpoint_core::agent::CallRequest;
 use holdpoint_core::workflow::{self, DefinitionFlaw};
 use holdpoint_core::{ASSIGNEE_MEMBERS, InterruptRequest, Resolution};
-use holdpoint_engine::extension::{
-    Handle, RunEndWatch, config_flaw, config_ms, config_text, unknown_config, wait_for_run_end,
-};
+use holdpoint_engine::extension::{config_flaw, config_ms, config_text, unknown_config};
 use holdpoint_engine::{Context, EffectContext, Node, Outputs, Stop};
 use serde_json::Value;
 
 use super::conversion::{self, AnswerRules};
-use super::{
-    AnyProvider, GraphAttempt, LockedHandle, Probe, ProviderAnswers, ProviderError, ProviderInterrupt,
-    ProviderOutcome, Providers, code, graphs,
-};
-
-/// The number of attempts to send a start or an answer before the error is reported.
-const TRIES: u32 = 3;
-const FIRST_WAIT: Duration = Duration::from_millis(300);
-/// Default time limit of a turn.
-const TURN_MS: u64 = 600_000;
-/// The poll interval while another holder has the lock.
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
+use super::graph_turn::{GraphTurn, TurnInput, TurnResult};
+use super::turn_reports::request_of_call;
+use super::{ProviderInterrupt, Providers};
 
 pub(crate) struct ProviderNode {
     /// The beginnings of the names of graphs.
     pub prefixes: Vec<String>,
-}
-
-/// The input of a turn.
-enum TurnInput {
-    Start(Value),
-    /// Answers, and the interrupt that they answer.
-    Answers(ProviderAnswers, ProviderInterrupt),
-}
-
-/// The result of a turn.
-enum TurnResult {
-    Done(Value),
-    Interrupted(ProviderInterrupt, Option<ProviderError>),
-    Failed(ProviderError),
 }
 
 impl Node for ProviderNode {
@@ -92,8 +68,10 @@ impl Node for ProviderNode {
                 let artifact = format!("{}.{interrupt_count}", context.artifact_id());
                 let rules = turn.rules(context).or(rules);
                 let rules = rules.unwrap_or_else(|| AnswerRules::from_config(context.config()));
-                let request =
+                show_calls(context, &interrupt)?;
+                let mut request =
                     conversion::to_request(&turn.graph, artifact, &rules, &interrupt, failure.as_ref());
+                conversion::bind_to_call(&mut request, &interrupt, context.agent().map(Arc::as_ref));
                 context.interrupt(request)?;
                 // Not reached: a new interrupt ends the turn.
                 Err(Stop::Lost)
@@ -143,199 +121,12 @@ fn start_input(context: &Context) -> Value {
     all.get("input").cloned().unwrap_or(all)
 }
 
-/// One start or one answer of a graph.
-struct GraphTurn {
-    graph: String,
-    number: u32,
-}
-
-impl GraphTurn {
-    async fn perform(&self, context: &mut EffectContext, input: &TurnInput) -> Result<TurnResult, Stop> {
-        let found = Providers::of(context.engine()).find(&self.graph, &context.of().tenant);
-        let (provider, name) = match found {
-            Ok(found) => found,
-            Err(failure) => return Ok(failed_turn(input, failure)),
-        };
-        // Subscribes before the first check, so that the end of the run is not missed.
-        let mut news = context.engine().events().subscribe(&context.of());
-        let row = graphs::find_handle(context.engine(), &context.of(), &self.graph).await.map_err(to_stop)?;
-        let Some(row) = row else { return Ok(failed_turn(input, conversation_ended())) };
-        let handle = self.open(context, &row, name, input).await?;
-        let ended = RunEndWatch::of(context).check_open().await;
-        if handle.row().settled_at.is_some() || ended.is_err() {
-            handle.close().await;
-            return ended.map(|()| failed_turn(input, conversation_ended()));
-        }
-        let (engine, of) = (context.engine().clone(), context.of());
-        let outcome = tokio::select! {
-            outcome = send_with_retries(&provider, &handle, input) => outcome,
-            () = handle.lock_lost() => Err(ProviderError::transient(code::LOCK_LOST, "another process has taken over the graph")),
-            stop = wait_for_run_end(&engine, &of, &mut news) => {
-                cancel_graph(&provider, &handle).await;
-                handle.close().await;
-                return Err(stop);
-            }
-        };
-        if outcome.as_ref().is_err_and(|failure| failure.code == code::LOCK_LOST) {
-            return Err(Stop::Broken("another process executes the graph".to_owned()));
-        }
-        if has_executed(&outcome) {
-            // On failure, a turn after a lost state starts anew.
-            let _ = handle.record_execution().await;
-        }
-        if matches!(outcome, Ok(ProviderOutcome::Completed(_) | ProviderOutcome::Cancelled)) {
-            // On failure, the handle expires at its deadline.
-            let _ = handle.expire_after_retention().await;
-        }
-        handle.close().await;
-        Ok(match outcome {
-            Ok(ProviderOutcome::Completed(output)) => TurnResult::Done(output),
-            Ok(ProviderOutcome::Interrupted(interrupt)) => TurnResult::Interrupted(interrupt, None),
-            Ok(ProviderOutcome::Cancelled) => TurnResult::Failed(ProviderError::permanent(
-                "provider_cancelled",
-                "the graph was cancelled at the provider",
-            )),
-            Err(failure) => failed_turn(input, failure),
-        })
+/// Records a message for each call of the interrupt that no message has, so that readers know the call.
+fn show_calls(context: &mut EffectContext, interrupt: &ProviderInterrupt) -> Result<(), Stop> {
+    let is_new = |call: &CallRequest| context.agent().is_none_or(|agent| agent.call(&call.id).is_none());
+    let calls: Vec<_> = interrupt.items.iter().filter_map(conversion::call_of).filter(is_new).collect();
+    if calls.is_empty() {
+        return Ok(());
     }
-
-    /// Waits for the lock until its holder releases it or it expires.
-    async fn open(
-        &self,
-        context: &EffectContext,
-        row: &Handle,
-        name: String,
-        input: &TurnInput,
-    ) -> Result<LockedHandle, Stop> {
-        loop {
-            let attempt = GraphAttempt {
-                starts_turn: matches!(input, TurnInput::Start(_)),
-                ..self.attempt(context, name.clone())
-            };
-            let opened = LockedHandle::open(context.engine(), row, attempt).await;
-            if let Some(handle) = opened.map_err(to_stop)? {
-                return Ok(handle);
-            }
-            RunEndWatch::of(context).check_open().await?;
-            tokio::time::sleep(LOCK_POLL_INTERVAL).await;
-        }
-    }
-
-    /// Returns the rules for answers: those of the node joined with those of the provider. Returns None if the
-    /// operator's file no longer has the provider; then the rules of the last interrupt still apply.
-    fn rules(&self, context: &EffectContext) -> Option<AnswerRules> {
-        let found = Providers::of(context.engine()).find(&self.graph, &context.of().tenant);
-        let own = AnswerRules::from_config(context.config());
-        found.ok().map(|(provider, _)| match provider.approval() {
-            Some(approval) => own.joined(approval, &self.graph),
-            None => own,
-        })
-    }
-
-    fn attempt(&self, context: &EffectContext, name: String) -> GraphAttempt {
-        let slot = format!("{}/{}", context.node().id, context.visit());
-        let attempt = format!("{}/{slot}/{}", context.run_id(), self.number);
-        let turn_ms = context.config().get("turnMs").and_then(Value::as_u64).unwrap_or(TURN_MS);
-        let within = Duration::from_millis(turn_ms);
-        GraphAttempt { graph: self.graph.clone(), name, slot, attempt, starts_turn: false, within }
-    }
-
-    /// Cancels the graph. Ignores errors.
-    async fn give_up(&self, context: &EffectContext, input: &TurnInput) {
-        let Ok((provider, name)) = Providers::of(context.engine()).find(&self.graph, &context.of().tenant)
-        else {
-            return;
-        };
-        let found = graphs::find_handle(context.engine(), &context.of(), &self.graph).await;
-        let Ok(Some(row)) = found else { return };
-        if let Ok(handle) = self.open(context, &row, name, input).await {
-            cancel_graph(&provider, &handle).await;
-            handle.close().await;
-        }
-    }
-}
-
-/// Sends the input and retries transient errors. A retry probes the provider first.
-async fn send_with_retries(
-    provider: &AnyProvider,
-    handle: &LockedHandle,
-    input: &TurnInput,
-) -> Result<ProviderOutcome, ProviderError> {
-    if matches!(input, TurnInput::Answers(..)) && handle.reference().is_none() {
-        let message = "the provider has no state for this run; a fork has no graph of its own";
-        return Err(ProviderError::permanent(code::STATE_LOST, message));
-    }
-    let mut wait = FIRST_WAIT;
-    for _ in 1..TRIES {
-        match send_once(provider, handle, input).await {
-            Err(failure) if failure.is_transient && failure.code != code::LOCK_LOST => {
-                tracing::info!(
-                    provider = provider.name(),
-                    code = failure.code,
-                    "retrying a call to a provider"
-                );
-                tokio::time::sleep(wait).await;
-                wait *= 4;
-            }
-            other => return other,
-        }
-    }
-    send_once(provider, handle, input).await
-}
-
-async fn send_once(
-    provider: &AnyProvider,
-    handle: &LockedHandle,
-    input: &TurnInput,
-) -> Result<ProviderOutcome, ProviderError> {
-    if handle.may_have_been_sent() {
-        if let Probe::Settled(outcome) = provider.probe(handle).await? {
-            return Ok(outcome);
-        }
-    } else {
-        let reference = handle.reference().unwrap_or_else(|| provider.plan(handle));
-        handle.begin(reference).await?;
-    }
-    match input {
-        TurnInput::Start(input) if handle.starts_next_turn() => provider.next_turn(handle, input).await,
-        TurnInput::Start(input) => provider.start(handle, input).await,
-        TurnInput::Answers(answers, _) => provider.resume(handle, answers).await,
-    }
-}
-
-/// Returns the result of a failed turn. After an answer the interrupt is opened again, unless another answer cannot
-/// help.
-fn failed_turn(input: &TurnInput, failure: ProviderError) -> TurnResult {
-    let is_final = [code::GRAPH, code::STATE_LOST, code::TOO_LARGE].contains(&failure.code);
-    match input {
-        TurnInput::Answers(_, interrupt) if !is_final => {
-            TurnResult::Interrupted(interrupt.clone(), Some(failure))
-        }
-        TurnInput::Start(_) | TurnInput::Answers(..) => TurnResult::Failed(failure),
-    }
-}
-
-/// Returns whether the provider has executed the graph, so that it has a state of it.
-fn has_executed(outcome: &Result<ProviderOutcome, ProviderError>) -> bool {
-    match outcome {
-        Ok(ProviderOutcome::Completed(_) | ProviderOutcome::Interrupted(_)) => true,
-        Ok(ProviderOutcome::Cancelled) => false,
-        Err(failure) => failure.code == code::GRAPH,
-    }
-}
-
-fn conversation_ended() -> ProviderError {
-    let message = "the conversation was deleted or has expired; start a new one under another stateKey";
-    ProviderError::permanent(code::STATE_LOST, message)
-}
-
-async fn cancel_graph(provider: &AnyProvider, handle: &LockedHandle) {
-    if let Err(failure) = provider.cancel(handle).await {
-        tracing::warn!(provider = provider.name(), code = failure.code, "cannot cancel a graph");
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
-fn to_stop(error: holdpoint_engine::Error) -> Stop {
-    Stop::Broken(error.to_string())
+    context.apply_actions(calls.into_iter().map(request_of_call).collect())
 }

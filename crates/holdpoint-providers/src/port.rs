@@ -15,6 +15,9 @@ use crate::{LockedHandle, ProviderAnswers, ProviderInterrupt};
 /// A runtime that executes graphs. The engine holds the lock of the handle during every call, so that at most one process
 /// of the cluster calls a provider about a graph.
 ///
+/// While it works, a provider can report its progress with [`LockedHandle::report`]. A provider that reports nothing
+/// works too: its outcome counts.
+///
 /// A start or an answer is one attempt. Its id, [`LockedHandle::attempt`], is the same for every retry. After a crash the
 /// engine first calls [`Provider::probe`], and sends the attempt again only if it has no result.
 pub trait Provider: Send + Sync + 'static {

@@ -24,6 +24,10 @@ pub struct ProviderInterruptItem {
     /// JSON schema of the answer, if the graph declares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// The tool call that the item is about: the id that [`LockedHandle::call_id`](crate::LockedHandle::call_id)
+    /// returns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
 }
 
 /// Answers by the keys of the items. Some of several items can stay open.
@@ -35,7 +39,17 @@ pub(crate) const MULTI: &str = "multi";
 impl ProviderInterrupt {
     /// Returns an interrupt with one item.
     pub fn one(kind: impl Into<String>, data: Value, schema: Option<Value>) -> Self {
-        Self { items: vec![ProviderInterruptItem { key: "i0".to_owned(), kind: kind.into(), data, schema }] }
+        let (key, kind) = ("i0".to_owned(), kind.into());
+        Self { items: vec![ProviderInterruptItem { key, kind, data, schema, call: None }] }
+    }
+
+    /// Returns the interrupt with the tool call of its only item.
+    #[must_use]
+    pub fn about_call(mut self, call: Option<String>) -> Self {
+        if let [only] = self.items.as_mut_slice() {
+            only.call = call;
+        }
+        self
     }
 
     /// Returns kind and data as approvers see them: those of the only item, or `multi` with the items.
@@ -85,6 +99,7 @@ mod tests {
             kind: "other".into(),
             data: json!(2),
             schema: Some(json!({"type": "string"})),
+            call: None,
         });
         let (kind, data) = two.envelope();
         assert_eq!(kind, "multi");

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::claude::{self, Claude};
 use super::langgraph::{self, LangGraph};
+use super::metrics::ProviderMetrics;
 use super::node::ProviderNode;
 use super::port::AnyProvider;
 use super::{NODE_TYPE, Provider, ProviderError, code, graphs};
@@ -109,6 +110,7 @@ pub struct Providers {
     /// Folder of the session folders of `claude` programs.
     pub(crate) sessions: PathBuf,
     pub(crate) limits: ProviderLimits,
+    pub(crate) metrics: Arc<ProviderMetrics>,
 }
 
 /// The providers of one kind. The kind is the part of the name of a graph before the colon.
@@ -189,7 +191,7 @@ impl Providers {
             ("langgraph".to_owned(), ProviderKind::Servers(servers)),
             ("claude".to_owned(), ProviderKind::Named(claudes)),
         ];
-        Ok(Self { kinds: kinds.into(), sessions, limits })
+        Ok(Self { kinds: kinds.into(), sessions, limits, metrics: Arc::default() })
     }
 
     /// Adds a provider of a new kind. Its graphs are `KIND:NAME`, with any name.
@@ -207,6 +209,11 @@ impl Providers {
         }
         self.kinds.insert(kind.to_owned(), ProviderKind::Single(Arc::new(provider)));
         Ok(self)
+    }
+
+    /// Returns the measures of the turns of this process.
+    pub fn metrics(&self) -> &ProviderMetrics {
+        &self.metrics
     }
 
     /// Returns the providers of an engine. Without the extension, an engine has none.

@@ -18,6 +18,8 @@ pub const CLIENT_TOOL: &str = "tool:ClientTool";
 pub const OUTCOME_UNKNOWN: &str = "tool:OutcomeUnknown";
 /// The member of the interrupt data with the JSON Schema of the tool's arguments. Edits must match it.
 pub const ARGUMENTS_SCHEMA: &str = "argumentsSchema";
+/// The member of the interrupt data with the id of a tool call that a provider makes.
+pub const PROVIDER_CALL: &str = "providerCall";
 
 /// The approvers of a tool call and the time they have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,6 +52,12 @@ impl Interrupt {
     /// Returns the schema that edits of the call must match.
     pub(crate) fn arguments_schema(&self) -> Option<&Value> {
         self.call_id().and_then(|_| self.data.get(ARGUMENTS_SCHEMA))
+    }
+
+    /// Returns the id of the call of a provider that the interrupt is about. Such an interrupt guards its node, not only
+    /// the call, because the provider makes the call.
+    pub fn provider_call(&self) -> Option<&str> {
+        self.data.get(PROVIDER_CALL).and_then(Value::as_str)
     }
 
     /// Returns the id of the tool call that the interrupt is about.

@@ -8,6 +8,7 @@ use super::complete::variable_changes;
 use super::finish::{check_running, remaining_bytes};
 use super::interrupt_request::request_without_suspension;
 use super::message_chunk::chunk_event;
+use super::provider_report::report_events;
 use super::resolve::{HOST, resolve_by_host, resume_waiting_nodes};
 use super::{check_unfinished, low_confidence};
 use crate::agent::{
@@ -59,6 +60,7 @@ pub(super) fn act(
                 change_variable(&after, node, name, json!(sum.saturating_add(*value)))?
             }
             AgentAction::AddMessage(message) => add_messages(&after, node, std::slice::from_ref(message))?,
+            AgentAction::ReportFromProvider(report) => report_events(&after, node, report),
         };
         for event in happened {
             after.apply(&event, now);
@@ -93,6 +95,7 @@ fn record_reply(run: &Run, node: &NodeId, reply: &ReplyRecord) -> Result<Vec<Eve
         usage: reply.usage,
         model: reply.model.clone(),
         took_ms: reply.took_ms,
+        provider: false,
     }];
     events.extend(calls.iter().zip(&reply.policies).map(|(call, policy)| Event::ToolCalled {
         node: node.clone(),
@@ -267,6 +270,10 @@ fn check_accepts_messages(run: &Run, node: &NodeId, messages: &[Message]) -> Res
     }
     match run.node_state(node) {
         Some(state) if state.status.has_ended() => Err(Refusal::NodeNotRunning),
+        // A provider does not read the messages of the run.
+        Some(state) if state.agent.as_ref().is_some_and(|agent| agent.at_provider) => {
+            Err(Refusal::NodeNotRunning)
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -323,8 +330,9 @@ fn can_resume(agent: &Agent, policy: ResumePolicy) -> bool {
 }
 
 /// Rejects the completion of an agent that has open calls, an unratified reply or messages that the model has not seen.
+/// An agent at a provider completes when the provider says so.
 pub(super) fn check_agent_finished(run: &Run, node: &NodeId) -> Result<(), Refusal> {
-    let Some(agent) = agent_of(run, node) else { return Ok(()) };
+    let Some(agent) = agent_of(run, node).filter(|agent| !agent.at_provider) else { return Ok(()) };
     let open = agent.unratified.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());
     if open || (agent.steps > 0 && agent.has_unseen()) { Err(Refusal::NodeNotRunning) } else { Ok(()) }
 }

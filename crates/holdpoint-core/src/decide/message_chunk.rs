@@ -11,7 +11,7 @@ use crate::refusal::json_bytes;
 use crate::run::Run;
 
 /// The bytes that are reserved for the complete reply and the events after it.
-const RESERVE: usize = 2 * limits::STEP_RESULT_BYTES_MAX;
+pub(super) const RESERVE: usize = 2 * limits::STEP_RESULT_BYTES_MAX;
 
 /// Returns the event of a chunk. Returns None if the chunk is already recorded, or if it would use the bytes that are
 /// reserved for the reply. The last chunk of a text is always recorded; if its text does not fit, it is empty and

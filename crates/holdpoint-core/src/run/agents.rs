@@ -41,7 +41,8 @@ impl Run {
         let abandoned =
             if let Event::ToolReturned { call, .. } = event { self.run_of_call(node, call) } else { None };
         self.update_node(node, |state| {
-            if let Event::ModelReplied { .. } = event {
+            // A provider can stream several messages at a time, so its chunks are counted over all of them.
+            if let Event::ModelReplied { provider: false, .. } = event {
                 state.streamed = None;
             }
             let agent = state.agent.get_or_insert_default();
@@ -130,11 +131,12 @@ impl Agent {
         if let Event::MessageAdded { message, .. } = event {
             self.messages.push(Arc::new((**message).clone()));
             self.unratified = self.unratified.filter(|reply| !reply.overruled);
-        } else if let Event::ModelReplied { message, seen, usage, .. } = event {
+        } else if let Event::ModelReplied { message, seen, usage, provider, .. } = event {
             self.steps += 1;
             self.usage.add(*usage);
             self.messages.push(Arc::new((**message).clone()));
             self.seen = seen + 1;
+            self.at_provider |= provider;
         } else if let Event::ToolCalled { call, behaviour, why, idempotent, client, .. } = event {
             let Some(wanted) =
                 self.last_reply().and_then(|reply| reply.calls.iter().find(|wanted| wanted.id == *call))

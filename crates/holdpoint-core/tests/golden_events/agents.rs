@@ -19,7 +19,12 @@ pub(super) fn events() -> Vec<Event> {
         usage: Usage { input_tokens: 10, output_tokens: 2, ..Usage::default() },
         model: "small".to_owned(),
         took_ms,
+        provider: false,
     };
+    let mut at_provider = replied(&Message::new("m4", Role::Assistant, "Shown."), None);
+    if let Event::ModelReplied { provider, .. } = &mut at_provider {
+        *provider = true;
+    }
     let called = |behaviour, why: Option<&str>| Event::ToolCalled {
         node: node("a"),
         call: call(),
@@ -38,6 +43,7 @@ pub(super) fn events() -> Vec<Event> {
         Event::MessageAdded { node: node("a"), message: Box::new(message) },
         replied(&reply, Some(7)),
         replied(&Message::new("m3", Role::Assistant, "Done."), None),
+        at_provider,
         called(Behaviour::Allow, None),
         called(Behaviour::Ask, Some("send")),
         called(Behaviour::Deny, None),

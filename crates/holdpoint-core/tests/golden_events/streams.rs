@@ -89,5 +89,6 @@ fn reply() -> Event {
         usage: Usage { input_tokens: 10, output_tokens: 2, reasoning_tokens: 1 },
         model: "large".to_owned(),
         took_ms: None,
+        provider: false,
     }
 }

@@ -36,6 +36,7 @@ mod message_chunks;
 mod nodes;
 mod parallel_nodes;
 mod pauses;
+mod provider_reports;
 mod quorums;
 mod requests;
 mod retries;

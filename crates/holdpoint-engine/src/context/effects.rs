@@ -81,14 +81,6 @@ impl EffectContext {
         self.execution.claimed(&mut self.context.actions).map(|_| ())
     }
 
-    /// Commits one action while the agent continues, as [`Self::commit_actions_concurrently`].
-    pub fn commit_action_concurrently(
-        &self,
-        action: AgentAction,
-    ) -> Pin<Box<dyn Future<Output = Result<Arc<Run>, Stop>> + Send>> {
-        self.commit_actions_concurrently(vec![action])
-    }
-
     /// Commits actions while the agent continues. The future returns the run after the commit, for
     /// [`Self::replace_run`]. The caller must have no other uncommitted actions.
     pub fn commit_actions_concurrently(
@@ -105,7 +97,7 @@ impl EffectContext {
         self.execution.is_replay()
     }
 
-    /// Replaces the run with the run after a commit of [`Self::commit_action_concurrently`].
+    /// Replaces the run with the run after a commit of [`Self::commit_actions_concurrently`].
     pub fn replace_run(&mut self, run: Arc<Run>) {
         self.context.run = run;
     }

@@ -22,6 +22,7 @@ pub(super) async fn command(
 ) -> Result<Command, ProviderError> {
     let mut command = Command::new(&settings.binary);
     command.args(["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]);
+    command.arg("--include-partial-messages");
     // The program must wait for the hook. Otherwise it could make a deferred call before the hook decides.
     command.args(["--await-initialize", "--permission-prompt-tool=stdio", "--permission-mode=default"]);
     command.args(["--setting-sources=", "--strict-mcp-config", "--settings", OWN_SETTINGS]);

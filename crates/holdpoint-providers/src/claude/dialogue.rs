@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::super::{LockedHandle, ProviderError};
 use super::permission_hook::PermissionHook;
 use super::process::{AgentProcess, ProcessEvent};
+use super::progress::AgentProgress;
 use super::reference::ClaudeReference;
 
 /// The time limit for the program to react to the interrupt, and then to the termination signal.
@@ -57,6 +58,7 @@ pub(super) struct Dialogue<'a> {
     pub(super) handle: &'a LockedHandle,
     pub(super) reference: &'a mut ClaudeReference,
     pub(super) hook: PermissionHook<'a>,
+    pub(super) progress: AgentProgress<'a>,
     /// Deadline of the turn.
     pub(super) until: Instant,
     pub(super) first_event: Duration,
@@ -112,6 +114,7 @@ impl Dialogue<'_> {
     async fn handle_line(&mut self, state: &mut DialogueState, line: &[u8]) -> Result<(), ProviderError> {
         // The program may print lines that are not JSON.
         let Ok(line) = serde_json::from_slice::<Value>(line) else { return Ok(()) };
+        self.progress.handle_line(&line);
         match line["type"].as_str() {
             Some("control_response") => {
                 let response = &line["response"];

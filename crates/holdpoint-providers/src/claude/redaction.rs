@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::redaction::{TextRedaction, held_from};
+
 /// The maximum length of a quoted error text, in characters.
 const WORDS_CHARS_MAX: usize = 300;
 const CALL: &str = "toolu_";
@@ -26,9 +28,7 @@ impl Redactor {
     }
 
     pub(super) fn redact(&self, value: &Value) -> Value {
-        map_texts(value, &|text| {
-            self.pairs.iter().fold(redact_call_ids(text), |text, (real, shown)| text.replace(real, shown))
-        })
+        map_texts(value, &|text| self.redact_text(text))
     }
 
     /// Replaces placeholders with the original values.
@@ -36,6 +36,20 @@ impl Redactor {
         map_texts(value, &|text| {
             self.pairs.iter().fold(text.to_owned(), |text, (real, shown)| text.replace(shown, real))
         })
+    }
+}
+
+impl TextRedaction for Redactor {
+    fn redact_text(&self, text: &str) -> String {
+        self.pairs.iter().fold(redact_call_ids(text), |text, (real, shown)| text.replace(real, shown))
+    }
+
+    fn held_from(&self, text: &str) -> usize {
+        // The id of a call can continue at the end of the text.
+        let is_of_id = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let open = text.rfind(CALL).filter(|at| text[at + CALL.len()..].chars().all(is_of_id));
+        let words = self.pairs.iter().map(|(real, _)| real.as_str()).chain([CALL]);
+        held_from(text, words).min(open.unwrap_or(text.len()))
     }
 }
 
@@ -79,6 +93,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::redaction::StreamedText;
 
     #[test]
     fn redacted_values_can_be_restored() {
@@ -88,6 +103,19 @@ mod tests {
         assert_eq!(shown, json!({"file_path": "<workdir>/x.txt", "of": ["<folder>/config", "<session>"]}));
         assert_eq!(redactor.restore(&shown), input);
         assert_eq!(redactor.redact(&json!("see toolu_01AbC, then")), json!("see <call>, then"));
+    }
+
+    #[test]
+    fn a_streamed_text_is_redacted_like_the_whole_text() {
+        let redactor = Redactor::new(Path::new("/data/ab"), Path::new("/data/ab/desk"), "0193-session");
+        let text = "/data/ab/desk/x and /data/ab, toolu_01AbC. 0193-session toolu_9";
+        for size in 1..=text.len() {
+            let mut streamed = StreamedText::default();
+            let parts = text.as_bytes().chunks(size).map(|part| std::str::from_utf8(part).unwrap());
+            let mut shown: String = parts.map(|part| streamed.push(part, &redactor)).collect();
+            shown.push_str(&streamed.push(" ", &redactor));
+            assert_eq!(shown, redactor.redact_text(text) + " ", "parts of {size} bytes");
+        }
     }
 
     #[test]

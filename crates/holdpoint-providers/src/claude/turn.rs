@@ -12,6 +12,7 @@ use super::mapping::{self, CallDecision};
 use super::next_step::{AttemptPurpose, NextStep, next_step, step_of_next_turn};
 use super::permission_hook::{PendingDecision, PermissionHook};
 use super::process::AgentProcess;
+use super::progress::AgentProgress;
 use super::redaction::Redactor;
 use super::reference::{ClaudeReference, DeferredCall, TurnStart};
 use super::run_blocking;
@@ -112,14 +113,19 @@ impl<'a> ClaudeTurn<'a> {
         step: NextStep,
     ) -> Result<Option<ProviderOutcome>, ProviderError> {
         let redactor = self.redactor();
+        let content = self.read().await?;
+        if let Some(content) = &content {
+            // The process that ran the program may have ended before it recorded the messages.
+            AgentProgress::new(self.handle, self.redactor()).report_transcript(content);
+        }
         Ok(match step {
             NextStep::AwaitDecision(call) => {
-                let content = self.read().await?;
                 self.attach(content.as_deref()).await?;
                 Some(ProviderOutcome::Interrupted(self.record_interrupt(call).await?))
             }
             NextStep::OutcomeUnknown(call, input) => Some(ProviderOutcome::Interrupted(
-                mapping::outcome_unknown_interrupt(&call, input.as_ref(), &redactor),
+                mapping::outcome_unknown_interrupt(&call, input.as_ref(), &redactor)
+                    .about_call(Some(self.handle.call_id(&call.id))),
             )),
             NextStep::Done(words) => {
                 Some(ProviderOutcome::Completed(redactor.redact(&output_from_transcript(&words))))
@@ -198,10 +204,12 @@ impl<'a> ClaudeTurn<'a> {
         if let Some(pid) = running.pid() {
             self.folder.record_process(pid).map_err(|error| folder_error(&error))?;
         }
+        let progress = AgentProgress::new(self.handle, self.redactor());
         let dialogue = Dialogue {
             handle: self.handle,
             reference: &mut self.reference,
             hook: PermissionHook::new(self.settings, decided),
+            progress,
             until: self.until,
             first_event: self.settings.first_event(),
         };
@@ -255,7 +263,8 @@ impl<'a> ClaudeTurn<'a> {
 
     async fn record_interrupt(&mut self, mut call: DeferredCall) -> Result<ProviderInterrupt, ProviderError> {
         call.attempt = self.handle.attempt().to_owned();
-        let interrupt = mapping::to_interrupt(&call, &self.redactor());
+        let interrupt =
+            mapping::to_interrupt(&call, &self.redactor()).about_call(Some(self.handle.call_id(&call.id)));
         self.reference.deferred = Some(call);
         self.reference.keep(self.handle).await?;
         Ok(interrupt)

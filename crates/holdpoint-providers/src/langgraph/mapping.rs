@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::reference::InterruptIds;
+use super::reviewed_action::ReviewedAction;
+use crate::conversion::TOOL_APPROVAL;
 use crate::provider_interrupt::MULTI;
 use crate::{ProviderError, ProviderInterrupt, ProviderInterruptItem, code};
 
@@ -38,7 +40,13 @@ pub(super) fn to_interrupt(
         let Some(key) = key.clone().or_else(|| fresh.next()) else { continue };
         ids.insert(key.clone(), server_interrupt.id);
         let (kind, data) = envelope(server_interrupt.value);
-        items.push(ProviderInterruptItem { key, kind, data, schema: server_interrupt.response_schema });
+        items.push(ProviderInterruptItem {
+            key,
+            kind,
+            data,
+            schema: server_interrupt.response_schema,
+            call: None,
+        });
     }
     let mut interrupt = ProviderInterrupt { items };
     let shown = interrupt.envelope().1.to_string().len();
@@ -55,7 +63,20 @@ pub(super) fn to_interrupt(
     Ok((interrupt, ids))
 }
 
+impl ServerInterrupt {
+    /// Returns an answer in the form that the graph expects.
+    pub(super) fn to_graph_answer(&self, answer: Value) -> Value {
+        match ReviewedAction::of(&self.value) {
+            Some(action) => action.to_decisions(answer),
+            None => answer,
+        }
+    }
+}
+
 fn envelope(value: Value) -> (String, Value) {
+    if let Some(action) = ReviewedAction::of(&value) {
+        return (TOOL_APPROVAL.to_owned(), action.data());
+    }
     match value {
         Value::Object(mut members) if members.len() == 2 && names_its_kind(&members) => {
             let kind = members.get("kind").and_then(Value::as_str).unwrap_or(DEFAULT_KIND).to_owned();

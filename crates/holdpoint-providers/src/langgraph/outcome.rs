@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::mapping;
 use super::reference::LangGraphReference;
+use super::run_stream::RunStream;
 use super::scrub::scrubbed;
 use super::server::{LangGraphServer, ServerRun, ThreadState};
+use crate::conversion::TOOL_APPROVAL;
 use crate::{LockedHandle, ProviderError, ProviderOutcome, code};
 
 /// Error code of an answer that the graph rejected. Another answer may succeed.
@@ -22,8 +24,11 @@ pub(super) async fn outcome_of_run(
 ) -> Result<ProviderOutcome, ProviderError> {
     match run.status.as_str() {
         "success" => {
-            let state = server.state(&reference.thread).await?;
-            outcome_of_state(handle, reference, state.ok_or_else(thread_gone)?).await
+            let state = server.state(&reference.thread).await?.ok_or_else(thread_gone)?;
+            // The stream may have begun late, or the server may not have one.
+            let redaction = server.redaction(&reference.thread, &run.run_id);
+            RunStream::new(handle, redaction).report_state(&state.values);
+            outcome_of_state(handle, reference, state).await
         }
         "interrupted" => Ok(ProviderOutcome::Cancelled),
         "timeout" => Err(ProviderError::permanent(
@@ -46,7 +51,10 @@ pub(super) async fn outcome_of_state(
 ) -> Result<ProviderOutcome, ProviderError> {
     let server_interrupts = state.open_interrupts();
     if !server_interrupts.is_empty() {
-        let (interrupt, ids) = mapping::to_interrupt(server_interrupts, reference.pending_ids())?;
+        let (mut interrupt, ids) = mapping::to_interrupt(server_interrupts, reference.pending_ids())?;
+        for item in interrupt.items.iter_mut().filter(|item| item.kind == TOOL_APPROVAL) {
+            item.call = handle.reported_call(&item.data["tool"], &item.data["input"]);
+        }
         handle.keep(reference.with_pending(ids, handle.attempt()).json()).await?;
         return Ok(ProviderOutcome::Interrupted(interrupt));
     }

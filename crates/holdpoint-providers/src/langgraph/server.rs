@@ -3,19 +3,25 @@
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use holdpoint_engine::extension::KeyRef;
 use holdpoint_engine::outgoing::{Error, Method, Outgoing, OutgoingRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sse_stream::SseStream;
 use tokio::sync::OnceCell;
 
 use super::mapping::ServerInterrupt;
+use super::redaction::ServerRedaction;
+use super::run_stream::RunStream;
 use super::scrub::scrubbed;
 use super::settings::{LangGraphSettings, LangGraphTimeouts};
 use crate::{BadProviders, ProviderError, code};
 
 /// The maximum size of a response. The state of a graph can be large.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The maximum size of a stream. A longer one is not read further; the run is then only waited for.
+const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The number of runs of a thread that are read, newest first. The run of an attempt is among them.
 const RUNS_MAX: usize = 50;
 /// The oldest supported version of langgraph-api.
@@ -99,6 +105,13 @@ pub(super) enum RunStart {
     NoThread,
 }
 
+/// The time limits of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamLimits {
+    pub within: Duration,
+    pub idle: Duration,
+}
+
 struct ServerResponse {
     status: u16,
     body: Value,
@@ -109,6 +122,12 @@ impl LangGraphServer {
         let (key, times) = (settings.key(base)?, settings.timeouts()?);
         let (outgoing, base) = settings.outgoing()?;
         Ok(Self { outgoing, base, key, timeouts: times, version: OnceCell::new() })
+    }
+
+    /// Returns the redaction of texts that a run writes.
+    pub(super) fn redaction(&self, thread: &str, run: &str) -> ServerRedaction {
+        let host = self.base.split_once("://").map_or(self.base.as_str(), |(_, host)| host);
+        ServerRedaction::new([self.base.clone(), host.to_owned(), thread.to_owned(), run.to_owned()])
     }
 
     /// Checks the version of the server once per process. A server that does not report its version is accepted.
@@ -198,6 +217,52 @@ impl LangGraphServer {
         let mut answer = self.outgoing.stream(request, within).await.map_err(|error| call_error(&error))?;
         while answer.body.next().await.map_err(|error| call_error(&error))?.is_some() {}
         Ok(())
+    }
+
+    /// Reads the stream of a run until it ends. `idle` limits the time between two events. Returns false if the server
+    /// cannot stream the run, or if the stream is too long.
+    pub(super) async fn read_stream(
+        &self,
+        thread: &str,
+        run: &str,
+        limits: StreamLimits,
+        stream: &mut RunStream<'_>,
+    ) -> Result<bool, ProviderError> {
+        let path = format!("/threads/{thread}/runs/{run}/stream");
+        let within_ms = u64::try_from(limits.within.as_millis()).unwrap_or(u64::MAX);
+        let mut request = self.request(Method::Get, &path, None, within_ms).await?;
+        request.body_bytes_max = STREAM_BYTES_MAX;
+        for (name, value) in &mut request.headers {
+            if name == "accept" {
+                "text/event-stream".clone_into(value);
+            }
+        }
+        let response =
+            self.outgoing.stream(request, limits.idle).await.map_err(|error| call_error(&error))?;
+        if response.status != 200 {
+            return Ok(false);
+        }
+        let parts = futures_util::stream::unfold(response.body, |mut body| async move {
+            let part = body.next().await.transpose()?;
+            Some((part, body))
+        });
+        let mut events = std::pin::pin!(SseStream::from_bytes_stream(parts));
+        while let Some(event) = events.next().await {
+            let event = match event {
+                Ok(event) => event,
+                Err(sse_stream::Error::Body(error)) => {
+                    return match error.downcast_ref::<Error>() {
+                        Some(Error::BodyTooLarge { .. }) | None => Ok(false),
+                        Some(error) => Err(call_error(error)),
+                    };
+                }
+                Err(_) => return Ok(false),
+            };
+            if let (Some(name), Some(data)) = (event.event, event.data) {
+                stream.handle_event(&name, &data);
+            }
+        }
+        Ok(true)
     }
 
     /// Stops a run. Succeeds if it has already ended.

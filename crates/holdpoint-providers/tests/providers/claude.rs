@@ -2,7 +2,7 @@
 //! program and a fake model API. The tests need no network.
 
 mod caps;
-mod claude_env;
+pub(crate) mod claude_env;
 mod crashes;
 mod fake_model_api;
 mod faults;
@@ -10,4 +10,5 @@ mod interrupts;
 mod real_agent;
 mod real_claude;
 mod real_crashes;
+mod streams;
 mod turns;

@@ -10,4 +10,5 @@ mod outages;
 mod real_langgraph;
 mod real_server;
 mod refusals;
+mod streams;
 mod turns;

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use holdpoint_engine::core::{Answer, Owner, Principal, RunRef};
+use holdpoint_engine::core::{Answer, Event, Owner, Principal, RunRef};
 use holdpoint_engine::{Options, Tenants};
 use holdpoint_providers::{
     EngineGraphs, GraphError, GraphResume, GraphStart, GraphStatus, LockedHandle, Probe, Provider,
-    ProviderAnswers, ProviderError, ProviderInterrupt, ProviderOutcome, ProviderSettings, Providers, code,
+    ProviderAnswers, ProviderError, ProviderInterrupt, ProviderMessage, ProviderOutcome, ProviderProgress,
+    ProviderSettings, Providers, code,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ use crate::test_env::{TestEnv, tenant};
 on_both! {
     a_graph_of_another_crate_is_started_interrupted_and_resumed,
     an_attempt_with_a_lost_response_takes_effect_once,
+    the_progress_of_an_attempt_with_a_lost_response_is_recorded_once,
     a_tenant_that_the_provider_does_not_admit_has_no_graph,
     a_deleted_conversation_deletes_the_state_at_the_provider,
 }
@@ -62,6 +64,10 @@ impl Provider for Doubler {
 
     async fn start(&self, handle: &LockedHandle, input: &Value) -> Result<ProviderOutcome, ProviderError> {
         let data = json!({ "question": input });
+        let (message, text) = ("canary-of-acme".to_owned(), input.as_str().unwrap_or_default().to_owned());
+        handle.report(ProviderProgress::Text { message: message.clone(), delta: text.clone() });
+        let message = ProviderMessage { id: message, text, ..ProviderMessage::default() };
+        handle.report(ProviderProgress::Message(message));
         self.record(handle, ProviderOutcome::Interrupted(ProviderInterrupt::one("question", data, None)))
     }
 
@@ -158,6 +164,25 @@ fn the_kind_of_a_provider_must_be_free_and_valid() {
     }
     let once = Providers::default().add("acme", Doubler::default()).unwrap();
     assert!(once.add("acme", Doubler::default()).is_err(), "a kind is added once");
+}
+
+async fn the_progress_of_an_attempt_with_a_lost_response_is_recorded_once(database: TestDatabase) {
+    let doubler = Doubler { loses_responses: true, ..Doubler::default() };
+    let env = TestEnv::with(database, with_doubler(&doubler)).await;
+    let of = start(&env).await.unwrap();
+    let events = env.engine.events().list(&of, 0).await.unwrap();
+    let replies = events.iter().filter_map(|recorded| match &recorded.event {
+        Event::ModelReplied { message, .. } => Some(message.text()),
+        _ => None,
+    });
+    assert_eq!(replies.collect::<Vec<_>>(), ["Which number?"]);
+    let log = format!("{events:?}");
+    assert!(!log.contains("canary-of-acme"), "readers do not see the ids of the provider: {log}");
+    let measures = env.engine.extension::<Providers>().unwrap().metrics().read();
+    assert_eq!((measures[0].kind.as_str(), measures[0].retries), ("acme", 1));
+    let outcomes = [("completed", 0), ("interrupted", 1), ("cancelled", 0), ("failed", 0)];
+    assert_eq!(measures[0].turns, outcomes);
+    assert_eq!(measures[0].first_texts.count(), 1);
 }
 
 async fn a_tenant_that_the_provider_does_not_admit_has_no_graph(database: TestDatabase) {

@@ -204,6 +204,7 @@ fn settled_outcome(found: &Value) -> Option<Result<ProviderOutcome, ProviderErro
         kind: "tool_approval".to_owned(),
         data: call.clone(),
         schema: None,
+        call: None,
     });
     Some(Ok(ProviderOutcome::Interrupted(ProviderInterrupt { items: items.collect() })))
 }

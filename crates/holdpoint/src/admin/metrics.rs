@@ -86,6 +86,6 @@ pub(crate) async fn text(State(app): State<App>, _: CanReadMetrics) -> impl Into
              {name}{{what=\"commits\"}} {commits}\n{name}{{what=\"spans\"}} {spans}\n"
         );
     }
-    metrics::write_prometheus(app.engine.measures(), &mut text);
+    metrics::write_prometheus(&app.engine, &mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

@@ -38,6 +38,7 @@ pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value
         InterruptForm::Permission { edits } => {
             Ok(with_ignored(permission(payload, edits)?, payload, &PERMISSION_MEMBERS))
         }
+        InterruptForm::ProviderCall { edits } => provider_call(asked, payload, edits),
         InterruptForm::OutcomeUnknown => Ok(with_ignored(outcome(payload)?, payload, &OUTCOME_MEMBERS)),
         InterruptForm::Ticket { mode, .. } => ticket(asked, payload, mode),
         InterruptForm::ClientTool => Ok(resume(payload)),
@@ -62,6 +63,7 @@ pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value
 pub(super) fn cancel(asked: &Interrupt) -> CancelEffect {
     match InterruptForm::of(asked) {
         InterruptForm::Permission { .. }
+        | InterruptForm::ProviderCall { .. }
         | InterruptForm::OutcomeUnknown
         | InterruptForm::Approval { rejects: true, .. } => CancelEffect::Answer(reject(Some(CANCEL_REASON))),
         InterruptForm::Ticket { .. } | InterruptForm::ClientTool => {
@@ -90,6 +92,22 @@ fn permission(payload: &Value, edits: Edits) -> Result<Value, String> {
         }
         Some(_) => Err("editedArgs must be an object".to_owned()),
     }
+}
+
+/// Translates an answer to a call of a provider. The answers to an approval of a workflow are valid, too.
+fn provider_call(asked: &Interrupt, payload: &Value, edits: Edits) -> Result<Value, String> {
+    let edited = match payload.get("editedArgs") {
+        None => return approval(payload, edits),
+        Some(edited) => edited,
+    };
+    // The checks of the permission of a call apply; only the form of the edit differs.
+    let mut answer = permission(payload, edits)?;
+    if answer.get("editedArtifactData").is_some() {
+        let tool = asked.data.pointer("/artifactData/tool").cloned().unwrap_or_default();
+        let call = [("tool".to_owned(), tool), ("input".to_owned(), edited.clone())];
+        answer["editedArtifactData"] = Value::Object(call.into_iter().collect());
+    }
+    Ok(with_ignored(answer, payload, &PERMISSION_MEMBERS))
 }
 
 fn outcome(payload: &Value) -> Result<Value, String> {

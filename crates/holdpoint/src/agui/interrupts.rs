@@ -10,6 +10,7 @@ use super::{custom_interrupts, ids};
 
 /// The reason of an interrupt that is bound to a tool call.
 pub(super) const TOOL_CALL: &str = "tool_call";
+const OUTCOME_UNKNOWN_REASON: &str = "holdpoint:outcome_unknown";
 
 /// The right of an approver to change what an interrupt shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub(super) enum Edits {
 pub(super) enum InterruptForm<'a> {
     /// A tool call that requires a permission. `edits` is about its arguments.
     Permission {
+        edits: Edits,
+    },
+    /// A tool call that a provider makes. `edits` is about its arguments.
+    ProviderCall {
         edits: Edits,
     },
     /// A tool call whose outcome is unknown.
@@ -59,6 +64,7 @@ impl<'a> InterruptForm<'a> {
             Kind::Approval => match action {
                 Some(CONFIRM) => Self::Permission { edits },
                 Some(OUTCOME_UNKNOWN) => Self::OutcomeUnknown,
+                None if asked.provider_call().is_some() => Self::ProviderCall { edits },
                 Some(_) | None => Self::Approval { edits, rejects: offers(&["reject"]) },
             },
             Kind::Custom => match action {
@@ -101,7 +107,9 @@ pub(super) fn describe(run: &Run, asked: &Interrupt) -> agui::Interrupt {
     let form = InterruptForm::of(asked);
     let reason = reason(&form, asked);
     let tool_call_id = match form {
-        InterruptForm::Permission { .. } | InterruptForm::OutcomeUnknown => call(run, asked),
+        InterruptForm::Permission { .. }
+        | InterruptForm::ProviderCall { .. }
+        | InterruptForm::OutcomeUnknown => call(run, asked),
         InterruptForm::Ticket { .. } if reason == TOOL_CALL => call(run, asked),
         InterruptForm::Ticket { .. }
         | InterruptForm::ClientTool
@@ -133,8 +141,13 @@ pub(super) fn response_schema(asked: &Interrupt) -> Option<Value> {
 /// Returns the reason: a word of the protocol, or a word of Holdpoint with a prefix.
 fn reason(form: &InterruptForm<'_>, asked: &Interrupt) -> String {
     let reason = match form {
-        InterruptForm::Permission { .. } | InterruptForm::ClientTool => TOOL_CALL,
-        InterruptForm::OutcomeUnknown => "holdpoint:outcome_unknown",
+        InterruptForm::OutcomeUnknown => OUTCOME_UNKNOWN_REASON,
+        InterruptForm::ProviderCall { .. } if text(asked, "/customKind") == Some("outcome_unknown") => {
+            OUTCOME_UNKNOWN_REASON
+        }
+        InterruptForm::Permission { .. } | InterruptForm::ProviderCall { .. } | InterruptForm::ClientTool => {
+            TOOL_CALL
+        }
         InterruptForm::Ticket { action, .. } => named(action).unwrap_or(TOOL_CALL),
         InterruptForm::Approval { .. } => "confirmation",
         InterruptForm::Clarification => "input_required",
@@ -157,7 +170,7 @@ fn named(word: &str) -> Option<&str> {
 fn schema(form: &InterruptForm<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
     let own = || asked.resume_schema.as_deref().cloned();
     match form {
-        InterruptForm::Permission { edits } => {
+        InterruptForm::Permission { edits } | InterruptForm::ProviderCall { edits } => {
             let edited = || ("editedArgs", edited_args(asked));
             Some(decision((*edits == Edits::Allowed).then(edited), "reason"))
         }
@@ -274,7 +287,7 @@ fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
         node_id: asked.node.clone(),
         digest: asked.digest.clone(),
         title: member("/title"),
-        tool_call: member("/toolCall"),
+        tool_call: member("/toolCall").or_else(|| provider_call(run, asked)),
         artifact: member("/artifactData"),
         data: custom_interrupts::data(asked).filter(|_| InterruptForm::of(asked) == InterruptForm::Custom),
         required_approvals: votes.map(|_| asked.required_approvals()),
@@ -284,7 +297,19 @@ fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
 }
 
 fn call(run: &Run, asked: &Interrupt) -> Option<String> {
-    asked.call_id().map(|call| ids::wire_id(run, &asked.node, call))
+    asked.call_id().or(asked.provider_call()).map(|call| ids::wire_id(run, &asked.node, call))
+}
+
+/// Returns the call of a provider in the form of the calls of agents.
+fn provider_call(run: &Run, asked: &Interrupt) -> Option<Value> {
+    asked.provider_call()?;
+    let member = |place: &str| asked.data.pointer(place).cloned().unwrap_or_default();
+    let members = [
+        ("id", call(run, asked)?.into()),
+        ("name", member("/artifactData/tool")),
+        ("arguments", member("/artifactData/input")),
+    ];
+    Some(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into())
 }
 
 fn text<'a>(asked: &'a Interrupt, place: &str) -> Option<&'a str> {

@@ -67,6 +67,8 @@ fn add_event(run: &Run, seq: u64, event: &Event, messages: &mut Vec<(u64, Messag
         }
     } else if let Event::ModelReplied { node, message, .. } = event {
         let shown = describe_all(message, |name| ids::wire_id(run, node, name));
+        // The first message of a provider begins like one of a node that is not an agent.
+        messages.retain(|(_, known)| shown.iter().all(|message| message.id() != known.id()));
         messages.extend(shown.into_iter().map(|message| (seq, message)));
     } else if let Event::ToolReturned { node, call, content, .. } = event {
         let result =

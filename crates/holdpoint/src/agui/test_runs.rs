@@ -88,6 +88,16 @@ pub(super) fn ticket(action: &str, mode: ToolCallResumeMode, schema: Option<Valu
     Ticket::tool_suspension("k".to_owned(), &call, &ApprovalSettings::default(), &wanted).request
 }
 
+/// Returns the approval of a call that a provider makes.
+pub(super) fn provider_call(actions: Value) -> InterruptRequest {
+    let data = json!({
+        "customKind": "tool_approval", "graph": "claude:agent", "title": "Allow Bash?", "artifactId": "a",
+        "artifactType": "tool.call", "actions": actions, "artifactData": {"tool": "Bash", "input": {"command": "ls"}},
+        "providerCall": "call-1",
+    });
+    InterruptRequest::new(holdpoint_core::Kind::Approval, data)
+}
+
 /// Returns a run of an agent with these interrupts, requested at the time 1000.
 pub(super) fn run_with_interrupts(requests: &[InterruptRequest]) -> Run {
     let mut run = new_run(workflow("agent:mailer", &["agent"]));

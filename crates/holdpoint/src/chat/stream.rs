@@ -1,15 +1,11 @@
-//! The event stream of a graph: progress events, then the outcome. Progress contains only names of events and nodes.
+//! The event stream of a graph: the events of its run, then the outcome.
 
 use axum::response::Response;
-use bytes::Bytes;
-use holdpoint_api::chat::ChatProgress;
-use holdpoint_core::Event;
-use holdpoint_engine::{Engine, RecordedEvent, SiblingsWait};
+use holdpoint_engine::{Engine, SiblingsWait};
 use holdpoint_providers::{EngineGraphs, GraphStatus};
-use serde::Serialize;
 
 use super::handlers::ChatExecution;
-use super::translate;
+use super::{events, translate};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::streams::{self, FrameQueue, FrameSource, LogWait, StreamPermit, Wakeup};
@@ -43,14 +39,14 @@ impl FrameSource for ProgressStream {
             let found = engine.events().follow(&handle.of, self.next).await?;
             for recorded in &found {
                 self.next = recorded.seq + 1;
-                frames.push(frame("progress", &progress(&handle.state_key, recorded)));
+                frames.extend(events::frames(&handle.state_key, recorded));
             }
             if found.is_empty() || is_running {
                 break;
             }
         }
         if !is_running {
-            frames.push(frame("outcome", &translate::outcome(handle.state_key.clone(), seen.status)));
+            frames.push(events::frame("outcome", &translate::outcome(handle.state_key.clone(), seen.status)));
             queue.close();
         } else if frames.is_empty() && self.changes.next_until(seen.siblings_until).await == Wakeup::Stopping
         {
@@ -63,18 +59,4 @@ impl FrameSource for ProgressStream {
     fn read_failure(&self) -> &'static str {
         "cannot read a run; the stream of its graph ends"
     }
-}
-
-fn progress(state_key: &str, recorded: &RecordedEvent) -> ChatProgress {
-    let node_id = match &recorded.event {
-        Event::NodeStarted { node, .. } | Event::NodeCompleted { node, .. } => Some(node.clone()),
-        _ => None,
-    };
-    let (state_key, kind) = (state_key.to_owned(), recorded.event.name().to_owned());
-    ChatProgress { state_key, kind, at: recorded.at.into(), node_id }
-}
-
-fn frame(event: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).unwrap_or_default();
-    Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }

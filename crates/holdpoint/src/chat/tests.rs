@@ -5,6 +5,7 @@ use holdpoint_core::RunError;
 use holdpoint_providers::GraphStatus;
 use serde_json::{Value, json};
 
+use super::events;
 use super::translate::{self, ChatCommand};
 
 fn parse(body: Value) -> Result<ChatCommand, String> {
@@ -80,4 +81,50 @@ fn an_interrupt_that_is_too_large_is_a_bad_request_and_other_failures_are_outcom
     assert!(refused.body()["message"].as_str().unwrap().contains("262144"), "the message names the limit");
     assert_eq!(answered(failed("graph_error")).unwrap().0.as_u16(), 200);
     assert_eq!(answered(GraphStatus::Running).unwrap().0.as_u16(), 202);
+}
+
+/// Returns the frames of an event without its progress.
+fn shown(event: Value) -> String {
+    let event = serde_json::from_value(event).unwrap();
+    let recorded = holdpoint_engine::RecordedEvent { seq: 1, at: holdpoint_core::Timestamp(0), event };
+    let frames = events::frames("k", &recorded);
+    frames[1..].iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect()
+}
+
+#[test]
+fn the_work_of_a_graph_has_typed_events() {
+    let meta = json!({"messageId": "msg-1", "attempt": 2, "index": 0});
+    let chunk = |kind: &str, text: &str| json!({"type": kind, "node": "graph", "chunk": text, "last": false, "meta": meta});
+    assert_eq!(
+        shown(chunk("ai.message.chunk", "Hel")),
+        "event: content\ndata: {\"stateKey\":\"k\",\"messageId\":\"msg-1\",\"attempt\":2,\"delta\":\"Hel\"}\n\n"
+    );
+    assert_eq!(
+        shown(chunk("holdpoint.reasoning.chunk", "Hm")),
+        "event: reasoning\ndata: {\"stateKey\":\"k\",\"messageId\":\"msg-1\",\"attempt\":2,\"delta\":\"Hm\"}\n\n"
+    );
+    assert_eq!(shown(chunk("ai.message.chunk", "")), "", "a chunk without text is no event");
+    let reply = json!({"type": "holdpoint.model.replied", "node": "graph", "seen": 0, "model": "m",
+        "usage": {"inputTokens": 3, "outputTokens": 2}, "provider": true,
+        "message": {"id": "msg-1", "role": "assistant", "content": "Hello",
+            "calls": [{"id": "call-1", "name": "send", "arguments": {"to": "bob"}}]}});
+    let expected = [
+        r#"event: message"#,
+        r#"data: {"stateKey":"k","messageId":"msg-1","text":"Hello"}"#,
+        "",
+        r#"event: tool_call"#,
+        r#"data: {"stateKey":"k","messageId":"msg-1","toolCallId":"call-1","name":"send","arguments":{"to":"bob"}}"#,
+        "",
+        r#"event: usage"#,
+        r#"data: {"stateKey":"k","messageId":"msg-1","model":"m","inputTokens":3,"outputTokens":2}"#,
+        "",
+        "",
+    ];
+    assert_eq!(shown(reply), expected.join("\n"));
+    let result = json!({"type": "agent.toolReturned", "node": "graph", "call": "call-1", "status": "succeeded",
+        "content": "sent"});
+    assert_eq!(
+        shown(result),
+        "event: tool_result\ndata: {\"stateKey\":\"k\",\"toolCallId\":\"call-1\",\"status\":\"succeeded\",\"content\":\"sent\"}\n\n"
+    );
 }

@@ -1,6 +1,6 @@
 //! Component schemas of the OpenAPI document, generated from the types of `holdpoint-api`.
 
-use holdpoint_api::chat::ChatProgress;
+use holdpoint_api::chat::{ChatDelta, ChatMessage, ChatProgress, ChatToolCall, ChatToolResult, ChatUsage};
 use holdpoint_api::holds::{HoldApproval, HoldQuestions};
 use holdpoint_api::interrupts::{ApprovalAnswer, CallAnswer, ClarificationAnswer, EditedCall, SideQuestion};
 use holdpoint_api::payloads::EventPayload;
@@ -55,6 +55,7 @@ impl Components {
             };
         }
         add!(EventPayload<'_>, DeliveryHead, InterruptCallback, SideQuestion<'_>, agui::Frame, ChatProgress);
+        add!(ChatDelta, ChatMessage, ChatToolCall, ChatToolResult, ChatUsage);
         add!(ApprovalAnswer<'_>, EditedCall<'_>, CallAnswer<'_>, ClarificationAnswer<'_>);
         add!(HoldApproval<'_>, HoldQuestions<'_>);
     }

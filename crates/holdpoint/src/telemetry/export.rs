@@ -100,7 +100,7 @@ impl Exporter {
     }
 
     fn send_metrics(&mut self, since: holdpoint_core::Timestamp) {
-        let metrics: Vec<Metric> = metrics::otlp_metrics(self.engine.measures(), since, self.engine.now());
+        let metrics: Vec<Metric> = metrics::otlp_metrics(&self.engine, since, self.engine.now());
         let scope_metrics = vec![ScopeMetrics { scope: Some(scope()), metrics, ..ScopeMetrics::default() }];
         let resource_metrics = vec![ResourceMetrics {
             resource: Some(self.resource.clone()),

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use holdpoint_core::Timestamp;
-use holdpoint_engine::{Distribution, EngineMetrics};
+use holdpoint_engine::{Distribution, Engine, EngineMetrics};
+use holdpoint_providers::{ProviderMeasures, Providers};
 
 use super::otlp::{
     self, AggregationTemporality, Data, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
@@ -26,7 +27,65 @@ struct MetricSeries {
     points: Points,
 }
 
-fn all(measures: &EngineMetrics) -> Vec<MetricSeries> {
+fn all(engine: &Engine) -> Vec<MetricSeries> {
+    let providers = engine.extension::<Providers>().map(|providers| providers.metrics().read());
+    let mut series = of_engine(engine.measures());
+    series.extend(of_providers(&providers.unwrap_or_default()));
+    series
+}
+
+/// Returns the measures of turns of providers. A kind without turns has none.
+fn of_providers(kinds: &[ProviderMeasures]) -> Vec<MetricSeries> {
+    let labels = |of: &ProviderMeasures| vec![("provider", of.kind.clone())];
+    let counts = |counts: Vec<(Labels, u64)>| Points::Counts(counts);
+    let spread = |read: fn(&ProviderMeasures) -> &Distribution| {
+        Points::Distributions(kinds.iter().map(|of| (labels(of), read(of).clone())).collect())
+    };
+    let with = |of: &ProviderMeasures, name: &'static str, value: &str| {
+        let mut all = labels(of);
+        all.push((name, value.to_owned()));
+        all
+    };
+    let turns = kinds
+        .iter()
+        .flat_map(|of| of.turns.iter().map(move |(outcome, count)| (with(of, "outcome", outcome), *count)));
+    let tokens = kinds.iter().flat_map(|of| {
+        let named = [("input", of.tokens.input_tokens), ("output", of.tokens.output_tokens)];
+        named.map(|(kind, count)| (with(of, "type", kind), count))
+    });
+    let retries = kinds.iter().map(|of| (labels(of), of.retries));
+    let measure = |name, help, unit, points| MetricSeries { name, help, unit, points };
+    vec![
+        measure("holdpoint.provider.turns", "Turns of providers that ended.", "1", counts(turns.collect())),
+        measure(
+            "holdpoint.provider.turn.duration",
+            "Time of turns of providers, with retries.",
+            "s",
+            spread(|of| &of.durations),
+        ),
+        measure(
+            "holdpoint.provider.first_text",
+            "Time from the start of a turn to its first text.",
+            "s",
+            spread(|of| &of.first_texts),
+        ),
+        measure(
+            "holdpoint.provider.lock_wait",
+            "Time that turns waited for the lock of their graph.",
+            "s",
+            spread(|of| &of.lock_waits),
+        ),
+        measure("holdpoint.provider.retries", "Repeated attempts of turns.", "1", counts(retries.collect())),
+        measure(
+            "holdpoint.provider.tokens",
+            "Tokens that providers reported.",
+            "1",
+            counts(tokens.collect()),
+        ),
+    ]
+}
+
+fn of_engine(measures: &EngineMetrics) -> Vec<MetricSeries> {
     let label = |name: &'static str, value: &str| vec![(name, value.to_owned())];
     let runs: Vec<(Labels, Distribution)> =
         measures.runs.read().map(|(word, read)| (label("openwop.run_status", word), read)).collect();
@@ -80,7 +139,7 @@ fn non_empty(distributions: impl Iterator<Item = (Labels, Distribution)>) -> Poi
 }
 
 /// Returns the measures as OTLP metrics of the time from `since` to `now`.
-pub(crate) fn otlp_metrics(measures: &EngineMetrics, since: Timestamp, now: Timestamp) -> Vec<Metric> {
+pub(crate) fn otlp_metrics(engine: &Engine, since: Timestamp, now: Timestamp) -> Vec<Metric> {
     let nanoseconds = |at: Timestamp| u64::try_from(at.0).unwrap_or(0).saturating_mul(1_000_000);
     let (from, to) = (nanoseconds(since), nanoseconds(now));
     let attributes =
@@ -120,12 +179,12 @@ pub(crate) fn otlp_metrics(measures: &EngineMetrics, since: Timestamp, now: Time
         data: Some(data(&measure.points)),
         ..Metric::default()
     };
-    all(measures).iter().map(metric).collect()
+    all(engine).iter().map(metric).collect()
 }
 
 /// Adds the measures to a page for Prometheus. Its names have no dots, and counters end in `_total`.
-pub(crate) fn write_prometheus(measures: &EngineMetrics, page: &mut String) {
-    for measure in all(measures) {
+pub(crate) fn write_prometheus(engine: &Engine, page: &mut String) {
+    for measure in all(engine) {
         let name = measure.name.replace('.', "_");
         let (name, kind) = match &measure.points {
             Points::Counts(_) => (format!("{name}_total"), "counter"),

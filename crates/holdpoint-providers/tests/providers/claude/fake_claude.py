@@ -11,7 +11,8 @@ A step is a list of calls `{"calls": [[name, input], …]}` or a text `{"text": 
 results of the calls before it. Before its output a step can `sync` with the test (a port: the program sends a line and
 waits for one), print `garbage`, or send another control request (`ask`). Instead of its output it can fail with an `api`
 status, `exit`, `hang`, or write without end (`endless`: "line" or "lines"). With `once` the fault of a step happens only
-the first time. The members `sync_before_call`, `sync_in_call` and `sync_on_resume` of the script sync before calls,
+the first time. A text can `sync_in_text` after its first half; @cwd@ and @session@ in it stand for the working folder
+and the session. The members `sync_before_call`, `sync_in_call` and `sync_on_resume` of the script sync before calls,
 during them, or when a session is resumed.
 """
 
@@ -90,7 +91,9 @@ class Session:
 
     def result(self, call, text):
         block = {"type": "tool_result", "tool_use_id": call, "content": text}
-        self.write({"type": "user", "message": {"role": "user", "content": [block]}})
+        line = {"type": "user", "message": {"role": "user", "content": [block]}}
+        self.write(line)
+        write_line({**line, "parent_tool_use_id": None, "session_id": self.name})
 
     def end(self, **more):
         write_line({"type": "result", "subtype": "success", "is_error": False, "session_id": self.name,
@@ -167,6 +170,36 @@ def misbehave(session, step):
         time.sleep(3600)
 
 
+def stream_message(session, step, message):
+    """Prints a message like the program with partial messages: its events, and a line for each block."""
+    def event(kind, **more):
+        write_line({"type": "stream_event", "event": {"type": kind, **more}, "parent_tool_use_id": None,
+                    "session_id": session.name})
+
+    begun = {**message, "content": [], "stop_reason": None, "usage": {"input_tokens": 10, "output_tokens": 1}}
+    event("message_start", message=begun)
+    for index, block in enumerate(message["content"]):
+        if block["type"] == "text":
+            event("content_block_start", index=index, content_block={"type": "text", "text": ""})
+            half = len(block["text"]) // 2
+            event("content_block_delta", index=index, delta={"type": "text_delta", "text": block["text"][:half]})
+            if "sync_in_text" in step and first_time("text"):
+                sync(step["sync_in_text"])
+            event("content_block_delta", index=index, delta={"type": "text_delta", "text": block["text"][half:]})
+        elif block["type"] == "thinking":
+            event("content_block_start", index=index, content_block={"type": "thinking", "thinking": ""})
+            event("content_block_delta", index=index, delta={"type": "thinking_delta", "thinking": block["thinking"]})
+        else:
+            event("content_block_start", index=index, content_block={**block, "input": {}})
+            event("content_block_delta", index=index,
+                  delta={"type": "input_json_delta", "partial_json": json.dumps(block["input"])})
+        write_line({"type": "assistant", "message": {**message, "content": [block]}, "parent_tool_use_id": None,
+                    "session_id": session.name})
+        event("content_block_stop", index=index)
+    event("message_delta", delta={"stop_reason": message["stop_reason"]}, usage={"output_tokens": 5})
+    event("message_stop")
+
+
 def execute_steps(session):
     steps = SCRIPT["steps"]
     while True:
@@ -176,10 +209,16 @@ def execute_steps(session):
         text = step.get("text", "I will.").replace("{results}", " | ".join(session.results().values()))
         given = json.loads(json.dumps(step.get("calls", [])).replace("@cwd@", os.getcwd()))
         calls = [["toolu_" + uuid.uuid4().hex[:24], *call] for call in given]
-        blocks = [{"type": "text", "text": text}]
+        text = text.replace("@cwd@", os.getcwd()).replace("@session@", session.name)
+        blocks = [{"type": "thinking", "thinking": step["thinking"]}] if "thinking" in step else []
+        blocks += [{"type": "text", "text": text}]
         blocks += [{"type": "tool_use", "id": call, "name": name, "input": given} for call, name, given in calls]
         stop = "tool_use" if calls else "end_turn"
-        session.write({"type": "assistant", "message": {"stop_reason": stop, "content": blocks}})
+        message = {"id": "msg_" + uuid.uuid4().hex, "type": "message", "role": "assistant", "model": "fake",
+                   "stop_reason": stop, "content": blocks}
+        if "--include-partial-messages" in FLAGS:
+            stream_message(session, step, message)
+        session.write({"type": "assistant", "message": message})
         if not calls:
             session.end(stop_reason=stop, result=text)
         deferred = None

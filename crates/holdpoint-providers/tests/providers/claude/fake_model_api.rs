@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 /// The file with the key of the model API.
 pub(crate) const KEY_FILE: &str = "key.txt";
@@ -24,17 +25,21 @@ pub(crate) fn binary() -> PathBuf {
 pub(crate) struct FakeModelApi {
     steps: Arc<Mutex<Vec<Value>>>,
     conversations: Arc<Mutex<Vec<Value>>>,
+    /// A permit for each text that may end.
+    ends: Arc<Semaphore>,
     port: u16,
 }
 
 impl FakeModelApi {
     /// Starts a server with these steps. A step is `{"calls": [[name, input], …]}`, `{"text": …}` or `{"status": …}`.
-    /// `{results}` in a text stands for the results of the last calls. `tailMs` delays the end of a message. The last
+    /// `{results}` in a text stands for the results of the last calls. `tailMs` delays the end of a message. `held` stops a
+    /// text in its middle until [`Self::end_text`]. The last
     /// step is repeated. A step with `unless` is replaced by the last step if the results contain that text.
     pub(crate) async fn with(steps: Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let api = Self { steps: Arc::default(), conversations: Arc::default(), port };
+        let ends = Arc::new(Semaphore::new(0));
+        let api = Self { steps: Arc::default(), conversations: Arc::default(), ends, port };
         api.set_steps(steps);
         let server = api.clone();
         tokio::spawn(async move {
@@ -49,6 +54,11 @@ impl FakeModelApi {
 
     pub(crate) fn set_steps(&self, steps: Value) {
         *self.steps.lock().unwrap() = steps.as_array().unwrap().clone();
+    }
+
+    /// Ends a text of a step with `held`.
+    pub(crate) fn end_text(&self) {
+        self.ends.add_permits(1);
     }
 
     /// Returns the messages of every request.
@@ -87,8 +97,15 @@ impl FakeModelApi {
                 let tail = Duration::from_millis(step["tailMs"].as_u64().unwrap_or(0));
                 tokio::time::sleep(tail).await;
             }
-            let text = format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
-            stream.write_all(text.as_bytes()).await?;
+            if step["held"] == true && event["delta"]["type"] == "text_delta" {
+                let text = event["delta"]["text"].as_str().unwrap();
+                let (first, last) = text.split_at(text.len() / 2);
+                write_event(&mut stream, &with_text(&event, first)).await?;
+                self.ends.acquire().await.unwrap().forget();
+                write_event(&mut stream, &with_text(&event, last)).await?;
+                continue;
+            }
+            write_event(&mut stream, &event).await?;
         }
         stream.shutdown().await
     }
@@ -107,6 +124,17 @@ impl FakeModelApi {
         let done = step["unless"].as_str().is_some_and(|text| results(request).contains(text));
         if done { steps[last].clone() } else { step.clone() }
     }
+}
+
+async fn write_event(stream: &mut TcpStream, event: &Value) -> std::io::Result<()> {
+    let text = format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    stream.write_all(text.as_bytes()).await
+}
+
+fn with_text(event: &Value, text: &str) -> Value {
+    let mut event = event.clone();
+    event["delta"]["text"] = json!(text);
+    event
 }
 
 /// Returns the results of the last calls from the request.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::claude::claude_env::{ClaudeEnv, expect_error, expect_result, expect_waiting};
 use crate::claude::fake_model_api::FakeModelApi;
 use crate::claude::real_agent::{open_real_agent, publisher};
+use crate::claude::streams::{shown_progress, wait_for_chunk};
 
 fn bash(command: &str) -> Value {
     json!(["Bash", {"command": command, "description": "publish"}])
@@ -40,6 +41,31 @@ async fn a_gated_call_is_made_once_and_only_after_its_approval() {
     let status = env.answer(json!({"decision": "approve"})).await;
     assert_eq!(expect_result(&status), "final: wrote one");
     assert_eq!(published(&env), "one\n");
+}
+
+#[tokio::test]
+async fn text_of_the_model_is_recorded_before_the_model_ends_it() {
+    let model = FakeModelApi::with(json!([{"text": "Hello world!", "held": true}])).await;
+    let mut env = open_real_agent(&model, json!({})).await;
+    env.begin("key").await;
+    wait_for_chunk(&env, "Hello ").await;
+    assert!(!shown_progress(&env).await.iter().any(|one| one[0] == "message"));
+    model.end_text();
+    assert_eq!(expect_result(&env.wait_until_stopped().await), "Hello world!");
+    assert_eq!(shown_progress(&env).await.last(), Some(&json!(["message", "Hello world!", []])));
+}
+
+#[tokio::test]
+async fn an_approval_of_the_published_program_is_bound_to_its_call() {
+    let (_, mut env) = agent_with_call("one").await;
+    env.start().await;
+    env.answer(json!({"decision": "approve"})).await;
+    let progress = shown_progress(&env).await;
+    let kinds: Vec<_> = progress.iter().filter(|one| one[0] != "chunk").map(|one| &one[0]).collect();
+    assert_eq!(kinds, ["message", "interrupt", "result", "message"], "{progress:?}");
+    let run = env.engine().runs().get(env.of.as_ref().unwrap()).await.unwrap();
+    let call = &run.nodes[0].agent.as_ref().expect("the messages of the agent").calls[0];
+    assert_eq!(run.interrupts[0].provider_call(), Some(call.id.as_str()));
 }
 
 #[tokio::test]

@@ -21,6 +21,9 @@ pub(crate) enum Fault {
     Cut,
 }
 
+/// The status of a request that gets a stream.
+const STREAMED: u16 = 0;
+
 #[derive(Clone)]
 pub(crate) struct FakeServer {
     pub url: String,
@@ -72,6 +75,19 @@ impl FakeServer {
         self.update(FakeState::release);
     }
 
+    /// Adds an event to the stream of the run.
+    pub(crate) fn emit(&self, name: &str, data: &Value) {
+        self.update(|state| state.frames.push(format!("event: {name}\ndata: {data}\n\n")));
+    }
+
+    /// Closes all streams. Later ones begin with later events.
+    pub(crate) fn cut_streams(&self) {
+        self.update(|state| {
+            state.cuts += 1;
+            state.first_frame = state.frames.len();
+        });
+    }
+
     pub(crate) fn update(&self, update: impl FnOnce(&mut FakeState)) {
         self.state.send_modify(update);
     }
@@ -116,6 +132,10 @@ impl FakeServer {
             }
             None => self.execute(&request).await,
         };
+        if status == STREAMED {
+            let run = request.line.rsplit('/').nth(1).unwrap();
+            return self.serve_stream(stream, run).await;
+        }
         let body = body.to_string();
         let head =
             format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
@@ -124,7 +144,37 @@ impl FakeServer {
         let _ = stream.shutdown().await;
     }
 
+    /// Sends the events of a run as they are made, and closes the stream when the run has ended or the test cuts it.
+    async fn serve_stream(&self, mut stream: TcpStream, run: &str) {
+        let head = b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        let (mut state, mut sent) = (self.state.subscribe(), self.inspect(|state| state.first_frame));
+        let cuts = self.inspect(|state| state.cuts);
+        let mut bytes = head.to_vec();
+        loop {
+            if stream.write_all(&bytes).await.is_err() {
+                return;
+            }
+            let next =
+                |state: &FakeState| state.frames.len() > sent || !state.is_running(run) || state.cuts > cuts;
+            let (frames, is_over, length) = {
+                let state = state.wait_for(next).await.unwrap();
+                let is_over = !state.is_running(run) || state.cuts > cuts;
+                (state.frames[sent..].concat(), is_over, state.frames.len())
+            };
+            sent = length;
+            bytes = frames.into_bytes();
+            if is_over {
+                let _ = stream.write_all(&bytes).await;
+                let _ = stream.shutdown().await;
+                return;
+            }
+        }
+    }
+
     async fn execute(&self, request: &Request) -> (u16, Value) {
+        if request.line.ends_with("/stream") && self.inspect(|state| state.streams) {
+            return (STREAMED, Value::Null);
+        }
         if let Some(rest) = request.line.strip_suffix("/join") {
             let run = rest.rsplit('/').next().unwrap().to_owned();
             let mut state = self.state.subscribe();

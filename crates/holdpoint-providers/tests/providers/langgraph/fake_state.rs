@@ -41,6 +41,12 @@ pub(crate) struct FakeState {
     /// The inputs of starts and the answers that were accepted.
     pub inputs: Vec<Value>,
     pub answers: Vec<Value>,
+    /// The server streams runs.
+    pub streams: bool,
+    /// The events of the stream, and the number of cuts. A stream begins with the events after the last cut.
+    pub frames: Vec<String>,
+    pub cuts: usize,
+    pub first_frame: usize,
     threads: BTreeMap<String, Thread>,
     /// Stored separately: a checkpoint can exist without its thread.
     checkpoints: BTreeMap<String, Checkpoint>,
@@ -172,6 +178,7 @@ impl FakeState {
             ("GET", ["state"]) => (200, self.state(thread)),
             ("GET", ["runs"]) => (200, known.runs.iter().rev().map(run_json).collect()),
             ("POST", ["runs"]) => self.begin(thread, body),
+            ("GET", ["runs", _, "stream"]) => (404, json!({ "detail": "Not Found" })),
             ("GET", ["runs", run]) => match known.runs.iter().find(|one| one.id == *run) {
                 Some(run) => (200, run_json(run)),
                 None => (404, json!({ "detail": "no such run" })),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use holdpoint_engine::core::{Answer, Owner, Principal, RequestSource, RunRef, TenantId, Transport};
+use holdpoint_engine::core::{Answer, Event, Owner, Principal, RequestSource, RunRef, TenantId, Transport};
 use holdpoint_engine::{Engine, Options, PendingCursor, SealKey};
 use holdpoint_providers::{
     EngineGraphs, GraphError, GraphResume, GraphStart, GraphStatus, ProviderSettings, Providers,
@@ -124,6 +124,28 @@ impl GraphEnv {
         self.engine.graphs().handle(&tenant(), key).await.unwrap().of
     }
 
+    /// Waits until the log of a graph has an event.
+    pub(crate) async fn wait_for_event(&self, key: &str, wanted: impl Fn(&Event) -> bool) {
+        let of = self.run_of(key).await;
+        let mut changes = self.engine.events().subscribe(&of);
+        let found = async {
+            loop {
+                let events = self.engine.events().list(&of, 0).await.unwrap();
+                if events.iter().any(|recorded| wanted(&recorded.event)) {
+                    return;
+                }
+                changes.changed().await;
+            }
+        };
+        tokio::time::timeout(TIME_LIMIT, found).await.expect("the event is recorded in time");
+    }
+
+    /// Returns the messages, calls and results that the log of a graph shows, without the digits of ids.
+    pub(crate) async fn shown_progress(&self, key: &str) -> Vec<Value> {
+        let events = self.engine.events().list(&self.run_of(key).await, 0).await.unwrap();
+        events.iter().filter_map(|recorded| describe_progress(&recorded.event)).collect()
+    }
+
     /// Returns all data about a graph that callers can read.
     pub(crate) async fn visible_data(&self, key: &str) -> String {
         let of = self.run_of(key).await;
@@ -133,6 +155,18 @@ impl GraphEnv {
         let events: Vec<String> =
             events.iter().map(|recorded| serde_json::to_string(&recorded.event).unwrap()).collect();
         format!("{events:?}{pending:?}{handle:?}")
+    }
+}
+
+fn describe_progress(event: &Event) -> Option<Value> {
+    match event {
+        Event::MessageChunk { chunk, last, meta, .. } => Some(json!(["chunk", chunk, last, meta["attempt"]])),
+        Event::ModelReplied { message, provider: true, .. } => {
+            let calls: Vec<_> = message.calls.iter().map(|call| json!([call.name, call.arguments])).collect();
+            Some(json!(["message", message.text(), calls]))
+        }
+        Event::ToolReturned { content, status, .. } => Some(json!(["result", content, status])),
+        _ => None,
     }
 }
 

@@ -21,7 +21,7 @@ on_both!(
 );
 
 /// Kills an engine, expires its leases and opens another on the same data.
-async fn take_over(dead: GraphEnv, database: &TestDatabase, fake: &FakeServer) -> GraphEnv {
+pub(crate) async fn take_over(dead: GraphEnv, database: &TestDatabase, fake: &FakeServer) -> GraphEnv {
     dead.kill().await;
     expire_leases(database).await;
     GraphEnv::open(database, fake.settings()).await
@@ -36,6 +36,7 @@ async fn expire_leases(database: &TestDatabase) {
 
 async fn a_graph_can_be_revised_and_then_approved(database: TestDatabase) {
     let fake = FakeServer::with_steps([ask(1), ask(2), Step::Finish(json!({"sent": true}))]).await;
+    fake.update(|state| state.streams = true);
     let env = GraphEnv::open(&database, fake.settings()).await;
     assert_eq!(expect_waiting(env.start("g", "k", json!({"topic": "tea"})).await).1, json!({"round": 1}));
     assert_eq!(expect_waiting(env.resume("k", "r1", json!("revise")).await).1, json!({"round": 2}));
@@ -45,7 +46,8 @@ async fn a_graph_can_be_revised_and_then_approved(database: TestDatabase) {
         assert_eq!(state.inputs, [json!({"topic": "tea"})]);
         assert_eq!(state.answers, [json!("revise"), json!("approve")]);
     });
-    // The number of calls is low: version, thread and state, and for each turn a run, its end and the state.
+    // The number of calls is low: version, thread and state, and for each turn a run, its
+    // stream, its end and the state.
     let calls = fake.inspect(|state| state.requests.clone());
     assert_eq!(calls.len(), 1 + 2 + 3 * 4 + 2, "{calls:#?}");
     let visible = env.visible_data("k").await;

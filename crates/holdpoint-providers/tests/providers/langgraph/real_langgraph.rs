@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use holdpoint_engine::core::Event;
 use holdpoint_engine::outgoing::Method;
 use holdpoint_providers::GraphStatus;
 use serde_json::{Value, json};
 
+use crate::claude::claude_env::SyncPoint;
 use crate::langgraph::graph_env::{
     GraphEnv, expect_completed, expect_failed, expect_previous_error, expect_waiting,
 };
@@ -25,11 +27,13 @@ async fn graphs_wait_for_answers_continue_and_do_not_reveal_ids_of_the_server() 
         answers_are_checked_against_the_schema(&env),
         errors_of_graphs_are_reported(&env),
         a_cancelled_run_is_cancelled_at_the_server(&env, &server),
+        tokens_of_a_langchain_agent_are_recorded_while_they_are_made(&env),
     );
     assert_eq!(server.sent(), 1, "one letter is sent");
     let ids = server.ids().await;
     assert!(ids.len() > 10, "{ids:?}");
-    for key in ["letter", "panel", "row", "tour", "typed", "schema", "plain", "fire", "paper", "book", "nap"]
+    for key in
+        ["letter", "panel", "row", "tour", "typed", "schema", "plain", "fire", "paper", "book", "nap", "talk"]
     {
         let visible = env.visible_data(key).await;
         assert!(!ids.iter().any(|name| visible.contains(name.as_str())), "{key}: {visible}");
@@ -39,6 +43,33 @@ async fn graphs_wait_for_answers_continue_and_do_not_reveal_ids_of_the_server() 
     env.kill().await;
     let (code, message) = expect_failed(wrong.start("letter", "locked out", json!({"topic": "keys"})).await);
     assert_eq!((code.as_str(), message.as_str()), ("provider_auth", "the server rejected the key"));
+}
+
+/// The model makes its last token only after the test has seen the first one.
+async fn tokens_of_a_langchain_agent_are_recorded_while_they_are_made(env: &GraphEnv) {
+    let sync_point = SyncPoint::new().await;
+    let message = json!({"role": "user", "content": sync_point.port().to_string()});
+    env.begin("talk", "talk", json!({"messages": [message]})).await;
+    let writing = sync_point.reached().await;
+    let is_first = |event: &Event| matches!(event, Event::MessageChunk { chunk, .. } if chunk.contains("I "));
+    env.wait_for_event("talk", is_first).await;
+    writing.resume().await;
+    let (kind, data) = expect_waiting(env.wait_until_stopped("talk").await);
+    assert_eq!((kind.as_str(), &data["input"]), ("tool_approval", &json!({"to": "bob"})));
+    assert!(data["description"].as_str().unwrap().starts_with("Review"), "{data}");
+    let run = env.engine.runs().get(&env.run_of("talk").await).await.unwrap();
+    let agent = run.nodes[0].agent.clone().expect("the messages of the graph");
+    assert_eq!(run.interrupts[0].provider_call(), Some(agent.calls[0].id.as_str()));
+    assert_eq!(agent.usage.input_tokens, 7);
+    expect_completed(env.resume("talk", "r1", json!({"decision": "edit", "input": {"to": "eve"}})).await);
+    let progress = env.shown_progress("talk").await;
+    let whole: Vec<_> = progress.into_iter().filter(|one| one[0] != "chunk").collect();
+    let expected = [
+        json!(["message", "I will send it.", [["send", {"to": "bob"}]]]),
+        json!(["result", "sent to eve", "succeeded"]),
+        json!(["message", "It is sent.", []]),
+    ];
+    assert_eq!(whole, expected);
 }
 
 async fn a_letter_is_revised_and_then_sent(env: &GraphEnv) {

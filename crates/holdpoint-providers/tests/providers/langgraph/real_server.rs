@@ -34,7 +34,7 @@ impl RealServer {
         let folder = tempfile::tempdir().unwrap();
         let graphs = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../holdpoint-providers/tests/providers/langgraph/graphs");
-        for file in ["letter.py", "small.py", "auth.py", "checkpointer.py", "langgraph.json"] {
+        for file in ["letter.py", "small.py", "talk.py", "auth.py", "checkpointer.py", "langgraph.json"] {
             std::fs::copy(graphs.join(file), folder.path().join(file)).unwrap();
         }
         let port = free_port();

@@ -4,7 +4,9 @@ use holdpoint_core::{InterruptRequest, Kind};
 use serde_json::json;
 
 use super::*;
-use crate::agui::test_runs::{call, entries, interrupt, permission, run_with_interrupts, ticket};
+use crate::agui::test_runs::{
+    call, entries, interrupt, permission, provider_call, run_with_interrupts, ticket,
+};
 
 fn answer_to(request: InterruptRequest, payload: Value) -> Result<Value, String> {
     let run = run_with_interrupts(&[request]);
@@ -41,6 +43,23 @@ fn a_payload_allows_edits_or_rejects_a_call() {
     assert!(answer_to(fixed, json!({"approved": true, "editedArgs": {}})).is_err(), "edits are not allowed");
     let run = run_with_interrupts(&[permission("c1")]);
     assert!(answer(interrupt(&run, 1), None).is_err(), "a payload is required");
+}
+
+#[test]
+fn a_call_of_a_provider_accepts_edited_arguments_and_the_answers_of_a_gate() {
+    let of = |payload| answer_to(provider_call(json!(["accept", "reject", "edit-accept"])), payload);
+    let edited = json!({"approved": true, "editedArgs": {"command": "pwd"}});
+    let expected = json!({"action": "edit-accept",
+        "editedArtifactData": {"tool": "Bash", "input": {"command": "pwd"}}});
+    assert_eq!(of(edited), Ok(expected));
+    assert_eq!(of(json!({"approved": true})), Ok(json!({"action": "accept"})));
+    assert_eq!(of(json!(true)), Ok(json!({"action": "accept"})));
+    let rejected = Ok(json!({"action": "reject", "feedback": "no"}));
+    assert_eq!(of(json!({"approved": false, "reason": "no", "editedArgs": {}})), rejected);
+    assert_eq!(of(json!({"action": "reject", "feedback": "no"})), rejected);
+    assert!(of(json!({"approved": true, "editedArgs": 7})).is_err());
+    let fixed = provider_call(json!(["accept", "reject"]));
+    assert!(answer_to(fixed, json!({"approved": true, "editedArgs": {}})).is_err(), "edits are not allowed");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use holdpoint_core::InterruptRequest;
 use serde_json::json;
 
 use super::*;
-use crate::agui::test_runs::{call, interrupt, permission, run_with_interrupts, ticket};
+use crate::agui::test_runs::{call, interrupt, permission, provider_call, run_with_interrupts, ticket};
 
 fn described(request: InterruptRequest) -> Value {
     let run = run_with_interrupts(&[request]);
@@ -27,6 +27,26 @@ fn the_schema_of_an_editable_call_contains_edited_args() {
         None,
         "edits are not allowed"
     );
+}
+
+#[test]
+fn an_approval_of_a_provider_is_bound_to_its_call() {
+    let shown = described(provider_call(json!(["accept", "reject", "edit-accept"])));
+    assert_eq!((&shown["reason"], &shown["toolCallId"]), (&json!("tool_call"), &json!("r:call-1")));
+    assert_eq!(shown["responseSchema"]["properties"]["editedArgs"]["type"], "object");
+    let expected = json!({"id": "r:call-1", "name": "Bash", "arguments": {"command": "ls"}});
+    assert_eq!(shown["metadata"]["holdpoint"]["toolCall"], expected);
+    let fixed = described(provider_call(json!(["accept", "reject"])));
+    assert_eq!(fixed["responseSchema"]["properties"].get("editedArgs"), None);
+    let mut unknown = provider_call(json!(["accept", "reject"]));
+    unknown.data["customKind"] = json!("outcome_unknown");
+    let unknown = described(unknown);
+    let named = (&unknown["reason"], &unknown["toolCallId"]);
+    assert_eq!(named, (&json!("holdpoint:outcome_unknown"), &json!("r:call-1")));
+    let mut unbound = provider_call(json!(["accept", "reject"]));
+    unbound.data.as_object_mut().unwrap().shift_remove("providerCall");
+    let unbound = described(unbound);
+    assert_eq!((&unbound["reason"], unbound.get("toolCallId")), (&json!("confirmation"), None));
 }
 
 #[test]

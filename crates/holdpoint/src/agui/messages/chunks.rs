@@ -92,6 +92,25 @@ mod tests {
     use crate::agui::test_runs::{event, new_run, started, workflow};
 
     #[test]
+    fn a_complete_message_of_a_provider_replaces_its_chunks() {
+        let run = new_run(workflow("langgraph:g", &["graph"]));
+        let reply = json!({"type": "holdpoint.model.replied", "node": "graph", "seen": 0, "provider": true,
+            "usage": {"inputTokens": 0, "outputTokens": 0},
+            "message": {"id": "m1", "role": "assistant", "content": "Hello"}});
+        let chunk = json!({"type": "ai.message.chunk", "node": "graph", "chunk": "Hel", "last": false,
+            "meta": {"messageId": "m1", "attempt": 1, "index": 0}});
+        let events = [started(json!({})), json!({"type": "node.started", "node": "graph"}), chunk, reply];
+        let recorded = (0..).zip(events).map(|(seq, one)| holdpoint_engine::RecordedEvent {
+            seq,
+            at: Timestamp(0),
+            event: event(one),
+        });
+        let shown = super::super::of_workflow(run, &recorded.collect::<Vec<_>>());
+        let texts: Vec<_> = shown.iter().map(|(_, message)| serde_json::to_value(message).unwrap()).collect();
+        assert_eq!(texts, [json!({"role": "assistant", "id": "r:graph:m1", "content": "Hello"})]);
+    }
+
+    #[test]
     fn chunks_of_a_graph_are_one_message_with_its_calls_after_its_reasoning() {
         let mut run = new_run(workflow("w", &["graph"]));
         let meta = |attempt: u64, index: u64| json!({"messageId": "m1", "attempt": attempt, "index": index});

@@ -7,6 +7,7 @@ use super::*;
 use crate::agui::test_runs::{event, interrupt_requested, new_run, permission, started, workflow};
 use crate::agui::verifier::verify;
 
+mod providers;
 mod streams;
 
 /// Applies events to a run and returns the translated stream until the end of the segment.
