@@ -1536,7 +1536,7 @@
  */
 
 /**
- * A server-sent event: `progress` events with a ChatProgress as data, then one `outcome` event with a ChatOutcome.
+ * A server-sent event. While the graph works: `progress` with a ChatProgress as data, `content` and `reasoning` with a ChatDelta, `message` with a ChatMessage, `tool_call` with a ChatToolCall, `tool_result` with a ChatToolResult, `usage` with a ChatUsage. Then one `outcome` with a ChatOutcome.
  * @typedef {Object} ChatStream
  * @property {string} [event] The name of the event.
  * @property {string} [data] The data of the event as JSON.
@@ -2529,6 +2529,52 @@
  * @property {string} type The type of the event.
  * @property {Instant} at The instant of the event.
  * @property {string} [nodeId] The node of the event.
+ */
+
+/**
+ * The next text of a message, or of the reasoning before it.
+ * @typedef {Object} ChatDelta
+ * @property {string} stateKey The key of the graph.
+ * @property {string} messageId The id of the message.
+ * @property {number} attempt The number of the attempt to write the message, from 1. A later attempt replaces the text of earlier ones.
+ * @property {string} delta The text.
+ */
+
+/**
+ * A complete message of the graph.
+ * @typedef {Object} ChatMessage
+ * @property {string} stateKey The key of the graph.
+ * @property {string} messageId The id of the message.
+ * @property {string} text The whole text. It replaces the deltas of the message.
+ */
+
+/**
+ * A tool call that a message requests.
+ * @typedef {Object} ChatToolCall
+ * @property {string} stateKey The key of the graph.
+ * @property {string} messageId The id of the message.
+ * @property {string} toolCallId The id of the call.
+ * @property {string} name The name of the tool.
+ * @property {any} arguments The arguments.
+ */
+
+/**
+ * The result of a tool call.
+ * @typedef {Object} ChatToolResult
+ * @property {string} stateKey The key of the graph.
+ * @property {string} toolCallId The id of the call.
+ * @property {"new" | "running" | "suspended" | "resuming" | "succeeded" | "failed" | "cancelled"} status The final state of the call.
+ * @property {any} content The result.
+ */
+
+/**
+ * The tokens of one message of a model.
+ * @typedef {Object} ChatUsage
+ * @property {string} stateKey The key of the graph.
+ * @property {string} messageId The id of the message.
+ * @property {string} [model] The name of the model, if it is known.
+ * @property {number} inputTokens Tokens of the prompt.
+ * @property {number} outputTokens Tokens of the message.
  */
 
 /**
