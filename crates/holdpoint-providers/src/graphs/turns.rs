@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::agent::Message;
-use holdpoint_core::{
-    NodeId, Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, digest,
-};
+use holdpoint_core::{Principal, Refusal, Run, RunId, RunRef, StartRequest, TenantId, WorkflowId, digest};
 use holdpoint_engine::extension::Handle;
 use holdpoint_engine::{Error, Once, Receipt, RequestKey, Threads};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::agent_input::{AgentMessages, read_agent_messages};
 use super::conversation::parse_workflow;
-use super::{GraphError, GraphHandle, GraphStart, GraphStatus, Graphs, agent_input};
+use super::{GraphError, GraphHandle, GraphStart, GraphStatus, Graphs};
 
 /// The time for which the ids of turns and answers are recognized.
 const RECEIPT_MS: u64 = 90 * 24 * 3_600_000;
@@ -90,11 +88,8 @@ impl NewTurn {
     }
 
     /// Returns the messages, if the graph is an agent.
-    pub(super) fn messages(
-        &self,
-        workflow: &WorkflowId,
-    ) -> Result<Option<Box<(NodeId, Vec<Message>)>>, Refusal> {
-        agent_input::read_agent_messages(workflow, &self.start)
+    pub(super) fn messages(&self, workflow: &WorkflowId) -> Result<AgentMessages, Refusal> {
+        read_agent_messages(workflow, &self.start)
     }
 
     /// Returns the request that starts the run of the turn in a thread.
