@@ -82,7 +82,7 @@ impl<'a> ReplyStream<'a> {
         }
     }
 
-    /// Streams the reasoning too.
+    /// Includes the reasoning in the stream.
     pub(super) fn show_reasoning(&mut self) {
         self.shows_reasoning = true;
     }

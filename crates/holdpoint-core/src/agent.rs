@@ -103,7 +103,7 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentAction {
     /// Records a chunk of a reply. The reply of an agent follows, in this or a later command. A node that is not an
-    /// agent can stream too.
+    /// agent can also stream.
     Stream(Box<ReplyChunk>),
     /// Records a report of an activity. A report that does not fit is dropped.
     Report(Box<ActivityReport>),

@@ -112,7 +112,7 @@ pub enum Event {
         vote: Option<Value>,
         /// The credential of the answer. Answers of the host and of older versions have none.
         via: Option<Via>,
-        /// Data that the client sent with the answer. Nothing verifies it.
+        /// Data that the client sent with the answer. The engine does not verify it.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         client_metadata: Map<String, Value>,
     },
@@ -137,7 +137,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
         via: Option<Via>,
-        /// Data that the client sent with the vote. Nothing verifies it.
+        /// Data that the client sent with the vote. The engine does not verify it.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         client_metadata: Map<String, Value>,
     },

@@ -81,7 +81,7 @@ impl TriggerSpec {
                 Schedule::parse(cron, time_zone).map_err(|bad| Refusal::invalid(bad.field, bad.message))?;
             }
             TriggerSource::Event { event_type, correlation, payload } => {
-                // The limits of an event hold for the filter, too.
+                // The limits of an event also apply to the filter.
                 let event_id = "filter".to_owned();
                 let (event_type, correlation) = (event_type.clone(), correlation.clone());
                 ExternalEvent { event_type, event_id, correlation, payload: Value::Null }

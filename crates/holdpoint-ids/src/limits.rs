@@ -172,7 +172,7 @@ pub const TRIGGER_CRON_CHARS_MAX: usize = 256;
 pub const TRIGGER_MAPPING_BYTES_MAX: usize = 16 * 1024;
 /// Nesting levels of the input mapping of a trigger.
 pub const TRIGGER_MAPPING_LEVELS_MAX: usize = 16;
-/// Instants that a schedule makes up for after an outage.
+/// Missed instants of a schedule that start runs after an outage.
 pub const TRIGGER_MISSED_MAX: usize = 100;
 /// Deliveries of one trigger that have not ended. Further ones are dropped.
 pub const TRIGGER_DELIVERIES_OPEN_MAX: u64 = 1000;

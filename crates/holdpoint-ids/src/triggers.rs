@@ -1,4 +1,4 @@
-//! Enums of triggers. Their states and deliveries have the words of webhooks.
+//! Enums of triggers. The states of triggers and of their deliveries are those of webhooks.
 
 use crate::words::words;
 

@@ -122,7 +122,7 @@ pub(crate) fn to_request(
     request
 }
 
-/// Returns the tool call that an item is about.
+/// Returns the tool call of an item.
 pub(crate) fn call_of(item: &ProviderInterruptItem) -> Option<CallRequest> {
     let id = item.call.clone().filter(|_| is_tool_call(&item.kind))?;
     let name = item.data.get("tool").and_then(Value::as_str)?.to_owned();
@@ -130,7 +130,7 @@ pub(crate) fn call_of(item: &ProviderInterruptItem) -> Option<CallRequest> {
 }
 
 /// Adds the id of the tool call to the data of an interrupt, if readers know the call. The interrupt stays a gate of the
-/// node: the id only tells front ends which call it is about.
+/// node: front ends use the id to find the call.
 pub(crate) fn bind_to_call(
     request: &mut InterruptRequest,
     interrupt: &ProviderInterrupt,

@@ -63,7 +63,7 @@ impl GraphTurn {
         let mut handle = self.open(context, &row, name, input).await?;
         if handle.row().settled_at.is_some() {
             handle.close().await;
-            // If the run has ended, it is told so, and not that the conversation has.
+            // If the run has ended, the node gets its stop, not the error about the conversation.
             RunEndWatch::of(context).check_open().await?;
             return Ok(failed_turn(input, conversation_ended()));
         }
@@ -82,7 +82,7 @@ impl GraphTurn {
         })
     }
 
-    /// Sends the input under the lock and waits for the outcome. Readers see the progress meanwhile.
+    /// Sends the input under the lock, waits for the outcome, and records the progress until then.
     async fn execute(
         &self,
         context: &mut EffectContext,
@@ -120,7 +120,7 @@ impl GraphTurn {
         reports.count(&metrics, begun);
         context.apply_actions(reports.finish(handle))?;
         if has_executed(&outcome) {
-            // On failure, a turn after a lost state starts anew.
+            // If this write fails, a turn after a lost state starts the graph from its beginning.
             let _ = handle.record_execution().await;
         }
         if matches!(outcome, Ok(ProviderOutcome::Completed(_) | ProviderOutcome::Cancelled)) {

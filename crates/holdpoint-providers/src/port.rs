@@ -15,8 +15,8 @@ use crate::{LockedHandle, ProviderAnswers, ProviderInterrupt};
 /// A runtime that executes graphs. The engine holds the lock of the handle during every call, so that at most one process
 /// of the cluster calls a provider about a graph.
 ///
-/// While it works, a provider can report its progress with [`LockedHandle::report`]. A provider that reports nothing
-/// works too: its outcome counts.
+/// A provider can report its progress during a call with [`LockedHandle::report`]. Reports are optional: only the
+/// outcome counts.
 ///
 /// A start or an answer is one attempt. Its id, [`LockedHandle::attempt`], is the same for every retry. After a crash the
 /// engine first calls [`Provider::probe`], and sends the attempt again only if it has no result.
@@ -46,7 +46,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Starts a further turn with this input on the state that the last turn left, and waits until the graph is
     /// interrupted or ends. The last turn may have failed or been cancelled. A repeated call of the same attempt
     /// continues the first one. Fails with [`code::STATE_LOST`] if [`LockedHandle::has_executed`] is true and the
-    /// provider has no state; otherwise the graph starts anew.
+    /// provider has no state; otherwise the graph starts from its beginning.
     fn next_turn(
         &self,
         handle: &LockedHandle,

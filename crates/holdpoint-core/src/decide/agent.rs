@@ -330,7 +330,7 @@ fn can_resume(agent: &Agent, policy: ResumePolicy) -> bool {
 }
 
 /// Rejects the completion of an agent that has open calls, an unratified reply or messages that the model has not seen.
-/// An agent at a provider completes when the provider says so.
+/// An agent at a provider completes with the outcome that the provider reports.
 pub(super) fn check_agent_finished(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     let Some(agent) = agent_of(run, node).filter(|agent| !agent.at_provider) else { return Ok(()) };
     let open = agent.unratified.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());

@@ -18,8 +18,8 @@ pub(super) fn next(run: &Run) -> Vec<Event> {
     }
 }
 
-/// Returns the next events that follow although nodes are ready to begin. [`next`] does not look past such nodes, and
-/// its order is part of stored logs.
+/// Returns the next events that follow although nodes are ready to begin. [`next`] stops at such nodes, and its order
+/// is part of stored logs.
 pub(super) fn next_beside_ready_nodes(run: &Run) -> Vec<Event> {
     if run.finished() {
         return Vec::new();

@@ -22,7 +22,7 @@ pub struct Vote {
     pub copied: bool,
     /// The credential that the vote was sent with.
     pub via: Option<Via>,
-    /// Data that the client sent with the vote. Nothing verifies it.
+    /// Data that the client sent with the vote. The engine does not verify it.
     pub client_metadata: Map<String, Value>,
 }
 

@@ -22,7 +22,7 @@ pub enum Resolution {
         decision: Option<String>,
         /// The credential that the answer was sent with.
         via: Option<Via>,
-        /// Data that the client sent with the answer. Nothing verifies it.
+        /// Data that the client sent with the answer. The engine does not verify it.
         client_metadata: Map<String, Value>,
     },
     /// The interrupt expired.

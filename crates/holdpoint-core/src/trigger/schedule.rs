@@ -81,7 +81,7 @@ impl Schedule {
     }
 
     /// Returns the due instants of a schedule whose first unhandled instant is `first`. An instant is missed if a later
-    /// one is due, too, or if it is more than a minute late.
+    /// one is also due, or if it is more than a minute late.
     pub fn due(&self, first: Timestamp, now: Timestamp, missed: MissedPolicy) -> DueInstants {
         let next = self.next_after(first.max(now));
         let wanted = match missed {

@@ -100,8 +100,8 @@ pub(crate) fn remove(tenant: &TenantId, id: &str) -> Statement {
     Statement::new(REMOVE, params![tenant.as_str(), id])
 }
 
-/// Updates the row `from` to `to`, with its timer if it has a new one. All statements are without effect if the trigger
-/// was changed meanwhile. Without a reason the state stays the same.
+/// Updates the row `from` to `to`, with its timer if it has a new one. The statements have no effect if the trigger was
+/// changed concurrently. Without a reason the state stays the same.
 pub(crate) fn change(from: &Trigger, to: &Trigger, why: Option<ChangeReason>) -> Vec<Statement> {
     let (tenant, id, mark) = (to.tenant.as_str(), to.id.as_str(), to.mark.as_str());
     let owner = to.owner.as_ref();

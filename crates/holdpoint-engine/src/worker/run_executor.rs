@@ -101,7 +101,7 @@ impl RunExecutor {
                         && nodes.is_empty()
                         && !progress.must_watch
                     {
-                        // A node beside which nothing can happen executes in this task.
+                        // No other node can get work while this one executes, so it needs no task of its own.
                         finished = Some((work.position(), self.enter(run, work, now).await?));
                         progress.started |= self.local.lock().await.deferred.is_none();
                         continue;
@@ -153,8 +153,8 @@ impl RunExecutor {
         }
     }
 
-    /// Waits for nodes that can release what they hold, because their run was cancelled. Otherwise another worker has the
-    /// run: the nodes are aborted.
+    /// Waits for the nodes of a cancelled run, so that they can release their resources. Otherwise another worker has
+    /// the run: the nodes are aborted.
     async fn wait_for_cancelled(&self, mut nodes: NodesAtWork) -> Result<(), Error> {
         if !nodes.is_empty() && self.lost_claim().await == Stop::Cancelled {
             while nodes.next().await.is_some() {}

@@ -36,7 +36,7 @@ pub(super) fn in_update(update: &Value) -> impl Iterator<Item = &Value> {
     updates.filter_map(Value::as_object).flatten().flat_map(|(_, value)| after_user(value))
 }
 
-/// Returns the messages of a state after the last message of a user: the words of the graph in its last turn.
+/// Returns the messages of a state after the last message of a user: those that the graph wrote in its last turn.
 pub(super) fn of_last_turn(values: &Value) -> impl Iterator<Item = &Value> {
     values.get("messages").map_or(&[][..], after_user).iter()
 }

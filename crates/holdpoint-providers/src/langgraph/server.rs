@@ -20,7 +20,7 @@ use crate::{BadProviders, ProviderError, code};
 
 /// The maximum size of a response. The state of a graph can be large.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The maximum size of a stream. A longer one is not read further; the run is then only waited for.
+/// The maximum size of a stream. The rest of a longer one is not read, and the provider waits for the end of the run.
 const STREAM_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The number of runs of a thread that are read, newest first. The run of an attempt is among them.
 const RUNS_MAX: usize = 50;

@@ -45,7 +45,7 @@ async fn a_further_turn_continues_the_state_of_the_last_one(database: TestDataba
     assert!(matches!(env.turn("t3", "ask").await.unwrap(), GraphStatus::Waiting { .. }));
     let answered = env.resume_key("r1", json!("yes")).await.unwrap();
     assert_eq!(answered, completed(json!(["one", "two", "ask", {"answer": "yes"}])));
-    // A start with the graph, the turn id and the state key is a turn, too.
+    // A start with the graph, the turn id and the state key is also a turn.
     let (handle, started) = env.engine.graphs().start(request(Some("t4"), "four")).await.unwrap();
     env.drain().await;
     assert!(started);

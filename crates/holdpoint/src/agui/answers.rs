@@ -94,7 +94,7 @@ fn permission(payload: &Value, edits: Edits) -> Result<Value, String> {
     }
 }
 
-/// Translates an answer to a call of a provider. The answers to an approval of a workflow are valid, too.
+/// Translates an answer to a call of a provider. The answers to an approval of a workflow are also valid.
 fn provider_call(asked: &Interrupt, payload: &Value, edits: Edits) -> Result<Value, String> {
     let edited = match payload.get("editedArgs") {
         None => return approval(payload, edits),

@@ -26,7 +26,7 @@ pub(super) fn entries<'a>(settings: &'a EndpointSettings, prompt: &'a ModelPromp
     entries.extend(prompt.instructions.iter().map(|text| Entry::System(text.clone())));
     let attachments = RequestAttachments::new(&settings.attachments, &prompt.messages);
     let source = settings.source();
-    // Models need their reasoning until the turn ends, not in later turns.
+    // Models need their reasoning until the next message of the user.
     let turn = prompt.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     // Calls of the last reply that have no result yet.
     let mut open: Vec<&CallRequest> = Vec::new();

@@ -21,9 +21,9 @@ use crate::store::trigger_deliveries::{self, TriggerDelivery, TriggerDeliveryFil
 use crate::store::triggers::{self, Trigger};
 use crate::store::{self, Statement};
 
-/// The delay before a delivery looks again whether the run before it has ended.
+/// The delay before a delivery that waits for the end of an earlier run is attempted again.
 const OVERLAP_DELAY_MS: u64 = 15_000;
-/// The delay before a delivery of a stopped trigger is looked at again.
+/// The delay before a delivery of a stopped trigger is attempted again.
 const STOPPED_DELAY_MS: u64 = 3_600_000;
 /// The number of dead letters in a row after which a trigger fails.
 const DEAD_LETTERS_MAX: u64 = 5;
@@ -38,7 +38,7 @@ impl Engine {
     }
 
     /// Stores the deliveries of the due instants of a schedule and moves it to its next instant, in one commit. If the
-    /// trigger was changed meanwhile, the commit has no effect, and the timer belongs to no instant of the trigger.
+    /// trigger was changed concurrently, the commit has no effect. The timer then belongs to no instant of the trigger.
     async fn fire_schedule(&self, due: &DueTimer) -> Result<(), Error> {
         let (tenant, id) = (&due.of.tenant, due.of.run.as_str());
         let found = triggers::find(self.db(), tenant, id).await?;
@@ -153,7 +153,7 @@ impl DeliveryAttempt<'_> {
     async fn start_run(self) -> Result<(), Error> {
         let inputs = match self.trigger.spec.inputs.inputs(&self.delivery.occurrence) {
             Ok(inputs) => inputs,
-            // Another attempt would fail, too.
+            // Another attempt would also fail.
             Err(error) => return self.dead_letter(&error.to_string()).await,
         };
         let overlap = self.trigger.spec.overlap();
@@ -182,7 +182,7 @@ impl DeliveryAttempt<'_> {
                 );
                 self.write(self.delivery.retry(self.delivery.attempt, again, why).into()).await
             }
-            // These say nothing about the delivery. The timer fires again.
+            // The cause is the database, not the delivery. The timer fires again.
             Err(error @ (Error::Busy | Error::Store(_))) if !is_unreadable(&error) => Err(error),
             Err(error) => self.fail(&error.to_string()).await,
         }
@@ -270,7 +270,7 @@ impl DeliveryAttempt<'_> {
     }
 }
 
-/// Returns whether a stored value is invalid, which does not change by itself.
+/// Returns whether a stored value is invalid. Another attempt reads the same value.
 fn is_unreadable(error: &Error) -> bool {
     matches!(error, Error::Store(store::Error::Unreadable { .. }))
 }
