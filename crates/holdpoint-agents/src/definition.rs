@@ -1,7 +1,7 @@
 //! Agent definitions. A stored definition names no secret, no program and no model address: these belong to the
 //! operator's connections, which definitions name with `use`.
 
-use holdpoint_core::agent::{ApprovalSettings, ResumePolicy};
+use holdpoint_core::agent::{ApprovalSettings, ReasoningVisibility, ResumePolicy};
 use holdpoint_core::limits;
 use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
@@ -119,14 +119,6 @@ enum ToolExecution {
     #[default]
     Parallel,
     Sequential,
-}
-
-#[derive(Default, Deserialize, PartialEq)]
-#[serde(rename_all = "snake_case")]
-enum ReasoningVisibility {
-    #[default]
-    Hidden,
-    Shown,
 }
 
 #[derive(Default, Deserialize)]

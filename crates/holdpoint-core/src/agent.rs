@@ -29,7 +29,7 @@ pub use call_interrupts::{
 pub use content_parts::{content_parts_as_text, is_content_parts};
 pub use holdpoint_ids::{ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use low_confidence::UnratifiedReply;
-pub use message::{CallRequest, Message, ReasoningPart, in_prompt_order};
+pub use message::{CallRequest, Message, ReasoningPart, ReasoningVisibility, in_prompt_order};
 pub use next_step::AgentStep;
 pub use provider_report::{ProviderReply, ProviderReport};
 pub use reply_chunk::{ChunkContent, ReplyChunk, StreamProgress};

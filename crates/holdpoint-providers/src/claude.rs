@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use holdpoint_core::agent::ReasoningVisibility;
 use holdpoint_engine::{OperatorApproval, Tenants};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -125,6 +126,10 @@ impl Provider for Claude {
 
     fn approval(&self) -> Option<&OperatorApproval> {
         Some(&self.settings.approval)
+    }
+
+    fn reasoning(&self) -> ReasoningVisibility {
+        self.settings.reasoning
     }
 
     fn tenants(&self) -> &Tenants {

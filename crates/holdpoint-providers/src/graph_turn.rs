@@ -97,7 +97,7 @@ impl GraphTurn {
         let (metrics, begun) = (Providers::of(&engine).metrics.of_graph(&self.graph), Instant::now());
         let streamed = context.run().node_state(&context.node().id).and_then(|state| state.streamed);
         let agent = context.agent().map(Arc::as_ref);
-        let mut reports = TurnReports::new(agent, streamed, handle.collect_reports());
+        let mut reports = TurnReports::new(agent, streamed, handle.collect_reports(provider.reasoning()));
         let handle = &*handle;
         let work = async {
             tokio::select! {

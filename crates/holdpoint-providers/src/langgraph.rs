@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint_core::agent::ReasoningVisibility;
 use holdpoint_engine::{OperatorApproval, Tenants};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -39,13 +40,15 @@ const POLL_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct LangGraph {
     tenants: Tenants,
     approval: OperatorApproval,
+    reasoning: ReasoningVisibility,
     server: LangGraphServer,
 }
 
 impl LangGraph {
     pub(crate) fn new(settings: LangGraphSettings, base: &Path) -> Result<Self, BadProviders> {
         let server = LangGraphServer::new(&settings, base)?;
-        Ok(Self { server, tenants: settings.tenants, approval: settings.approval })
+        let LangGraphSettings { tenants, approval, reasoning, .. } = settings;
+        Ok(Self { server, tenants, approval, reasoning })
     }
 
     /// Returns the state of a thread that was started. A server that was killed may have only the checkpoints, which it
@@ -187,6 +190,10 @@ impl Provider for LangGraph {
 
     fn approval(&self) -> Option<&OperatorApproval> {
         Some(&self.approval)
+    }
+
+    fn reasoning(&self) -> ReasoningVisibility {
+        self.reasoning
     }
 
     fn tenants(&self) -> &Tenants {

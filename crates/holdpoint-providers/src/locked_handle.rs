@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
+use holdpoint_core::agent::ReasoningVisibility;
 use holdpoint_engine::extension::{Handle, HandleLock};
 use holdpoint_engine::{Engine, Error};
 
@@ -44,6 +45,7 @@ pub struct LockedHandle {
     lost: watch::Receiver<bool>,
     renewing: tokio::task::JoinHandle<()>,
     /// The receiver of reports. None for calls without a turn, such as a cancellation.
+    reasoning: ReasoningVisibility,
     reports: Option<mpsc::UnboundedSender<ProviderProgress>>,
     reported_bytes: AtomicUsize,
     /// The last calls that the turn reported.
@@ -128,6 +130,7 @@ impl LockedHandle {
             lost,
             renewing,
             reports: None,
+            reasoning: ReasoningVisibility::Hidden,
             reported_bytes: AtomicUsize::new(0),
             reported_calls: Mutex::default(),
         }))
@@ -286,6 +289,11 @@ impl LockedHandle {
     /// those of a call that is no turn, are dropped.
     pub fn report(&self, progress: ProviderProgress) {
         let Some(reports) = &self.reports else { return };
+        if matches!(progress, ProviderProgress::Reasoning { .. })
+            && self.reasoning == ReasoningVisibility::Hidden
+        {
+            return;
+        }
         if let ProviderProgress::Message(message) = &progress {
             let mut calls = self.reported_calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.extend(message.calls.iter().cloned());
@@ -317,9 +325,12 @@ impl LockedHandle {
     }
 
     /// Starts the turn of this attempt. Returns its reports.
-    pub(crate) fn collect_reports(&mut self) -> mpsc::UnboundedReceiver<ProviderProgress> {
+    pub(crate) fn collect_reports(
+        &mut self,
+        reasoning: ReasoningVisibility,
+    ) -> mpsc::UnboundedReceiver<ProviderProgress> {
         let (sender, reports) = mpsc::unbounded_channel();
-        self.reports = Some(sender);
+        (self.reports, self.reasoning) = (Some(sender), reasoning);
         reports
     }
 

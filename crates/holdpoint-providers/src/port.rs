@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use holdpoint_core::agent::ReasoningVisibility;
 use holdpoint_engine::{OperatorApproval, Tenants};
 use serde_json::Value;
 
@@ -30,6 +31,11 @@ pub trait Provider: Send + Sync + 'static {
     /// Returns the requirements of the operator for the approvals of its graphs.
     fn approval(&self) -> Option<&OperatorApproval> {
         None
+    }
+
+    /// Returns the visibility of the reasoning that the provider reports. Hidden reasoning is not recorded.
+    fn reasoning(&self) -> ReasoningVisibility {
+        ReasoningVisibility::Hidden
     }
 
     /// Returns the initial reference to the state at the provider, before the first request.
@@ -151,6 +157,7 @@ pub(crate) trait ErasedProvider: Send + Sync {
     fn name(&self) -> &str;
     fn tenants(&self) -> &Tenants;
     fn approval(&self) -> Option<&OperatorApproval>;
+    fn reasoning(&self) -> ReasoningVisibility;
     fn plan(&self, handle: &LockedHandle) -> Value;
     fn start<'a>(&'a self, handle: &'a LockedHandle, input: &'a Value)
     -> ProviderFuture<'a, ProviderOutcome>;
@@ -189,6 +196,10 @@ impl<T: Provider> ErasedProvider for T {
 
     fn approval(&self) -> Option<&OperatorApproval> {
         Provider::approval(self)
+    }
+
+    fn reasoning(&self) -> ReasoningVisibility {
+        Provider::reasoning(self)
     }
 
     fn plan(&self, handle: &LockedHandle) -> Value {

@@ -35,6 +35,17 @@ pub struct ReasoningPart {
     pub shown: bool,
 }
 
+/// The visibility of reasoning for the readers of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningVisibility {
+    /// Readers do not see it.
+    #[default]
+    Hidden,
+    /// Every reader of the run sees it.
+    Shown,
+}
+
 /// One entry of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint_core::agent::ReasoningVisibility;
 use holdpoint_core::permission::Glob;
 use holdpoint_engine::extension::KeyRef;
 use holdpoint_engine::{OperatorApproval, Tenants};
@@ -59,6 +60,9 @@ pub(crate) struct ClaudeSettings {
     /// Requirements for approvals of its calls.
     #[serde(default)]
     pub(super) approval: OperatorApproval,
+    /// The visibility of the reasoning of the agent.
+    #[serde(default)]
+    pub(super) reasoning: ReasoningVisibility,
 }
 
 impl fmt::Debug for ClaudeSettings {

@@ -114,9 +114,9 @@ impl<'a> ClaudeTurn<'a> {
     ) -> Result<Option<ProviderOutcome>, ProviderError> {
         let redactor = self.redactor();
         let content = self.read().await?;
-        if let Some(content) = &content {
+        if let Some(own) = content.as_deref().and_then(|content| self.part_of_turn(content)) {
             // The process that ran the program may have ended before it recorded the messages.
-            AgentProgress::new(self.handle, self.redactor()).report_transcript(content);
+            AgentProgress::new(self.handle, self.redactor()).report_transcript(own);
         }
         Ok(match step {
             NextStep::AwaitDecision(call) => {
@@ -136,6 +136,15 @@ impl<'a> ClaudeTurn<'a> {
             | NextStep::Decide(_)
             | NextStep::Lost => None,
         })
+    }
+
+    /// Returns the part of the conversation that belongs to the current turn. The runs of earlier turns have recorded the
+    /// part before it. Returns None if the turn has not reached the program.
+    fn part_of_turn<'c>(&self, content: &'c [u8]) -> Option<&'c [u8]> {
+        if self.handle.starts_next_turn() && self.since_turn.is_none() {
+            return None;
+        }
+        content.get(self.reference.next_turn.as_ref().map_or(0, |turn| turn.bytes)..)
     }
 
     pub(super) async fn begin(self, prompt: Option<&str>) -> Result<ProviderOutcome, ProviderError> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint_core::agent::ReasoningVisibility;
 use holdpoint_engine::extension::KeyRef;
 use holdpoint_engine::outgoing::{Network, Outgoing, OutgoingPolicy, is_settable_header};
 use holdpoint_engine::{OperatorApproval, Tenants};
@@ -31,6 +32,9 @@ pub(crate) struct LangGraphSettings {
     /// Requirements for answers to its interrupts.
     #[serde(default)]
     pub approval: OperatorApproval,
+    /// The visibility of the reasoning in its messages.
+    #[serde(default)]
+    pub reasoning: ReasoningVisibility,
     connect_timeout_ms: Option<u64>,
     call_timeout_ms: Option<u64>,
     /// The longest time that one call waits for a graph. Then the next call waits.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use holdpoint_engine::core::agent::ReasoningVisibility;
 use holdpoint_engine::core::{Answer, Event, Owner, Principal, RunRef};
 use holdpoint_engine::{Options, Tenants};
 use holdpoint_providers::{
@@ -20,6 +21,7 @@ on_both! {
     a_graph_of_another_crate_is_started_interrupted_and_resumed,
     an_attempt_with_a_lost_response_takes_effect_once,
     the_progress_of_an_attempt_with_a_lost_response_is_recorded_once,
+    reasoning_is_recorded_only_if_the_provider_shows_it,
     a_tenant_that_the_provider_does_not_admit_has_no_graph,
     a_deleted_conversation_deletes_the_state_at_the_provider,
 }
@@ -32,6 +34,7 @@ struct Doubler {
     tenants: Tenants,
     /// The first response is lost after the attempt took effect.
     loses_responses: bool,
+    reasoning: ReasoningVisibility,
 }
 
 impl Doubler {
@@ -58,6 +61,10 @@ impl Provider for Doubler {
         &self.tenants
     }
 
+    fn reasoning(&self) -> ReasoningVisibility {
+        self.reasoning
+    }
+
     fn plan(&self, handle: &LockedHandle) -> Value {
         json!({ "graph": handle.provider_graph(), "run": handle.run() })
     }
@@ -65,6 +72,8 @@ impl Provider for Doubler {
     async fn start(&self, handle: &LockedHandle, input: &Value) -> Result<ProviderOutcome, ProviderError> {
         let data = json!({ "question": input });
         let (message, text) = ("canary-of-acme".to_owned(), input.as_str().unwrap_or_default().to_owned());
+        let thought = "A doubled number is even.".to_owned();
+        handle.report(ProviderProgress::Reasoning { message: message.clone(), delta: thought });
         handle.report(ProviderProgress::Text { message: message.clone(), delta: text.clone() });
         let message = ProviderMessage { id: message, text, ..ProviderMessage::default() };
         handle.report(ProviderProgress::Message(message));
@@ -111,18 +120,19 @@ fn with_doubler(doubler: &Doubler) -> impl FnOnce(Options) -> Options {
     move |options| options.extension(providers)
 }
 
-async fn start(env: &TestEnv) -> Result<RunRef, GraphError> {
-    let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
-    let (graph, state_key) = ("acme:double".to_owned(), Some("key".to_owned()));
-    let start = GraphStart {
-        owner,
-        graph,
-        state_key,
+fn request() -> GraphStart {
+    GraphStart {
+        owner: Owner { tenant: tenant(), principal: "tester".to_owned() },
+        graph: "acme:double".to_owned(),
+        state_key: Some("key".to_owned()),
         input: json!("Which number?"),
         turn_id: None,
         source: holdpoint_engine::core::RequestSource::INTERNAL,
-    };
-    let (handle, _) = env.engine.graphs().start(start).await?;
+    }
+}
+
+async fn start(env: &TestEnv) -> Result<RunRef, GraphError> {
+    let (handle, _) = env.engine.graphs().start(request()).await?;
     env.drain().await;
     Ok(handle.of)
 }
@@ -183,6 +193,26 @@ async fn the_progress_of_an_attempt_with_a_lost_response_is_recorded_once(databa
     let outcomes = [("completed", 0), ("interrupted", 1), ("cancelled", 0), ("failed", 0)];
     assert_eq!(measures[0].turns, outcomes);
     assert_eq!(measures[0].first_texts.count(), 1);
+}
+
+async fn reasoning_is_recorded_only_if_the_provider_shows_it(database: TestDatabase) {
+    let hidden = Doubler::default();
+    let env = TestEnv::with(database, with_doubler(&hidden)).await;
+    let of = start(&env).await.unwrap();
+    let log = format!("{:?}", env.engine.events().list(&of, 0).await.unwrap());
+    assert!(log.contains("Which number?") && !log.contains("is even"), "{log}");
+    let shown = Doubler { reasoning: ReasoningVisibility::Shown, ..Doubler::default() };
+    let env = env.reopen(with_doubler(&shown)).await;
+    answer(&env, "1", json!(21)).await;
+    let turn = GraphStart { turn_id: Some("t2".to_owned()), ..request() };
+    let (handle, _) = env.engine.graphs().next_turn(turn).await.unwrap();
+    env.drain().await;
+    let events = env.engine.events().list(&handle.of, 0).await.unwrap();
+    let thoughts = events.iter().filter_map(|recorded| match &recorded.event {
+        Event::ReasoningChunk { chunk, .. } => Some(chunk.as_str()),
+        _ => None,
+    });
+    assert_eq!(thoughts.collect::<String>(), "A doubled number is even.");
 }
 
 async fn a_tenant_that_the_provider_does_not_admit_has_no_graph(database: TestDatabase) {

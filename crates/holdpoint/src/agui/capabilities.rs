@@ -18,6 +18,8 @@ use crate::error::ApiError;
 
 /// The node types that start other agents or workflows, or that are agents.
 const DELEGATING_NODES: [&str; 3] = ["core.subWorkflow", "core.control.subWorkflow", "core.agent"];
+/// The node type of graphs of providers. An approver can edit their tool calls, unless a quorum decides.
+const PROVIDER_NODES: [&str; 1] = ["core.provider"];
 /// The actions of a gate that let an approver edit the artifact.
 const EDIT_ACTIONS: [&str; 2] = ["edit", "edit-accept"];
 
@@ -115,8 +117,12 @@ fn traits_of_workflow(definition: &Value) -> AgentTraits {
         actions.any(|action| EDIT_ACTIONS.map(Value::from).contains(action))
             || (has_tools && node.pointer("/config/approval/editable") != Some(&Value::Bool(false)))
     };
+    let has_quorum = |node: &Value| {
+        node.pointer("/config/requiredApprovals").and_then(Value::as_u64).is_some_and(|count| count > 1)
+    };
+    let edits_calls = |node: &Value| is(node, &PROVIDER_NODES) && !has_quorum(node);
     AgentTraits {
-        offers_edits: nodes().any(offers_edits),
+        offers_edits: nodes().any(|node| offers_edits(node) || edits_calls(node)),
         delegates: nodes().any(|node| is(node, &DELEGATING_NODES)),
         ..AgentTraits::default()
     }
@@ -157,5 +163,7 @@ mod tests {
         ));
         let agent = |approval: serde_json::Value| json!([{"typeId": "core.agent", "config": {"tools": [{"name": "f"}], "approval": approval}}]);
         assert!(edits(agent(json!({}))) && !edits(agent(json!({"editable": false}))));
+        let graph = |config: serde_json::Value| json!([{"typeId": "core.provider", "config": config}]);
+        assert!(edits(graph(json!({}))) && !edits(graph(json!({"requiredApprovals": 2}))));
     }
 }

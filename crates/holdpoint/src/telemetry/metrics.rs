@@ -36,6 +36,9 @@ fn all(engine: &Engine) -> Vec<MetricSeries> {
 
 /// Returns the measures of turns of providers. A kind without turns has none.
 fn of_providers(kinds: &[ProviderMeasures]) -> Vec<MetricSeries> {
+    if kinds.is_empty() {
+        return Vec::new();
+    }
     let labels = |of: &ProviderMeasures| vec![("provider", of.kind.clone())];
     let counts = |counts: Vec<(Labels, u64)>| Points::Counts(counts);
     let spread = |read: fn(&ProviderMeasures) -> &Distribution| {

@@ -232,6 +232,7 @@ impl<'w> Sequence<'w> {
             .at("sessionId", self.world.session_of_approver())
             .at("webhookId", self.webhook.clone().unwrap_or_else(|| "none".to_owned()))
             .at("deliveryId", "none")
+            .at("triggerId", "none")
             .at("token", tokens.last().cloned().unwrap_or_else(|| "none".to_owned()))
     }
 

@@ -103,7 +103,7 @@ def perform(name, arguments, meta, send):
             threading.Event().wait()
         return text("noted " + arguments.get("text", ""))
     if name == "picture":
-        return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
+        return {"content": [{"type": "image", "data": "iVBORw0KGgoA", "mimeType": "image/png"}]}
     return text(name)
 
 

@@ -16,7 +16,8 @@ async fn the_tools_of_a_server_can_be_listed_and_called() {
     assert_eq!(result(&tools, "read_me", json!({})).await, json!("read.me"));
     assert_eq!(result(&tools, "echo", json!({"text": "hü"})).await, json!("hü"));
     assert_eq!(result(&tools, "sum", json!({})).await, json!({"sum": 3, "key": "key-1"}));
-    let picture = json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]);
+    let source = json!({"type": "data", "value": "iVBORw0KGgoA", "mimeType": "image/png"});
+    let picture = json!([{"type": "image", "source": source}]);
     assert_eq!(result(&tools, "picture", Value::Null).await, picture);
     assert!(not_called(call_tool(&tools, "echo", json!([1])).await).contains("object"));
     assert!(not_called(call_tool(&tools, "missing", json!({})).await).contains("no tool missing"));

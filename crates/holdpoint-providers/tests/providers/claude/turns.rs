@@ -6,6 +6,7 @@ use holdpoint_providers::GraphStatus;
 use serde_json::{Value, json};
 
 use crate::claude::claude_env::{ClaudeEnv, SyncPoint};
+use crate::claude::streams::shown_progress;
 
 fn call() -> Value {
     json!({"calls": [["Bash", {"command": "ls"}]]})
@@ -86,6 +87,10 @@ async fn a_turn_that_is_killed_after_its_prompt_is_continued_without_another_pro
     assert_eq!(result(&env.wait_until_stopped().await), "second");
     let prompts = prompts(&env, "sessions");
     assert_eq!(prompts.iter().filter(|prompt| *prompt == "once more").count(), 1, "{prompts:?}");
+    // The messages of the first turn are in the log of its run only.
+    let progress = shown_progress(&env).await;
+    let messages: Vec<_> = progress.iter().filter(|one| one[0] == "message").map(|one| &one[1]).collect();
+    assert_eq!(messages, ["second"], "{progress:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
