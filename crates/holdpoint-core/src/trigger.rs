@@ -77,8 +77,12 @@ impl TriggerSpec {
     /// Rejects an invalid trigger and names the invalid field.
     pub fn check(&self, now: Timestamp) -> Result<(), Refusal> {
         match &self.source {
-            TriggerSource::Schedule { cron, time_zone, .. } => {
+            TriggerSource::Schedule { cron, time_zone, missed, overlap } => {
                 Schedule::parse(cron, time_zone).map_err(|bad| Refusal::invalid(bad.field, bad.message))?;
+                if (missed, overlap) == (&MissedPolicy::All, &OverlapPolicy::Skip) {
+                    let message = "must be queue or allow if missed is all: skip drops missed instants that start together";
+                    return Err(Refusal::invalid("schedule.overlap", message));
+                }
             }
             TriggerSource::Event { event_type, correlation, payload } => {
                 // The limits of an event also apply to the filter.

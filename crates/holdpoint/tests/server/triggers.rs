@@ -110,6 +110,7 @@ fn invalid_triggers_are_refused() {
         (schedule(json!({"schedule": {"cron": "@daily", "timeZone": "Mars"}})), "schedule.timeZone"),
         (schedule(json!({"schedule": {"cron": "@daily", "missed": "x"}})), "schedule.missed"),
         (schedule(json!({"schedule": {"cron": "@daily", "overlap": "x"}})), "schedule.overlap"),
+        (schedule(json!({"schedule": {"cron": "@daily", "missed": "all"}})), "schedule.overlap"),
         (schedule(json!({"inputMapping": {"a": {"$from": "x"}}})), "inputMapping.a"),
         (schedule(json!({"inputMapping": {"a": "x".repeat(20_000)}})), "inputMapping"),
         (schedule(json!({"dispatch": {"delayMs": 1}})), "dispatch"),
