@@ -172,6 +172,8 @@ pub const TRIGGER_CRON_CHARS_MAX: usize = 256;
 pub const TRIGGER_MAPPING_BYTES_MAX: usize = 16 * 1024;
 /// Nesting levels of the input mapping of a trigger.
 pub const TRIGGER_MAPPING_LEVELS_MAX: usize = 16;
+/// Bytes of the inputs that the input mapping of a trigger makes of an occurrence, as compact JSON.
+pub const TRIGGER_INPUTS_BYTES_MAX: usize = 256 * 1024;
 /// Missed instants of a schedule that start runs after an outage.
 pub const TRIGGER_MISSED_MAX: usize = 100;
 /// Deliveries of one trigger that have not ended. Further ones are dropped.

@@ -294,17 +294,18 @@ impl LockedHandle {
         {
             return;
         }
+        let before = self.reported_bytes.fetch_add(progress.bytes(), Ordering::Relaxed);
+        if before.saturating_add(progress.bytes()) > REPORTED_BYTES_MAX {
+            return;
+        }
         if let ProviderProgress::Message(message) = &progress {
             let mut calls = self.reported_calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.extend(message.calls.iter().cloned());
             let surplus = calls.len().saturating_sub(REPORTED_CALLS_MAX);
             calls.drain(..surplus);
         }
-        let before = self.reported_bytes.fetch_add(progress.bytes(), Ordering::Relaxed);
-        if before.saturating_add(progress.bytes()) <= REPORTED_BYTES_MAX {
-            // The turn can have ended.
-            let _ = reports.send(progress);
-        }
+        // The turn can have ended.
+        let _ = reports.send(progress);
     }
 
     /// Returns the id that readers see for a tool call of the provider.

@@ -20,6 +20,10 @@ impl Run {
         self.keep_variables_of_siblings(node);
         self.channels.insert(channel.clone());
         let limits = ChannelLimits { ttl_ms: *ttl_ms, max_size: *max_size };
+        if self.node_state(node).is_some_and(|state| state.unseen.is_some()) {
+            let own = reduce(self.visible_variables(node).get(channel), value, *reducer, limits, at);
+            self.show_own_change(node, channel, &own);
+        }
         let state = reduce(self.variables.get(channel), value, *reducer, limits, at);
         self.set_variable(channel, &state);
     }

@@ -132,6 +132,7 @@ impl Run {
         let exchanges = exchanges.collect();
         let name = side_questions_variable(&node);
         if !self.channels.contains(&name) {
+            self.keep_variables_of_siblings(&node);
             self.set_variable(&name, &Value::Array(exchanges));
         }
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::limits;
-use crate::refusal::{Refusal, check_size};
+use crate::refusal::{Refusal, check_size, json_bytes};
 
 /// The member that makes an object of the template a reference. Its value is a JSON Pointer into the occurrence.
 pub const REFERENCE: &str = "$from";
@@ -17,14 +17,20 @@ const DEFAULT: &str = "default";
 #[serde(transparent)]
 pub struct InputMapping(pub Map<String, Value>);
 
-/// A reference of the template that leads nowhere. The message has no part of the occurrence.
+/// An occurrence that the template cannot be applied to. The message has no part of the occurrence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("inputMapping.{input}: the occurrence has no {pointer:?}, and the reference has no default")]
-pub struct MappingError {
-    /// The input.
-    pub input: String,
-    /// The pointer of the reference.
-    pub pointer: String,
+pub enum MappingError {
+    /// A reference leads nowhere.
+    #[error("inputMapping.{input}: the occurrence has no {pointer:?}, and the reference has no default")]
+    Missing {
+        /// The input.
+        input: String,
+        /// The pointer of the reference.
+        pointer: String,
+    },
+    /// The parts of the occurrence are too large together.
+    #[error("inputMapping: the inputs have more than {0} bytes; refer to smaller parts of the occurrence")]
+    TooLarge(usize),
 }
 
 impl InputMapping {
@@ -41,9 +47,13 @@ impl InputMapping {
 
     /// Returns the inputs for an occurrence.
     pub fn inputs(&self, occurrence: &Value) -> Result<Map<String, Value>, MappingError> {
-        let one = |(input, value): (&String, &Value)| match resolve(value, occurrence) {
+        let mut room = limits::TRIGGER_INPUTS_BYTES_MAX;
+        let one = |(input, value): (&String, &Value)| match resolve(value, occurrence, &mut room) {
             Ok(value) => Ok((input.clone(), value)),
-            Err(pointer) => Err(MappingError { input: input.clone(), pointer: pointer.to_owned() }),
+            Err(Unresolved::Missing(pointer)) => {
+                Err(MappingError::Missing { input: input.clone(), pointer: pointer.to_owned() })
+            }
+            Err(Unresolved::TooLarge) => Err(MappingError::TooLarge(limits::TRIGGER_INPUTS_BYTES_MAX)),
         };
         self.0.iter().map(one).collect()
     }
@@ -83,16 +93,26 @@ fn check_reference(pointer: &Value, members: &Map<String, Value>) -> Result<(), 
     }
 }
 
-/// Returns the value of a template, or the pointer that leads nowhere.
-fn resolve<'t>(template: &'t Value, occurrence: &Value) -> Result<Value, &'t str> {
+/// The reason why a template has no value.
+enum Unresolved<'t> {
+    /// The pointer leads nowhere.
+    Missing(&'t str),
+    TooLarge,
+}
+
+/// Returns the value of a template. `room` is the number of bytes that parts of the occurrence may still have: a part is
+/// counted before it is copied, because a short template can name a large part many times.
+fn resolve<'t>(template: &'t Value, occurrence: &Value, room: &mut usize) -> Result<Value, Unresolved<'t>> {
     match template {
-        Value::Array(items) => items.iter().map(|item| resolve(item, occurrence)).collect(),
+        Value::Array(items) => items.iter().map(|item| resolve(item, occurrence, room)).collect(),
         Value::Object(members) => {
             if let Some(pointer) = members.get(REFERENCE).and_then(Value::as_str) {
                 let found = occurrence.pointer(pointer).or_else(|| members.get(DEFAULT));
-                return found.cloned().ok_or(pointer);
+                let found = found.ok_or(Unresolved::Missing(pointer))?;
+                *room = room.checked_sub(json_bytes(found)).ok_or(Unresolved::TooLarge)?;
+                return Ok(found.clone());
             }
-            let one = |(name, member)| Ok((String::clone(name), resolve(member, occurrence)?));
+            let one = |(name, member)| Ok((String::clone(name), resolve(member, occurrence, room)?));
             members.iter().map(one).collect::<Result<Map<_, _>, _>>().map(Value::Object)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(template.clone()),
@@ -139,6 +159,17 @@ mod tests {
         let expected =
             "inputMapping.id: the occurrence has no \"/payload/secret\", and the reference has no default";
         assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_template_cannot_multiply_an_occurrence_beyond_the_limit() {
+        let template = mapping(json!({"all": vec![json!({"$from": ""}); 1000]}));
+        template.check().unwrap();
+        let small = json!({"payload": "x".repeat(200)});
+        assert!(template.inputs(&small).is_ok());
+        let large = json!({"payload": "x".repeat(60_000)});
+        let error = template.inputs(&large).unwrap_err();
+        assert_eq!(error, MappingError::TooLarge(limits::TRIGGER_INPUTS_BYTES_MAX));
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use holdpoint_core::agent::Role;
 use holdpoint_core::{Interrupt, Resolution, Run, RunId, RunRef, TenantId, Timestamp};
 use holdpoint_engine::extension::Handle;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::conversation::turns_filter;
 use super::resume::resume_id;
 use super::turns::TURN_ID;
 use super::{GraphError, GraphStatus, Graphs};
 use crate::conversion;
+
+/// The text in place of a sensitive value.
+const REDACTED: &str = "[redacted]";
 
 /// One turn of a state key.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +90,7 @@ fn record(row: &Handle, run: &Run, status: GraphStatus) -> TurnRecord {
         run: run.id.clone(),
         turn_id: turn_id.map(str::to_owned),
         input: input(row, run),
-        status,
+        status: visible_status(run, status),
         interrupts: run.interrupts.iter().map(|asked| interrupt(asked)).collect(),
         started_at: run.created_at(),
         ended_at: run.end.as_ref().map(holdpoint_core::RunEnd::at),
@@ -105,9 +108,29 @@ fn input(row: &Handle, run: &Run) -> Value {
     }
     let inputs = run.started.as_ref().map(|started| started.inputs.clone()).unwrap_or_default();
     if row.graph.starts_with("native:") {
-        return Value::Object(inputs);
+        return Value::Object(redact(run, inputs));
     }
     inputs.get("input").cloned().unwrap_or(Value::Object(inputs))
+}
+
+/// Replaces the sensitive outputs of a workflow.
+fn visible_status(run: &Run, status: GraphStatus) -> GraphStatus {
+    match status {
+        GraphStatus::Completed(Value::Object(outputs)) => {
+            GraphStatus::Completed(Value::Object(redact(run, outputs)))
+        }
+        other => other,
+    }
+}
+
+/// Replaces the values that the workflow declares as sensitive.
+fn redact(run: &Run, mut values: Map<String, Value>) -> Map<String, Value> {
+    for (name, value) in &mut values {
+        if run.is_hidden(name) {
+            *value = Value::from(REDACTED);
+        }
+    }
+    values
 }
 
 fn interrupt(asked: &Interrupt) -> TurnInterrupt {

@@ -101,6 +101,19 @@ fn variables_of_another_workflow_in_the_thread_are_not_shown() {
     assert!(!all.contains("SECRET-PIN"), "{all}");
 }
 
+#[test]
+fn sensitive_values_are_not_shown_in_the_history_of_a_chat() {
+    let server = Server::start();
+    let mut flow = linear("flow", &[("only", "core.noop", json!({}))]);
+    flow["variables"] = json!([{"name": "pin", "type": "string", "sensitive": true}]);
+    server.client.put("/v1/workflows/flow", &flow);
+    let start = json!({"graph": "native:flow", "stateKey": "k", "input": {"pin": "SECRET-PIN"}});
+    assert_eq!(server.client.post("/api/v1/ai/chat", &start).status, 200);
+    let history = server.client.get("/api/v1/ai/chat/k/history");
+    assert_eq!(history.body["turns"][0]["input"]["pin"], "[redacted]", "{history:?}");
+    assert!(!format!("{history:?}").contains("SECRET-PIN"), "{history:?}");
+}
+
 fn filing() -> Value {
     let question =
         |id: &str, schema: Value| json!({"id": id, "question": format!("Which {id}?"), "schema": schema});

@@ -153,7 +153,10 @@ impl DeliveryAttempt<'_> {
     async fn start_run(self) -> Result<(), Error> {
         let inputs = match self.trigger.spec.inputs.inputs(&self.delivery.occurrence) {
             Ok(inputs) => inputs,
-            // Another attempt would also fail.
+            // Another attempt would also fail. The sender of an event must not be able to stop the trigger with it.
+            Err(error) if self.trigger.spec.schedule().is_none() => {
+                return self.write(self.rows_of_dead_letter(&error.to_string())).await;
+            }
             Err(error) => return self.dead_letter(&error.to_string()).await,
         };
         let overlap = self.trigger.spec.overlap();

@@ -77,11 +77,14 @@ async fn an_input_that_the_event_lacks_is_a_dead_letter_at_once(env: TestEnv) {
     env.register(quick("quick")).await;
     let new = mapped(on_event("quick", "paid"), json!({"id": {"$from": "/payload/id"}}));
     let trigger = env.add_trigger(new).await;
-    let (event_type, event_id) = ("paid".to_owned(), "e1".to_owned());
-    let payload = json!({"secret": "s3cret"});
-    let event = ExternalEvent { event_type, event_id, correlation: Default::default(), payload };
-    env.engine.events().receive(&tenant(), &event, &Principal::named("shop")).await.unwrap();
-    env.drain().await;
+    for number in 1..=6 {
+        let (event_type, event_id) = ("paid".to_owned(), format!("e{number}"));
+        let payload = json!({"secret": "s3cret"});
+        let event = ExternalEvent { event_type, event_id, correlation: Default::default(), payload };
+        env.engine.events().receive(&tenant(), &event, &Principal::named("shop")).await.unwrap();
+        env.drain().await;
+    }
+    assert_eq!(env.trigger(&trigger).await.state.as_str(), "active", "a sender cannot stop a trigger");
     let dead = &env.deliveries(&trigger).await[0];
     assert_eq!((dead.state.as_str(), dead.attempt), ("dead-lettered", 1));
     let error = dead.error.as_ref().unwrap();
