@@ -140,6 +140,21 @@ def create_trigger():
     return call("POST", "/v1/trigger-subscriptions", body)["subscriptionId"]
 
 
+def prepare_dead_letter():
+    """Returns a delivery of an event without the part that the input mapping of its trigger requires."""
+    event = f"fuzz-lacks-{time.monotonic_ns()}"
+    body = {"source": "event", "workflowId": "fuzz-waits", "event": {"eventType": event},
+            "inputMapping": {"part": {"$from": "/payload/part"}}}
+    trigger = call("POST", "/v1/trigger-subscriptions", body)["subscriptionId"]
+    call("POST", "/v1/events", {"eventType": event, "eventId": event, "payload": {}})
+    for _ in range(100):
+        dead = call("GET", f"/v1/trigger-subscriptions/{trigger}/deliveries?state=dead-lettered")["deliveries"]
+        if dead:
+            return describe_request(triggerId=trigger, deliveryId=dead[0]["deliveryId"])
+        time.sleep(0.1)
+    sys.exit("no delivery became a dead letter, so the fuzzer cannot test requeueTriggerDelivery")
+
+
 def create_deliveries():
     """Returns the deliveries of a webhook on whose address no server listens."""
     hook = create_webhook("run.started")
@@ -271,6 +286,7 @@ PREPARED_REQUESTS = {
     "mintToken": lambda: describe_request({}, runId=start_waiting_run(), nodeId="waits"),
     "answerAsk": prepare_side_question,
     "deleteTrigger": lambda: describe_request(triggerId=create_trigger()),
+    "requeueTriggerDelivery": prepare_dead_letter,
     "deleteWebhook": lambda: describe_request(webhookId=create_webhook("holdpoint.ask.answered")),
     "interruptThread": lambda: describe_request({}, threadId=start_agent_run()["threadId"]),
     "forkRun": lambda: describe_request({"mode": "branch", "fromSeq": 1}, runId=start_waiting_run()),

@@ -145,7 +145,7 @@ withBoth("an invalid key and an unknown agent are rejected", async (client) => {
 });
 
 withBoth("unknown members are ignored", async (client) => {
-    const input = { threadId: `t-${client.name}`, messages: [{ id: "m", role: "user", content: "hi", mood: "good" }], parentRunId: "p", novelty: {} };
+    const input = { threadId: `t-${client.name}`, messages: [{ id: "m", role: "user", content: "hi", mood: "good" }], novelty: {} };
     const received = await post(server, "echo", input, { client });
     assert.equal(received.outcome, "success");
 });
