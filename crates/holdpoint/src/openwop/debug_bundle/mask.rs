@@ -16,8 +16,8 @@ const PLAIN: &str = "\
     openwop.interrupt_id openwop.interrupt_kind openwop.node_id openwop.node_type openwop.parent.node_id \
     openwop.parent.run_id openwop.parent.workflow_id openwop.protocol_version openwop.replay.mode \
     openwop.replay.source_run_id openwop.run_id openwop.tenant_id openwop.workflow_id origin originalEventId \
-    parentNodeId parentRunId parentSpanId pausedAt pausedBy permission principal reducer requestedAt requestedBy \
-    resolvedAt resolvedBy resource resumedBy resumeMode role runId sourceRunId spanId startedAt status step \
+    parentNodeId parentRunId parentSpanId pausedAt pausedBy pauseRequestedAt permission principal reducer requestedAt requestedBy \
+    resolvedAt resolvedBy resource resumedBy resumeMode role runId since sourceRunId spanId startedAt status step \
     tenant timestamp toolCallId toolName traceId transport type typeId until version workflowId workflowVersion \
     writtenAt";
 
