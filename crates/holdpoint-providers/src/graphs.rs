@@ -177,7 +177,7 @@ impl Graphs<'_> {
         let state_key = start.state_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let of = RunRef { tenant: start.owner.tenant.clone(), run: new_run_id()? };
         let mut handle = new_handle(self.engine, &of, state_key, &start.graph);
-        let turn = NewTurn::new(start)?;
+        let turn = NewTurn::new(start);
         handle.start_digest.clone_from(&turn.digest);
         // The run has its own thread, so that clients that use threads find it. Further turns are runs of this thread.
         handle.thread = Some(of.run.as_str().to_owned());

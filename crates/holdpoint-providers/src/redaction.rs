@@ -26,13 +26,21 @@ impl StreamedText {
     }
 }
 
-/// Returns the position of the longest end of the text with which one of the words begins.
-pub(crate) fn held_from<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> usize {
+/// Returns the position of the longest end of the text with which one of the words begins. The position is not inside of
+/// a complete word: its end can be the beginning of another word.
+pub(crate) fn held_from<'a>(text: &str, words: impl Iterator<Item = &'a str> + Clone) -> usize {
     let begins = |word: &str| {
         let ends = word.char_indices().rev().map(|(at, _)| at).filter(|at| *at > 0);
         ends.filter(|at| text.ends_with(&word[..*at])).map(|at| text.len() - at).next()
     };
-    words.filter_map(begins).min().unwrap_or(text.len())
+    let mut at = words.clone().filter_map(begins).min().unwrap_or(text.len());
+    let starts_of_cut = |word: &'a str, at: usize| {
+        text.match_indices(word).map(|(start, _)| start).find(|start| *start < at && at < start + word.len())
+    };
+    while let Some(start) = words.clone().find_map(|word| starts_of_cut(word, at)) {
+        at = start;
+    }
+    at
 }
 
 #[cfg(test)]
@@ -49,6 +57,13 @@ mod tests {
         fn held_from(&self, text: &str) -> usize {
             held_from(text, self.0.iter().copied())
         }
+    }
+
+    #[test]
+    fn a_complete_word_is_not_cut_where_another_word_can_begin() {
+        let words = ["http://127.0.0.1:341", "127.0.0.1:341"];
+        assert_eq!(held_from("at http://127.0.0.1:341", words.into_iter()), 3);
+        assert_eq!(held_from("at http://127.0.0.1:341 end", words.into_iter()), 27);
     }
 
     #[test]

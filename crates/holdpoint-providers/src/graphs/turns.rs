@@ -60,13 +60,9 @@ pub(super) fn request_key(row: &GraphHandle, operation: &str, id: &str, body_has
 }
 
 impl NewTurn {
-    pub(super) fn new(start: GraphStart) -> Result<Self, Refusal> {
-        if start.graph.starts_with("native:") && !start.input.is_object() {
-            let message = "must be an object: its members are the inputs of the workflow";
-            return Err(Refusal::invalid("input", message));
-        }
+    pub(super) fn new(start: GraphStart) -> Self {
         let digest = digest(&json!([start.graph, start.input]));
-        Ok(Self { start, digest })
+        Self { start, digest }
     }
 
     fn tenant(&self) -> &TenantId {
@@ -209,7 +205,7 @@ impl Graphs<'_> {
         }
         let start = GraphStart { graph: row.graph.clone(), ..start };
         let workflow = parse_workflow(&row.graph)?;
-        self.repeat_or_continue(row, NewTurn::new(start)?, &workflow).await
+        self.repeat_or_continue(row, NewTurn::new(start), &workflow).await
     }
 
     /// Ends the conversation of a state key: cancels its turn and lets the provider delete its state. The history can be
